@@ -35,7 +35,7 @@ class ConversionOptions:
         None, FORMAT, "The format to read, if the content does not show it.", flag="--from"
     )
     to_format: str | None = option(None, FORMAT, "The format to write: {formats}.", flag="--to", common=True)
-    strict: bool = option(False, SWITCH, "Refuse a conversion that loses more than documentation.", common=True)
+    strict: bool = option(False, SWITCH, "Refuse a conversion whose report has a warning.", common=True)
     lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
 
     def __post_init__(self) -> None:

@@ -31,6 +31,7 @@ from formats.reports import ConversionReport, WrittenFile, listed
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
+from formats.tensordata.plan import in_order
 from formats.tensordata.source import Literal
 from formats.trust import check_key, permissions
 
@@ -130,9 +131,10 @@ def save(
     target = _target(destination, format)
     chosen = choose(target, options, in_one_file({**keywords}, target, options, destination))
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
-    plan, changes = _plan_of(model, target, destination, chosen)
+    own = model_of(model)
+    plan, changes = _plan_of(own, target, destination, chosen)
     plan = _write(plan, target, chosen.engine, strict)
-    return _report(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
+    return _report(plan, target, destination, started, changes, own, dry_run=chosen.engine.dry_run)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -195,7 +197,7 @@ def convert(
         losses = (*opened.cautions(), *plan.losses)
         plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
         plan = _write(plan, target, chosen.engine, strict)
-    report = _report(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
+    report = _report(plan, target, destination, started, changes, opened.model, dry_run=chosen.engine.dry_run)
     return replace(
         report, source=path, source_format=opened.codec.name, notes=opened.notes, source_files=opened.files(path)
     )
@@ -353,11 +355,16 @@ def _own_codec(model: Model) -> Codec | None:
     return registry.of_domains({entry.domain for entry in model.opset_import})
 
 
+def _is_translated(model: Model, target: Codec) -> bool:
+    """Whether the target has other operators than the model, so that the nodes become others."""
+    return (own := _own_codec(model)) is not target and (own is not None or target.domain is not None)
+
+
 def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
     """Execute the plan, and return it; its losses include the effects on other models."""
     if target.shared_data is not None and not (is_address(last := plan.files[-1].path) or is_stream(last)):
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
-    losses = tuple(loss for loss in plan.losses if loss.matters)
+    losses = in_order(loss for loss in plan.losses if loss.matters)
     if strict and losses:
         raise UnsupportedError(f"`strict` refuses these losses: {listed(losses)}")
     execute(plan, engine)
@@ -370,6 +377,7 @@ def _report(
     destination: Path,
     started: float,
     changes: tuple[Change, ...],
+    model: Model,
     *,
     dry_run: bool,
 ) -> ConversionReport:
@@ -380,10 +388,11 @@ def _report(
         target_format=target.name,
         files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         seconds=perf_counter() - started,
-        losses=plan.losses,
+        losses=in_order(plan.losses),
         settings=plan.settings,
         changes=changes,
         dry_run=dry_run,
+        is_translated=_is_translated(model, target),
     )
 
 

@@ -36,7 +36,7 @@ from formats.ir.sameness import differing, is_left_alike, is_plainly_equal
 from formats.late_dataclasses import dataclass, replace
 from formats.options import made
 from formats.registry import ReadOptions
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import DOCUMENTATION, Loss
 from formats.tensordata.source import Concat, Literal, Source
 from formats.trust import check_key
 
@@ -115,7 +115,7 @@ class Comparison:
                 {**difference._asdict(), "largest": _finite(difference.largest)} for difference in self.differences
             ],
             "form": self.form,
-            "notes": [note._asdict() for note in self.notes],
+            "notes": [note.to_json() for note in self.notes],
         }
 
 
@@ -179,7 +179,12 @@ def _in_one_form(
     props = models[own].metadata_props
     models[own] = replace(models[own], metadata_props=[entry for entry in props if entry.key in known])
     notes = [
-        Loss("metadata", f"metadata_props[{index}]", f"only the {form.title} file has the metadata {entry.key}", False)
+        Loss(
+            "metadata",
+            f"metadata_props[{index}]",
+            f"only the {form.title} file has the metadata {entry.key}",
+            DOCUMENTATION,
+        )
         for index, entry in enumerate(props)
         if entry.key not in known
     ]

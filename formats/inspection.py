@@ -135,7 +135,7 @@ class RuntimeFindings(NamedTuple):
             "can_be_rewritten": not self.stops,
             "stops": list(self.stops),
             "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
-            "losses": [loss._asdict() for loss in self.losses],
+            "losses": [loss.to_json() for loss in self.losses],
         }
 
 

@@ -186,7 +186,7 @@ class JobKeywords(ConvertKeywords, total=False):
     to_format: str | None
     """to_format=FORMAT: The format to write: onnx, onnxz, rten, onnxc, textproto, json."""
     strict: bool
-    """strict=True: Refuse a conversion that loses more than documentation."""
+    """strict=True: Refuse a conversion whose report has a warning."""
     lenient: bool
     """lenient=True: Read an .onnxz file that another zip tool made."""
 

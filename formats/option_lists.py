@@ -123,7 +123,7 @@ encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tamp
     (2), or AES-256-GCM (3, the default).
 from_format=FORMAT: The format to read, if the content does not show it.
 to_format=FORMAT: The format to write: onnx, onnxz, rten, onnxc, textproto, json.
-strict=True: Refuse a conversion that loses more than documentation.
+strict=True: Refuse a conversion whose report has a warning.
 lenient=True: Read an .onnxz file that another zip tool made.
 """
 _SHARE = """\
@@ -148,14 +148,14 @@ progress: A function that is called from time to time with the bytes done and th
 _OF_CONVERT = """\
 from_format=FORMAT: The format to read, if the content does not show it.
 to_format=FORMAT: The format to write: onnx, onnxz, rten, onnxc, textproto, json.
-strict=True: Refuse a conversion that loses more than documentation.
+strict=True: Refuse a conversion whose report has a warning.
 lenient=True: Read an .onnxz file that another zip tool made.
 """
 _OF_LOAD = """\
 lenient=True: Read an .onnxz file that another zip tool made.
 """
 _OF_SAVE = """\
-strict=True: Refuse a conversion that loses more than documentation.
+strict=True: Refuse a conversion whose report has a warning.
 """
 _OF_LINK = """\
 overwrite=True: Replace files that exist.

@@ -30,7 +30,7 @@ from formats.registry import ReadOptions
 from formats.tensordata.directory import made_folders
 from formats.tensordata.engine import EngineOptions, execute, transfer
 from formats.tensordata.lock import ModelLock
-from formats.tensordata.plan import Digest, Permissions, WritePlan
+from formats.tensordata.plan import Digest, Permissions, WritePlan, in_order
 from formats.tensordata.source import FileSpan, place_of
 from formats.trust import check_key, permissions
 
@@ -133,7 +133,7 @@ class Sharing:
             "shared_nbytes": self.shared_nbytes,
             "saved_nbytes": self.saved_nbytes,
             "seconds": round(self.seconds, 6),
-            "losses": [loss._asdict() for loss in self.losses],
+            "losses": [loss.to_json() for loss in self.losses],
             "dry_run": self.dry_run,
             "unused": [str(path) for path in self.unused],
         }
@@ -191,7 +191,7 @@ def share(
         sum({os.path.realpath(path): nbytes for path, nbytes in files.items()}.values()),
         plan.nbytes,
         perf_counter() - started,
-        plan.losses,
+        in_order(plan.losses),
         _unused(old_data - {file.path for file in plan.files}, destinations),
         engine.dry_run,
     )

@@ -118,7 +118,7 @@ def verify(
     errors = [*_first(_check_graphs(model, in_order=codec.domain is None)), *_first(in_tensors)]
     own = set(source.files())
     cautions = codec.cautions(source, model) if codec.cautions else ()
-    doubts = [(Finding("encryption", where, detail), matters) for _, where, detail, matters in cautions]
+    doubts = [(Finding("encryption", loss.where, loss.detail), loss.matters) for loss in cautions]
     errors += (doubt for doubt, matters in doubts if matters)
     notes = [doubt for doubt, matters in doubts if not matters]
     if is_interrupted(path):

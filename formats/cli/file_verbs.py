@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from formats.cli.command_line import Group, Verb
 from formats.cli.looking_verbs import LOOK, Seen, look
 from formats.cli.several import CONVERT, out_option
-from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
+from formats.cli.shared_options import FileOptions, NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import source_of
 from formats.errors import OptionError
 from formats.late_dataclasses import dataclass
@@ -129,7 +129,7 @@ def share(request: Request) -> int:
     sources = [place.source for place in job_list.places_of(request.arguments, out)]
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
         done = sharing.share(sources, out, progress=shown, **given)
-    tell(output, done, lambda: sharing_lines(done))
+    tell(output, done, lambda: sharing_lines(done, notes=output.get("notes", False)))
     return 0
 
 
@@ -138,7 +138,7 @@ def share_groups(of_all_packages: bool) -> Sequence[Group]:
     from formats.sharing import ShareOptions
     from formats.tensordata.engine import EngineOptions
 
-    return groups(IntoOptions, ShareOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
+    return groups(IntoOptions, ShareOptions, EngineOptions, OutputOptions, NoteOptions, ReadOptions)(of_all_packages)
 
 
 FILES = "Copy, move, remove, repair"

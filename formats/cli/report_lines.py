@@ -21,48 +21,16 @@ if TYPE_CHECKING:
     from formats.sharing import DataFile, Sharing
     from formats.verification import Verification
 
-RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the machine than on the conversion
-COMPANIONS_IN_SUMMARY = 2
-LOSSES_IN_SUMMARY = 3
-CHANGES_IN_SUMMARY = 6
 MAX_FINDINGS = 20
 MAX_CELL = 48
 
 
-def summary(report: ConversionReport) -> list[str]:
-    """A line about written files, one about losses that matter, which `--strict` refuses, and one about the others.
+def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
+    """The answer to a conversion; for a dry run, also a line for each file that would be written."""
+    from formats.reports import answer
 
-    For a dry run, also a line for each file that would be written.
-    """
-    *companions, _ = report.files
-    names = [file.path.name for file in companions]
-    if len(names) > COMPANIONS_IN_SUMMARY:
-        names = [f"{len(names)} data files"]
-    size = in_units(report.nbytes)
-    rate = f" ({in_units(report.nbytes / report.seconds)}/s)" if report.nbytes >= RATE_FROM_BYTES else ""
-    files = " + ".join((str(report.destination), *names))
-    lines = [f"{report.source} -> {files}  {size}, {report.seconds:.2f} s{rate}"]
-    if report.dry_run:
-        lines = [f"would write {report.source} -> {files}  {size}", *written_lines(report.files)]
-    for title, matters in (("warning", True), ("note", False)):
-        losses = [loss for loss in report.losses if loss.matters is matters]
-        if losses:
-            details = "; ".join(loss.detail for loss in losses[:LOSSES_IN_SUMMARY])
-            more = len(losses) - LOSSES_IN_SUMMARY
-            lines.append(f"{title}: {details}{f'; and {more} more (--json lists all)' if more > 0 else ''}")
-    if report.changes:
-        counts = Counter(change.operator or "tensor" for change in report.changes)
-        shown = _counts(dict(counts.most_common(CHANGES_IN_SUMMARY)), " x ")
-        others = ", ..." if len(counts) > CHANGES_IN_SUMMARY else ""
-        lines.append(f"note: rewritten for the runtime: {shown}{others} (--json gives the reasons)")
-    if report.settings:
-        import json
-
-        lines.append(f"note: config.json must contain {json.dumps(report.settings)}")
-    if report.notes:
-        details = "; ".join(note.detail for note in report.notes)
-        lines.append(f"note: passed over: {details}")
-    return lines
+    first, *others = answer(report, "--notes", every=notes)
+    return [first, *(written_lines(report.files) if report.dry_run else ()), *others]
 
 
 def written_lines(files: Sequence[WrittenFile | DataFile]) -> Iterator[str]:
@@ -242,15 +210,19 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
     yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)
 
 
-def sharing_lines(done: Sharing) -> Iterator[str]:
-    """The new files of the models, and the saved bytes."""
+def sharing_lines(done: Sharing, *, notes: bool = False) -> Iterator[str]:
+    """The new files of the models, the losses, and the saved bytes."""
+    from formats.reports import is_gathered, loss_lines
+
     for source, model in zip(done.sources, done.models, strict=True):
         data = [file.path.name for file in done.data_files if model in file.models]
         yield f"{'would write ' * done.dry_run}{source} -> {' + '.join((str(model), *data))}"
     if done.dry_run:
         yield from written_lines(done.data_files)
-    for title, matters in (("warning", True), ("note", False)):
-        yield from (f"{title}: {loss.where}: {loss.detail}" for loss in done.losses if loss.matters is matters)
+    placed = [loss._replace(detail=f"{loss.where}: {loss.detail}") for loss in done.losses]
+    yield from loss_lines(placed, "--notes", every=notes)
+    if (count := sum(map(is_gathered, done.losses))) and not notes:
+        yield f"{count} note{'s' * (count != 1)}: --notes"
     yield from (f"note: {path} stays, and no graph refers to it any more" for path in done.unused)
     before, after = in_units(done.source_nbytes), in_units(done.nbytes)
     if not done.shared_nbytes:

@@ -223,8 +223,11 @@ class Shown:
             first, *reasons = described(result, *self._words)
             say(printable([f"error: {first}", *reasons]), sys.stderr)
         elif result.report is not None and self._tells:
-            lines = (line for line in summary(result.report) if not line.startswith("note:"))  # a manifest has it
-            show(in_flags(line, self._words[0], {}) for line in lines)
+            lines = summary(result.report, notes=(notes := self._output.get("notes", False)))
+            if not result.report.losses and result.report.verdict in lines:
+                lines.remove(result.report.verdict)  # of many models, only what is not the same is said
+            told = (line for line in lines if notes or not line.startswith("note:"))  # a manifest has the notes
+            show(in_flags(line, self._words[0], {}) for line in told)
         if self._bar is not None:
             self._bar(self._done, self._count)
 

@@ -35,6 +35,13 @@ class OutputOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteOptions:
+    """Which notes a verb prints."""
+
+    notes: bool = option(False, SWITCH, "Print every note of the report on a line of its own.")
+
+
+@dataclass(frozen=True, slots=True)
 class FileOptions:
     """The format of a file that a verb reads."""
 
@@ -51,7 +58,7 @@ def how_to_tell(request: Request) -> dict[str, Any]:
     output = request.of(OutputOptions)
     if output.get("quiet") and output.get("json"):
         raise OptionError("`quiet` and `json` exclude each other")
-    return output
+    return output | request.of(NoteOptions)
 
 
 def tell(

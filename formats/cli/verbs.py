@@ -14,7 +14,7 @@ from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS, FILES
 from formats.cli.looking_verbs import LOOKING_VERBS, Seen, look, progress
 from formats.cli.printing import json_text, say
-from formats.cli.shared_options import OutputOptions, groups, how_to_tell, tell
+from formats.cli.shared_options import NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.errors import OptionError
 from formats.registry import ReadOptions
 
@@ -35,7 +35,7 @@ def convert_groups(of_all_packages: bool) -> list[Group]:
     extensions: dict[type, tuple[str, ...]] = {}
     for codec in codecs:
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
-    general = (ConversionOptions, RuntimeOptions, EngineOptions, OutputOptions)
+    general = (ConversionOptions, RuntimeOptions, EngineOptions, OutputOptions, NoteOptions)
     own = (several.DestinationOptions, *general, several.SeveralOptions, ReadOptions)
     _check_names(own, codecs)
     return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
@@ -86,7 +86,12 @@ def convert(request: Request) -> int:
         report = conversion.convert(src, destination, progress=shown, **given)
     rows = request.rows()
     stream = sys.stderr if request.stdout_is_taken else None
-    tell(output, report, lambda: (in_flags(line, rows, {}) for line in summary(report)), stream)
+    tell(
+        output,
+        report,
+        lambda: (in_flags(line, rows, {}) for line in summary(report, notes=output.get("notes", False))),
+        stream,
+    )
     return 0
 
 
@@ -151,7 +156,7 @@ def _given(request: Request, target: Codec) -> dict[str, Any]:
     from formats.tensordata.engine import EngineOptions
 
     general = (ConversionOptions, RuntimeOptions, EngineOptions, RaisingOptions)
-    own = (OutputOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
+    own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
     given = request.of(*general)
     request.ask = partial(ask_key, twice=target.encrypted)
     return given | request.of(ReadOptions, target.options, *request.classes_but(*general, ReadOptions, *own))

@@ -21,7 +21,7 @@ from formats.ir.storage import raw_source, with_raw_data
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
 from formats.tensordata.file import is_address, is_stream
-from formats.tensordata.plan import SMALL_BYTES, FilePlan, Loss, WritePlan, lay_out
+from formats.tensordata.plan import SMALL_BYTES, USE, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
@@ -191,5 +191,5 @@ def _check_place(archive: File, destination: Path) -> list[Loss]:
     if names == 1:
         return []
     return [
-        Loss("hard_link", "", f"the archive has {names} names (hard links), and onnx does not read such files", False)
+        Loss("hard_link", "", f"the archive has {names} names (hard links), and onnx does not read such files", USE)
     ]

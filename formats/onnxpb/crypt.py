@@ -44,7 +44,7 @@ from formats.onnxpb.ciphertext import (
 )
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.keys import Key
-from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
+from formats.tensordata.plan import INTERFACE, USE, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, Literal
 
 if TYPE_CHECKING:
@@ -114,10 +114,15 @@ def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model
 def cautions(source: Source, model: Model) -> Iterator[Loss]:
     """A loss for each part of the encrypted model `source`, read as `model`, that its key does not protect."""
     if sniff_variant(source.read(0, len(CBC.magic))) is CBC:
-        yield Loss("unauthenticated", "", f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}", False)
+        yield Loss("unauthenticated", "", f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}", USE)
     outside = [where for where, _ in walk.external_tensors(model)]
     if outside:
-        yield Loss("unauthenticated", outside[0], f"{len(outside)} tensors are in other files, which are not encrypted")
+        yield Loss(
+            "unauthenticated",
+            outside[0],
+            f"{len(outside)} tensors are in other files, which are not encrypted",
+            INTERFACE,
+        )
 
 
 def plan_model(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
@@ -136,9 +141,11 @@ def plan_model(model: Model, destination: Path, options: CryptOptions) -> WriteP
     losses = [loss for loss in plain.losses if loss.kind != "protobuf_limit"]
     if options.encryption == CBC.number:
         detail = f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}, and readers open them only on request"
-        losses.append(Loss("unauthenticated", "", detail, False))
+        losses.append(Loss("unauthenticated", "", detail, USE))
     if file.nbytes > PEER_LIMIT_BYTES:
-        losses.append(Loss("peer_limit", "", f"the file has {file.nbytes} bytes; onnx-light reads up to 2 GiB"))
+        losses.append(
+            Loss("peer_limit", "", f"the file has {file.nbytes} bytes; onnx-light reads up to 2 GiB", INTERFACE)
+        )
     return WritePlan((file,), losses=tuple(losses))
 
 

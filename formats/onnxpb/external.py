@@ -24,6 +24,8 @@ from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.references import referring
 from formats.tensordata.plan import (
+    DOCUMENTATION,
+    INTERFACE,
     SMALL_BYTES,
     FilePlan,
     LateWrite,
@@ -188,7 +190,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
                 f"the file has {nbytes} bytes, but onnx and onnxruntime read at most 2 GiB; `external_data=True` puts "
                 "weights into another file"
             )
-            losses.append(Loss("protobuf_limit", "", detail))
+            losses.append(Loss("protobuf_limit", "", detail, INTERFACE))
         file = FilePlan(destination, nbytes, tuple(writes))
         graphs.append(_with_checksums(file, nonce) if nonce else file)
     plans = [
@@ -221,10 +223,10 @@ def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Los
     keys = [entry.key or "" for entry in tensor.external_data]
     if "checksum" in keys and not new_checksum:
         detail = "the checksum of the old data file does not apply to the new one"
-        yield Loss("checksum", where, detail, matters=False)
+        yield Loss("checksum", where, detail, DOCUMENTATION)
     if any(key.startswith("prepacked_") for key in keys):
         detail = "weights that onnxruntime prepacked are not in the new data file; it will prepack them again"
-        yield Loss("prepacked", where, detail, matters=False)
+        yield Loss("prepacked", where, detail, DOCUMENTATION)
 
 
 def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, checksum: str) -> Tensor | bytes:

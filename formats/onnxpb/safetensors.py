@@ -17,7 +17,7 @@ from formats.codecs.contract import Region
 from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.onnxpb.data_files import DataFile, Outside, Place
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import USE, Loss
 from formats.tensordata.source import place_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def losses(staying: Iterable[Tensor]) -> Iterator[Loss]:
         detail = f"{tensors} in the graph, since a .safetensors file cannot hold {name} of these dims"
         if dtypes.BY_NAME[name].number not in TYPES:
             detail = f"{tensors} in the graph, since safetensors has no type for {name}"
-        yield Loss("kept_in_graph", "", detail, matters=False)
+        yield Loss("kept_in_graph", "", detail, USE)
 
 
 class SafetensorsFile(DataFile):

@@ -18,7 +18,7 @@ from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
 from formats.tensordata.file import File
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import INTERFACE, USE, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
     for path in sorted(folder.iterdir()) if names else ():
         if path.suffix.lower() in MODELS and path.name not in written and (found := names & referred(path)):
             detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
-            losses.append(Loss("shared_data", path.name, detail))
+            losses.append(Loss("shared_data", path.name, detail, INTERFACE))
             if not overwrite:
                 reason = f"the data file exists, and {path.name} uses it"
                 raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
@@ -63,7 +63,7 @@ def left_behind(plan: WritePlan) -> Iterator[Loss]:
             old -= referred(path)
     for name in sorted(old):
         detail = f"{name} belonged to the replaced model, and stays; remove it if nothing else needs it"
-        yield Loss("left_behind", name, detail, matters=False)
+        yield Loss("left_behind", name, detail, USE)
 
 
 def _is_below(location: Path, folder: Path) -> bool:

@@ -14,7 +14,7 @@ from formats.onnxpb import external
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.fields import rows_of, step_of
 from formats.tensordata.file import is_address
-from formats.tensordata.plan import FilePlan, Loss, PlacedWrite, WritePlan
+from formats.tensordata.plan import INTERFACE, FilePlan, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, FileSpan, Literal
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
         seen.add(location)
         if not _is_at(source.file.path, destination.parent / location):
             detail = f"the weights stay in {source.file.path}, and {location!r} must be next to the text file"
-            yield Loss("external_data", where, detail)
+            yield Loss("external_data", where, detail, INTERFACE)
 
 
 def _is_at(path: Path, place: Path) -> bool:
@@ -100,7 +100,7 @@ def _unknown_fields(message: Any, where: str) -> Iterator[Loss]:
     """A note for each message with unknown fields."""
     if nbytes := len(message.unknown_fields):
         detail = f"{nbytes} bytes of fields that this version of ONNX does not know cannot be written as text"
-        yield Loss("unknown_fields", where, detail)
+        yield Loss("unknown_fields", where, detail, INTERFACE)
     for row in rows_of(message.message):
         if row.kind == "message" and (value := getattr(message, row.name)):
             for index, inner in enumerate(value if row.label == "repeated" else (value,)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError, OptionError
 from formats.onnxpb.options import BROWSER_LIMIT_BYTES
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import INTERFACE, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,4 +44,4 @@ def losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
     for file in files:
         if file.nbytes >= BROWSER_LIMIT_BYTES:
             detail = f"{file.path.name} has {file.nbytes} bytes, but browsers load only files of less than 2 GiB"
-            yield Loss("browser_limit", "", detail)
+            yield Loss("browser_limit", "", detail, INTERFACE)

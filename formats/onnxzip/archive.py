@@ -27,7 +27,17 @@ from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
 from formats.onnxzip.external_tensors import KEYS
 from formats.onnxzip.graph_scan import check_undecoded
 from formats.onnxzip.names import MODEL_NAME, EntryNames
-from formats.tensordata.plan import SMALL_BYTES, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
+from formats.tensordata.plan import (
+    DOCUMENTATION,
+    SMALL_BYTES,
+    Digest,
+    FilePlan,
+    LateWrite,
+    Loss,
+    PlacedWrite,
+    WritePlan,
+    lay_out,
+)
 from formats.tensordata.source import Concat, place_of
 
 if TYPE_CHECKING:
@@ -158,10 +168,10 @@ class Packing:
         keys = {entry.key for entry in tensor.external_data}.difference(KEYS)
         if "checksum" in keys:
             detail = "the checksum of the external data file does not apply to an archive"
-            self.losses.append(Loss("checksum", where, detail, matters=False))
+            self.losses.append(Loss("checksum", where, detail, DOCUMENTATION))
         if others := sorted(str(key) for key in keys - {"checksum"}):
             detail = f"an archive cannot hold {', '.join(others)} of external data"
-            self.losses.append(Loss("external_data", where, detail, matters=False))
+            self.losses.append(Loss("external_data", where, detail, DOCUMENTATION))
 
 
 def _is_plain_raw(tensor: Tensor) -> bool:

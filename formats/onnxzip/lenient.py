@@ -27,7 +27,7 @@ from formats.onnxzip.records import (
     ZIP64_LOCATOR,
     sentinel,
 )
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import USE, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,7 +88,9 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
             entry.name for entry in files if entry.payload_offset % ALIGNMENT
         ],
     }
-    notes = [Loss(KIND, names[0], f"{len(names)} of {count} entries {what}") for what, names in odd.items() if names]
+    notes = [
+        Loss(KIND, names[0], f"{len(names)} of {count} entries {what}", USE) for what, names in odd.items() if names
+    ]
     unused = _unused_bytes(in_place, start)
     facts = {
         f"the archive has a comment of {comment_nbytes} bytes": comment_nbytes,
@@ -99,7 +101,7 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
             len({name.lower() for name in counts}) < len(counts)
         ),
     }
-    return files, notes + [Loss(KIND, "", detail) for detail, is_so in facts.items() if is_so]
+    return files, notes + [Loss(KIND, "", detail, USE) for detail, is_so in facts.items() if is_so]
 
 
 def model_entry(entries: Sequence[LooseEntry]) -> LooseEntry:

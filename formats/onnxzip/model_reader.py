@@ -22,7 +22,7 @@ from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
 from formats.onnxzip.names import MODEL_NAME
 from formats.onnxzip.reader import read_entries
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import USE, Loss
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
@@ -156,9 +156,9 @@ def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model,
     }
     unused = _attach_parts(model, payloads)
     if directory:
-        notes.append(Loss(LENIENT, "", f"the model is in the directory {directory!r:.80}"))
+        notes.append(Loss(LENIENT, "", f"the model is in the directory {directory!r:.80}", USE))
     if unused:
-        notes.append(Loss(LENIENT, unused[0], f"{len(unused)} entries belong to no tensor"))
+        notes.append(Loss(LENIENT, unused[0], f"{len(unused)} entries belong to no tensor", USE))
     return model, tuple(notes)
 
 

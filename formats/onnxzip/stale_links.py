@@ -14,7 +14,7 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
 from formats.tensordata.file import File
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import INTERFACE, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,4 +50,4 @@ def perhaps_stale(archive: Path) -> Iterator[Loss]:
 
 
 def _loss(path: Path, reason: str) -> Loss:
-    return Loss(KIND, path.name, f"{path.name} {reason}; link it again")
+    return Loss(KIND, path.name, f"{path.name} {reason}; link it again", INTERFACE)

@@ -6,7 +6,8 @@ one model with everything that the engine needs to know.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Literal as OneOf  # `Literal` is a source
 
 from formats.tensordata.source import READ_BYTES, Concat, Literal, Source
 
@@ -29,13 +30,47 @@ class Align(NamedTuple):
 Segment: TypeAlias = bytes | Source | Align
 
 
+# When a loss can be seen, the likely before the rare. The first three matter.
+RESULTS: Final = "results"  # the numbers that the model computes from ordinary inputs
+INTERFACE: Final = "interface"  # what callers of the model and readers of its files see, such as types and metadata
+RANGE: Final = "range"  # numbers beyond what the target holds, such as integers of more than 32 bits
+RARE: Final = "rare"  # finite numbers in rare places: half steps, ties, what ONNX does not define
+USE: Final = "use"  # how the files can be used; the model is the same
+SPECIAL: Final = "special"  # only NaN, infinities and empty tensors
+DOCUMENTATION: Final = "documentation"  # nothing that a run can show
+Seen: TypeAlias = OneOf["results", "interface", "range", "rare", "use", "special", "documentation"]
+SEEN: Final[tuple[Seen, ...]] = (RESULTS, INTERFACE, RANGE, RARE, USE, SPECIAL, DOCUMENTATION)
+MATTERING: Final[tuple[Seen, ...]] = (RESULTS, INTERFACE, RANGE)
+
+
 class Loss(NamedTuple):
     """Something that a conversion changes or drops."""
 
     kind: str  # a stable word for programs, such as "clamped" or "doc_string"
     where: str  # a dotted place in the model
     detail: str  # one sentence for people
-    matters: bool = True  # for the results of the model or for its callers; `--strict` allows other losses
+    seen: Seen = RESULTS  # when it can be seen: this decides the order of a report, and what matters
+    unwanted: bool = False  # it matters in any case, because `exact` asked for a result without it
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is a warning, which `--strict` refuses; others are notes."""
+        return self.unwanted or self.seen in MATTERING
+
+    def to_json(self) -> dict[str, Any]:
+        """The loss in strings and truth values."""
+        return {
+            "kind": self.kind,
+            "where": self.where,
+            "detail": self.detail,
+            "seen": self.seen,
+            "matters": self.matters,
+        }
+
+
+def in_order(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    """The losses, those that matter first, and the likely before the rare."""
+    return tuple(sorted(losses, key=lambda loss: (not loss.matters, SEEN.index(loss.seen))))
 
 
 class Digest(NamedTuple):

@@ -14,8 +14,9 @@ from formats.cli.printing import printable
 from formats.cli.report_lines import summary
 from formats.cli.verbs import convert_groups
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
+from formats.late_dataclasses import replace
 from formats.reports import ConversionReport, WrittenFile
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
 
 ROWS = Request(Typed([], []), convert_groups(False)).rows()
 
@@ -28,12 +29,12 @@ def report(*files: tuple[str, int], seconds: float = 0.31, losses: tuple[Loss, .
 
 def test_summary_of_a_large_file_has_a_rate() -> None:
     """The first line has paths, size, time and rate."""
-    assert ["m.onnx -> m.rten  410.2 MB, 0.31 s (1.3 GB/s)"] == summary(report(("m.rten", 410_200_000)))
+    assert ["m.onnx -> m.rten  410.2 MB, 0.31 s (1.3 GB/s)"] == summary(report(("m.rten", 410_200_000)))[:1]
 
 
 def test_summary_of_a_small_file_has_no_rate() -> None:
     """The line for a small file has no rate, because it would mean nothing."""
-    assert ["m.onnx -> m.rten  5.0 kB, 0.31 s"] == summary(report(("m.rten", 5000)))
+    assert ["m.onnx -> m.rten  5.0 kB, 0.31 s"] == summary(report(("m.rten", 5000)))[:1]
 
 
 def test_summary_names_few_companions_and_counts_many() -> None:
@@ -46,16 +47,52 @@ def test_summary_names_few_companions_and_counts_many() -> None:
     assert "m.onnx -> o.onnx + 3 data files  4 bytes, 0.31 s" == summary(three)[0]
 
 
-def test_summary_names_three_losses() -> None:
-    """Up to three losses are listed; losses that matter are shown with another word than the others."""
-    losses = tuple(Loss("kind", "", f"loss {index}", matters=False) for index in range(5))
-    assert "note: loss 0; loss 1" == summary(report(("m.rten", 1), losses=losses[:2]))[1]
-    grave = Loss("kind", "", "inputs change")
-    assert ["warning: inputs change", "note: loss 0"] == summary(report(("m.rten", 1), losses=(losses[0], grave)))[1:]
-    assert (
-        "note: loss 0; loss 1; loss 2; and 2 more (--json lists all)"
-        == summary(report(("m.rten", 1), losses=losses))[1]
-    )
+def test_summary_has_a_line_for_each_loss_that_many_see() -> None:
+    """Warnings come first, each on a line; then notes; what few see is counted, and so is what is too much."""
+    rare = tuple(Loss("kind", "", f"loss {index}", RARE) for index in range(6))
+    assert ["note: loss 0", "note: loss 1"] == summary(report(("m.rten", 1), losses=rare[:2]))[2:]
+    assert [f"note: loss {index}" for index in range(5)] == summary(report(("m.rten", 1), losses=rare[:5]))[2:]
+    assert ["note: loss 3", "note: and 2 more: --notes"] == summary(report(("m.rten", 1), losses=rare))[-2:]
+    assert "note: loss 5" == summary(report(("m.rten", 1), losses=rare), notes=True)[-1]
+    grave, special = Loss("kind", "", "inputs change", INTERFACE), Loss("kind", "", "NaN differs", SPECIAL)
+    mixed = report(("m.rten", 1), losses=(rare[0], special, grave))
+    assert ["warning: inputs change", "note: loss 0"] == summary(mixed)[2:]
+    assert summary(mixed)[1].endswith("; 1 note: --notes")
+    assert "note: NaN differs" in summary(mixed, notes=True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "same", "translated"),
+    [
+        ((), "the same model, unchanged", "computes the same, up to float rounding"),
+        ((DOCUMENTATION,), "the same model, unchanged", "computes the same, up to float rounding"),
+        ((INTERFACE,), "the same model, unchanged", "computes the same, up to float rounding"),
+        ((SPECIAL,), None, "computes the same for finite inputs, up to float rounding"),
+        (
+            (SPECIAL, RARE),
+            None,
+            "computes the same for finite inputs, except where the notes say, up to float rounding",
+        ),
+        (
+            (RARE, RANGE),
+            None,
+            "computes the same while numbers stay in the range that the warnings name, up to float rounding",
+        ),
+        ((RANGE, RESULTS), None, "the results can differ: see the warnings"),
+    ],
+)
+def test_verdict_says_the_worst(seen: tuple[Seen, ...], same: str | None, translated: str) -> None:
+    """The second line says whether the target computes the same, as far as the losses allow to say it."""
+    losses = tuple(Loss("kind", "", "loss", value) for value in seen)
+    plain = report(("m.rten", 1), losses=losses)
+    assert same in (None, plain.verdict)
+    assert translated == replace(plain, is_translated=True).verdict
+
+
+def test_library_gives_the_same_answer() -> None:
+    """`str` of a report has the lines of the command, and says where in the library the notes are."""
+    told = report(("m.rten", 1), losses=(Loss("kind", "", "NaN differs", SPECIAL),))
+    assert str(told) == "\n".join(summary(told)).replace("--notes", "report.losses")
 
 
 @pytest.mark.parametrize(

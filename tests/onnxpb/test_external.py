@@ -266,7 +266,7 @@ def test_large_files_warn(tmp_path: Path) -> None:
     )
     assert (
         "onnx and onnxruntime read at most 2 GiB; `external_data=True` puts weights into another file"
-        in summary(report)[1]
+        in summary(report)[2]
     )
     assert () == CODEC.plan(read(path), tmp_path / "out.onnx", OnnxOptions()).losses
     done = commands.run("convert", path, tmp_path / "out.onnx", "--no-external-data", "--strict")

@@ -305,8 +305,8 @@ def test_losses_are_grouped(make):
     tensors = [make.tensor(f"w{n}", [1.0], "float16") for n in range(6)]
     graph = make.graph([make.node("Sum", [t.name for t in tensors], ["y"])], outputs=["y"], constants=tensors)
     encoder, _ = encode(make.model(graph))
-    wanted = "FLOAT16 constants become FLOAT, exactly (w0, w1, w2, w3 and 2 more)"
-    assert [("widened", "graph.initializer[0]", wanted, True)] == list(encoder.losses.lines())
+    wanted = "FLOAT16 constants become FLOAT, exactly (w0, w1, w2 and 3 more)"
+    assert [("widened", "graph.initializer[0]", wanted, "results", False)] == list(encoder.losses.lines())
 
 
 def test_interface_types(make):
@@ -319,9 +319,9 @@ def test_interface_types(make):
     encoder = Encoder(make.model(graph))
     encoder.check_interface(graph)
     assert [
-        ("interface_type", "graph.input[0]", "INT64 inputs become INT32 (a, b)", True),
-        ("interface_type", "graph.input[4]", "FLOAT16 inputs become FLOAT (e)", True),
-        ("interface_type", "graph.output[1]", "BOOL outputs become INT32 (f)", True),
+        ("interface_type", "graph.input[0]", "INT64 inputs become INT32 (a, b)", "interface", False),
+        ("interface_type", "graph.input[4]", "FLOAT16 inputs become FLOAT (e)", "interface", False),
+        ("interface_type", "graph.output[1]", "BOOL outputs become INT32 (f)", "interface", False),
     ] == list(encoder.losses.lines())
     assert ["the input 'c' has element type STRING"] == [refusal.reason for refusal in encoder.refusals]
 

@@ -34,15 +34,18 @@ from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import FLOATS, NOT_NUMBERS
+from formats.tensordata.plan import RANGE, RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute
     from formats.rten.convert.functions import Key
     from formats.rten.convert.precedents import Likeness
+    from formats.rten.operators.deviations import Told
     from formats.rten.operators.spec import OperatorSpec
     from formats.rten.target import Target
+    from formats.tensordata.plan import Seen
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
 MAX_STEPS = 32  # limit for rewriting the results of rewritings; no operator comes near it
@@ -146,7 +149,9 @@ class _Legalizer:
     def note_precision(self) -> None:
         """Report that RTen computes all floats in 32 bits, so it rounds or overflows when other runtimes do not."""
         for elem_type, name in self._computed.items():
-            self.losses.add("precision", f"RTen computes {type_name(elem_type)} in 32 bits", "graph", name)
+            self.losses.add(
+                "precision", f"RTen computes {type_name(elem_type)} in 32 bits", "graph", name, seen=RESULTS
+            )
 
     def graph(
         self,
@@ -177,7 +182,7 @@ class _Legalizer:
             place = _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined, given=node)
             if legal_node is not None:
                 nodes.append(legal_node)
-                self._tell(legal_node, SPECS[legal_node.op_type or ""], place)
+                self._tell(self._told(legal_node, SPECS[legal_node.op_type or ""], place), place)
                 if self.kept is not None and legal_node is not node:
                     self.kept.repeat(likeness, node, place.where)
                 continue
@@ -273,19 +278,18 @@ class _Legalizer:
         if spec is None:
             return None
         context = self._context(node, place.versions.get(domain, NEWEST), place)
-        told: list[tuple[str, bool]] = []
+        told: list[tuple[Told, bool]] = []
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
                     place.applied.append(Applied.of(rewriting, spec))
-                for detail, is_defined in context.told:
-                    self._note("deviation", detail, place, matters=self._exact and is_defined)
+                self._tell(context.told, place)
                 return nodes
             context.emitted.clear()
             told += context.told
             context.told.clear()
-        self._tell(node, spec, place, told)
+        self._tell([*told, *self._told(node, spec, place)], place)
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
@@ -303,30 +307,27 @@ class _Legalizer:
                 self._computed.setdefault(elem_type, name)
             if name in scope.exceeding and not place.surroundings.is_shape(name):
                 kind = type_name(elem_type)
-                self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, matters=True)
+                self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, RANGE)
             if elem_type in NOT_NUMBERS:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen does not support")
         return node
 
-    def _tell(self, node: Node, spec: OperatorSpec, place: _Place, told: Collection[tuple[str, bool]] = ()) -> None:
-        """Whether a value is used only as dims. They are small, because a tensor has these dims.
+    def _told(self, node: Node, spec: OperatorSpec, place: _Place) -> Iterator[tuple[Told, bool]]:
+        """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
+        for rule, is_defined in ((spec.told, True), (spec.unspecified, False)):
+            if rule is not None:
+                yield from ((sentence, is_defined) for sentence in rule(node, self._context(node, NEWEST, place)))
 
-        The common state of all graphs of one model.
-        """
-        rules = [rule for rule in (spec.told, spec.unspecified) if rule is not None]
-        if not rules and not told:
-            return
-        details = [rule(node, self._context(node, NEWEST, place)) for rule in rules]
-        if told or any(details):
-            is_defined = any(defined for _, defined in told) or (spec.told is not None and bool(details[0]))
-            sentences = filter(None, [*(sentence for sentence, _ in told), *details])
-            self._note("deviation", "; ".join(sentences), place, matters=self._exact and is_defined)
+    def _tell(self, told: Iterable[tuple[Told, bool]], place: _Place) -> None:
+        """Add what RTen computes otherwise for the operator at a place, and whether ONNX defines the result."""
+        for sentence, is_defined in told:
+            self._note("deviation", sentence.detail, place, sentence.seen, unwanted=self._exact and is_defined)
 
-    def _note(self, kind: str, detail: str, place: _Place, *, matters: bool) -> None:
+    def _note(self, kind: str, detail: str, place: _Place, seen: Seen, *, unwanted: bool = False) -> None:
         """Add a loss to the losses of the operator at a place of the model."""
         given = place.given or Node()
         name = given.name or next(filter(None, given.output), "")
-        self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, matters=matters)
+        self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
 
     def _context(self, node: Node, version: int, place: _Place) -> Context:
         surroundings = place.surroundings

@@ -12,15 +12,16 @@ from formats.ir.walk import visit
 from formats.rten.graph.attributes import get_int, with_fields
 from formats.rten.operators import casting
 from formats.rten.types import HOLDERS, RTEN_FLOAT
-from formats.tensordata.plan import Loss
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RESULTS, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from formats.ir.model import Model, ValueInfo
     from formats.rten.convert.scope import Scope
+    from formats.tensordata.plan import Seen
 
-MAX_NAMES = 4  # the names that a line lists
+MAX_NAMES = 3  # the names that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
 # The fields of nodes and attributes that have nothing to report.
 _PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute", "undecoded"))
@@ -31,17 +32,19 @@ _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "
 class Losses:
     """Losses of the same kind and text, as one loss: their number, the first places, and some names."""
 
-    _groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = late_dataclasses.field(default_factory=dict)
+    _groups: dict[tuple[str, str, Seen, bool], list[tuple[str, str]]] = late_dataclasses.field(default_factory=dict)
 
-    def add(self, kind: str, detail: str, where: str, name: str | None = None, *, matters: bool = True) -> None:
+    def add(
+        self, kind: str, detail: str, where: str, name: str | None = None, *, seen: Seen, unwanted: bool = False
+    ) -> None:
         """Record that something at `where`, called `name`, is lost."""
-        self._groups.setdefault((kind, detail, matters), []).append((where, name or where or "model"))
+        self._groups.setdefault((kind, detail, seen, unwanted), []).append((where, name or where or "model"))
 
     def lines(self) -> tuple[Loss, ...]:
         """One loss for each group, at the first place of the group."""
         return tuple(
-            Loss(kind, places[0][0], f"{detail} ({_listed([name for _, name in places])})", matters)
-            for (kind, detail, matters), places in self._groups.items()
+            Loss(kind, places[0][0], f"{detail} ({_listed([name for _, name in places])})", seen, unwanted)
+            for (kind, detail, seen, unwanted), places in self._groups.items()
         )
 
 
@@ -56,14 +59,14 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
 
     `held_keys` are the keys of the model's metadata that are written to the file.
     """
-    note = partial(losses.add, matters=False)
+    note = partial(losses.add, seen=DOCUMENTATION)
     for field in ("producer_name", "producer_version", "domain", "model_version"):
         if getattr(model, field):
             note("producer", "RTen does not store who made a model", field)
     held = set(held_keys)
     for entry in model.metadata_props:
         if entry.key not in held:
-            losses.add("metadata", "RTen does not store these metadata", "metadata_props", entry.key)
+            losses.add("metadata", "RTen does not store these metadata", "metadata_props", entry.key, seen=INTERFACE)
     for where, message in _around(model):
         if getattr(message, "doc_string", None):
             note("doc_string", "RTen does not store documentation", where)
@@ -76,9 +79,10 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
                 note("device_configuration", "RTen does not distribute models over devices", where)
             elem_type = get_int(message, "to") if message.op_type == casting.Cast.name else 0
             if elem_type != FLOAT and HOLDERS.get(elem_type) is RTEN_FLOAT:
-                losses.add("precision", f"casts to {type_name(elem_type)} become casts to FLOAT", where, message.name)
+                detail = f"casts to {type_name(elem_type)} become casts to FLOAT"
+                losses.add("precision", detail, where, message.name, seen=RESULTS)
     if model.training_info:
-        losses.add("training_info", "RTen does not train models", "training_info")
+        losses.add("training_info", "RTen does not train models", "training_info", seen=INTERFACE)
 
 
 def add_outputs(losses: Losses, graph: Graph, scope: Scope, where: str) -> None:
@@ -88,7 +92,7 @@ def add_outputs(losses: Losses, graph: Graph, scope: Scope, where: str) -> None:
         tensor = scope.constant(name)
         if tensor is not None and not scope.fits(name):
             detail = f"{type_name(tensor.data_type)} values exceed the 32 bits that RTen uses"
-            losses.add("range", detail, f"{where}.output[{index}]", name)
+            losses.add("range", detail, f"{where}.output[{index}]", name, seen=RANGE)
 
 
 def _around(model: Model) -> Iterator[tuple[str, Any]]:

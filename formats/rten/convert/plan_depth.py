@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.rten.graph.ordering import graphs, mentioned, subgraphs
+from formats.tensordata.plan import INTERFACE, USE
 
 if TYPE_CHECKING:
     from formats.ir.model import Graph
@@ -28,7 +29,7 @@ def add_deep_plans(losses: Losses, graph: Graph) -> None:
             is_too_deep = depth > MAX_IN_MAIN_THREAD
             stack = f"a stack of {8 if is_too_deep else 2} MiB"
             detail = f"RTen's planner overflows {stack}: {depth} nodes, each of which needs another one's output"
-            losses.add("depth", detail, where, matters=is_too_deep)
+            losses.add("depth", detail, where, seen=INTERFACE if is_too_deep else USE)
 
 
 def plan_depth(graph: Graph) -> int:

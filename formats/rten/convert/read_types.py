@@ -14,6 +14,7 @@ from formats.ir.storage import from_numpy, with_raw_data
 from formats.late_dataclasses import replace
 from formats.rten.graph.constants import convert
 from formats.rten.types import HOLDERS, INT64_LIMITS, READ_TYPES
+from formats.tensordata.plan import INTERFACE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,7 +42,7 @@ def in_read_types(graph: Graph, kinds: Collection[int | None], losses: Losses) -
         for index, (before, after) in enumerate(zip(getattr(graph, field), getattr(made, field), strict=True)):
             if before.type is not after.type and (change := _change(before.type, after.type)):
                 detail = f"{change[0]} {field}s become {change[1]}"
-                losses.add("interface_type", detail, f"graph.{field}[{index}]", before.name)
+                losses.add("interface_type", detail, f"graph.{field}[{index}]", before.name, seen=INTERFACE)
     return made
 
 

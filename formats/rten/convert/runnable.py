@@ -24,6 +24,7 @@ from formats.rten.graph.uses import find_uses
 from formats.rten.operators import shape
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
+from formats.tensordata.plan import DOCUMENTATION, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -64,7 +65,7 @@ def runnable(model: Model) -> Runnable:
         least = max(ir for opset, ir in IR_VERSIONS.items() if opset <= version)
         made = replace(made, ir_version=max(made.ir_version or 0, least))
         detail = f"rewritten nodes need {needed[1]} of operator set {version}; the model had {given}"
-        losses.add("opset_version", detail, "opset_import", "ai.onnx", matters=False)
+        losses.add("opset_version", detail, "opset_import", "ai.onnx", seen=DOCUMENTATION)
     kinds = {found.elem_type for types in legalized.types.values() for found in types.values()}
     _note_clamped(made.graph or Graph(), losses)
     graph = in_read_types(made.graph or Graph(), kinds, losses)
@@ -83,7 +84,7 @@ def _note_clamped(graph: Graph, losses: Losses) -> None:
         bounds = find_uses(inner).bounds
         for name, (tensor, place) in constants_of(inner, where).items():
             if tensor.data_type in PARTLY_HELD and name not in bounds and convert(tensor).change == "clamped":
-                losses.add("clamped", clamped_text(tensor), place, name)
+                losses.add("clamped", clamped_text(tensor), place, name, seen=RESULTS)
 
 
 def _with_plain_references(graph: Graph) -> Graph:

@@ -28,6 +28,7 @@ from formats.rten.operators import SPECS, creation, shape
 from formats.rten.operators.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, RTEN_FLOAT, Element
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,8 +65,7 @@ class Encoder:
     """Makes the tables of a model's graphs, and collects the tensors outside them, losses and refusals.
 
     A model that was read from a .rten file has no `target`: it is written back unchanged, whatever releases support it.
-    `inline` puts all constants into the tables, as a
-    file without a tensor section needs it.
+    `inline` puts all constants into the tables, as a file without a tensor section needs it.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Encoder:
             for value in graph.input:
                 if value.name in constants:
                     detail = "inputs that have a default value become constants"
-                    self.losses.add("default_input", detail, f"{where}.input", value.name)
+                    self.losses.add("default_input", detail, f"{where}.input", value.name, seen=INTERFACE)
         typed = outer is None or self._native  # in the body of a loop, a name can mean another size each time
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
@@ -127,7 +127,7 @@ class Encoder:
             nodes.add(name, self._value(told, with_shape=self._with_shapes) if told else untyped)
         if types and not self._with_shapes:
             detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
-            self.losses.add("shape", detail, f"{where}.value_info", matters=False)
+            self.losses.add("shape", detail, f"{where}.value_info", seen=DOCUMENTATION)
         visible = local | (outer or frozenset())
         for node in operators:
             self._operator(node, nodes, uses, where, visible)
@@ -174,11 +174,12 @@ class Encoder:
         if constant.change:
             kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
             if constant.change == "widened":
-                self.losses.add("widened", f"{kinds}, exactly", where, name, matters=element is RTEN_FLOAT)
+                text = f"{kinds}, exactly"  # results with floats become more precise
+                self.losses.add("widened", text, where, name, seen=RESULTS if element is RTEN_FLOAT else DOCUMENTATION)
             elif constant.change == "rounded":
-                self.losses.add("rounded", f"{kinds}, rounded", where, name)
+                self.losses.add("rounded", f"{kinds}, rounded", where, name, seen=RESULTS)
             elif exact:
-                self.losses.add("clamped", clamped_text(tensor), where, name)
+                self.losses.add("clamped", clamped_text(tensor), where, name, seen=RESULTS)
         small = source.nbytes <= INLINE_ELEMENTS * element.nbytes
         table: Table = {"shape": constant.dims, "dtype": element.constant_type}
         if self._inline and not small:
@@ -266,10 +267,8 @@ class Encoder:
         """The outputs of a node, without unused ones that RTen does not compute."""
         if row.outputs is None or len(node.output) <= row.outputs:
             return node.output
-        return [
-            name if place < row.outputs or name in uses.own or name in uses.inner else ""
-            for place, name in enumerate(node.output)
-        ]
+        used = uses.inner.union(uses.own)
+        return [name if place < row.outputs or name in used else "" for place, name in enumerate(node.output)]
 
     def _operator_name(self, node: Node, where: str) -> str | None:
         """The node's name, changed if something else in the model has it."""
@@ -278,7 +277,7 @@ class Encoder:
         name = self._names.new(node.name)
         if name != node.name:
             detail = "the name was not unique among the operators and values"
-            self.losses.add("renamed", detail, _node_place(node, where), node.name, matters=False)
+            self.losses.add("renamed", detail, _node_place(node, where), node.name, seen=DOCUMENTATION)
         return name
 
     def _outputs(self, graph: Graph, nodes: _NodeList) -> tuple[int, ...]:
@@ -316,7 +315,7 @@ class Encoder:
                     self.refusals.append(Refusal("", "", None, where, reason))
                 elif element.number != number:
                     detail = f"{name} {field}s become {dtypes.type_name(element.number)}"
-                    self.losses.add("interface_type", detail, where, value.name)
+                    self.losses.add("interface_type", detail, where, value.name, seen=INTERFACE)
 
 
 def _form(kind: str, table: Table, *, named: bool = True) -> Form:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_float
 from formats.rten.operators import comparison, elementwise, ranges, shape
-from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.deviations import Told, of_floats
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import broadcast, broadcast_dims, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_27, Fault
 from formats.rten.types import FLOATS
+from formats.tensordata.plan import RANGE, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -27,6 +28,7 @@ def relu(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Max, data, context.scalar(0, like=data)))
 
 
+_NAN_BECOMES_ZERO = Told("RTen returns zero for NaN", SPECIAL)
 Relu = OperatorSpec(
     "Relu",
     Row(1),
@@ -35,7 +37,7 @@ Relu = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     rewritings=(relu,),
     is_plain=True,
-    told=of_floats("RTen returns zero for NaN"),
+    told=of_floats(_NAN_BECOMES_ZERO),
     range=ranges.clipped_below,
 )
 LeakyRelu = OperatorSpec(
@@ -130,6 +132,7 @@ HardSwish = OperatorSpec("HardSwish", Row(1), dims=same, is_plain=True, onnx=Onn
 
 _MAX_CURVED = 64  # beyond, Softplus(x) is x in 24 bits
 _OVERFLOW = Fault("returns infinity for numbers above 88")
+_OVERFLOW_TOLD = Told(_OVERFLOW.sentence, RANGE)
 
 
 def _is_curved(context: Context, data: str) -> bool:
@@ -160,8 +163,8 @@ def softplus(node: Node, context: Context) -> list[Node] | None:
     )
 
 
-def _softplus_deviation(node: Node, context: Context) -> str:
-    return "" if _is_curved(context, node.input[0]) else "RTen returns infinity for numbers above 88"
+def _softplus_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+    return () if _is_curved(context, node.input[0]) else (_OVERFLOW_TOLD,)
 
 
 Softplus = OperatorSpec(

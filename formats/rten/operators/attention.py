@@ -18,10 +18,11 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.deviations import Told, of_floats
 from formats.rten.operators.rules import same
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import INT64_MAX
+from formats.tensordata.plan import RARE, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -181,7 +182,7 @@ def _written_out(node: Node, context: Context) -> list[Node]:
     keys, values = (repeated(context, name, heads, query_heads // heads) for name in (key, value))
     penalties = _penalties(node, context, query, key)
     if penalties and get_int(node, "qk_matmul_output_mode") in (1, 2) and context.wanted(3):
-        context.tell("masked scores are -inf, as in ONNX, and the lowest number in onnxruntime", is_defined=False)
+        context.tell(_LOWEST, is_defined=False)
     scale = get_float(node, "scale") or 1 / sqrt(context.static_dims(query, 3)[0])
     scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))
     stages = [context.op(elementwise.Mul, scores, context.scalar(scale, like=query))]
@@ -253,16 +254,18 @@ def attention_raised(node: Node, context: Context) -> list[Node]:
     return [node] if mask == context.optional(3) else context.changed([*node.input[:3], *others])
 
 
-_SPREAD = of_floats("masked values are multiplied by zero, which spreads NaN and infinities")
+_SPREAD = Told("masked values are multiplied by zero, which spreads NaN and infinities", SPECIAL)
+_OF_FLOATS = of_floats(_SPREAD)
+_LOWEST = Told("masked scores are minus infinity, as in ONNX, and the lowest number in onnxruntime", RARE)
+_NONE_HIDDEN = Told("with past keys and one query, onnxruntime hides none of several new keys", RARE)
 
 
-def _attention_told(node: Node, context: Context) -> str:
+def _attention_told(node: Node, context: Context) -> tuple[Told, ...]:
     queries, keys = ((context.dims(context.input(place)) or (None, None))[-2] for place in (0, 1))
     is_alike = queries is not None and queries == keys
     may_be_one = queries == 1 or not isinstance(queries, int)
     is_open = get_int(node, "is_causal") and context.optional(4) and may_be_one and not is_alike
-    left = "with past keys and one query, onnxruntime hides none of several new keys" if is_open else ""
-    return "; ".join(filter(None, [_SPREAD(node, context), left]))
+    return (*_OF_FLOATS(node, context), *([_NONE_HIDDEN] if is_open else []))
 
 
 Attention = OperatorSpec(

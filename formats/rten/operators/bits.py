@@ -12,9 +12,11 @@ from formats.ir.dtypes import INT32, UINT32, UINT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_string
 from formats.rten.operators import comparison, elementwise, reduction, shape
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rules import broadcast, of_any_input, same
 from formats.rten.operators.spec import OperatorSpec
 from formats.rten.types import BYTES, INTS, PARTLY_HELD, UNSIGNED, limits, width
+from formats.tensordata.plan import RANGE
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -80,6 +82,7 @@ def _shared_bits(context: Context, one: str, other: str, count: int) -> str:
     return context.op(reduction.ReduceSum, bits, context.int64([-1]), keepdims=0)
 
 
+_LOWER_BITS = Told("RTen uses only the lower 32 bits of numbers", RANGE)
 LEAST = -(1 << 31)  # only the sign bit of 32 bits
 
 
@@ -89,7 +92,7 @@ def bitwise(node: Node, context: Context) -> list[Node] | None:
     if elem_type is None or elem_type not in INTS | BYTES:
         raise Refused(f"works on the bits of {context.describe(context.input(0))}, which RTen does not support")
     if not all(context.scope.fits(context.input(place)) for place in (0, 1)):
-        context.tell("RTen uses only the lower 32 bits of numbers")
+        context.tell(_LOWER_BITS)
     one, other = (context.cast(context.input(place), INT32) for place in (0, 1))
     number = _shared_bits(context, one, other, min(width(elem_type), 31))
     if width(elem_type) >= 32:

@@ -23,6 +23,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_int, get_string
 from formats.rten.operators import bits, comparison, elementwise, ranges, shape, small_floats
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
@@ -39,6 +40,7 @@ from formats.rten.types import (
     limits,
     width,
 )
+from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -125,7 +127,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
         return None
     low, high = limits(target)
     if source in FLOATS and not Interval(*INT32_LIMITS).holds(context.scope.range_of(data)):
-        context.tell("floats beyond 32 bits first become the nearest 32-bit integer; onnxruntime may differ")
+        context.tell(_TWO_STEPS)
     number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)
     if low:
         number = context.op(
@@ -136,20 +138,22 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(Cast, context.op(Cast, number, to=DOUBLE), to=target))
 
 
-def _cast_deviation(node: Node, context: Context) -> str:
-    if context.elem_type(node.input[0]) == FLOAT and get_int(node, "to") != FLOAT:
-        return "floats outside the integers' range become the nearest integer in RTen; ONNX does not define the result"
-    return ""
+_ANY_INTEGER: Final = Told(
+    "floats outside the integers' range become the nearest integer in RTen, and any integer in onnxruntime", RARE
+)
+_TWO_STEPS: Final = Told(
+    "floats beyond 32 bits first become the nearest 32-bit integer; onnxruntime may return another one", RARE
+)
 
 
-def _unspecified(node: Node, context: Context) -> str:
+def _unspecified(node: Node, context: Context) -> tuple[Told, ...]:
     """Of integers that RTen lacks, the report has a `range`."""
     target = get_int(node, "to")
     if context.elem_type(node.input[0]) not in FLOATS or target not in (INTS | BYTES) - PARTLY_HELD:
-        return ""
+        return ()
     if Interval(*limits(target)).holds(context.scope.range_of(node.input[0])):
-        return ""
-    return "floats outside the integers' range become the nearest integer in RTen, and any integer in onnxruntime"
+        return ()
+    return (_ANY_INTEGER,)
 
 
 Cast = OperatorSpec(
@@ -167,7 +171,6 @@ Cast = OperatorSpec(
     contents=cast_contents,
     older=(cast_to_name,),
     rewritings=(cast,),
-    deviation=_cast_deviation,
     unspecified=_unspecified,
     is_copy=True,
     range=ranges.of(0),

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from formats.ir.dtypes import BOOL, INT64
 from formats.rten.graph.attributes import get_int
 from formats.rten.operators import ranges
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.rules import always, broadcast, of_either, pairs, same, stretch
 from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS, INT64_MAX
+from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -35,7 +37,10 @@ def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(_equal(a, b) for a, b in pairs(first, second))
 
 
-def _ends_told(node: Node, context: Context) -> str:
+_ENDS = Told("RTen compares the least and greatest 64-bit integers as those of 32 bits", RARE)
+
+
+def _ends_told(node: Node, context: Context) -> tuple[Told, ...]:
     """A constant at the end of 64 bits is held as the end of 32 bits, which the other value may be."""
     for place in (0, 1):
         name, other = node.input[place], context.scope.range_of(node.input[1 - place])
@@ -45,8 +50,8 @@ def _ends_told(node: Node, context: Context) -> str:
         is_low = held.least == INT64_LIMITS[0] and (other.least is None or other.least <= INT32_LIMITS[0])
         is_high = held.greatest == INT64_MAX and (other.greatest is None or other.greatest >= INT32_LIMITS[1])
         if is_low or is_high:
-            return "RTen compares the least and greatest 64-bit integers as those of 32 bits"
-    return ""
+            return (_ENDS,)
+    return ()
 
 
 _OLD = (broadcast_by_attribute,)

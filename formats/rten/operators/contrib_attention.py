@@ -23,7 +23,9 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.spec import MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -343,8 +345,11 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, result, context.int64([0, 0, heads * size])), key, value)
 
 
-def _whole_past(node: Node, context: Context) -> str:
-    return "RTen uses the whole past as keys, even if seqlens_k is smaller"
+_WHOLE_PAST = Told("RTen uses the whole past as keys, even if seqlens_k is smaller", RESULTS)
+
+
+def _whole_past(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_WHOLE_PAST,)
 
 
 GroupQueryAttention = OperatorSpec(

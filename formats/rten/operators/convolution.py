@@ -18,7 +18,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.deviations import SPREAD
+from formats.rten.operators.deviations import SPREAD, Told
 from formats.rten.operators.rules import unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
 from formats.rten.operators.window import (
@@ -38,6 +38,7 @@ from formats.rten.operators.window import (
 )
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
+from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -122,13 +123,16 @@ def convolution_raised(node: Node, context: Context) -> list[Node]:
 MAX_WEIGHTS = 256  # the most weights that are checked; trained layers have more weights, and these are finite
 
 
-def _weights_told(node: Node, context: Context) -> str:
+_NO_PADDING = Told("the sum omits padding, which is NaN if a weight is NaN or infinite", SPECIAL)
+
+
+def _weights_told(node: Node, context: Context) -> tuple[Told, ...]:
     """What is reported if the weights are constant and few, and some of them are not finite."""
     weight = context.scope.constant(node.input[1])
     if weight is None or weight.data_type != FLOAT or prod(weight.dims) > MAX_WEIGHTS:
-        return ""
+        return ()
     is_finite = context.scope.is_finite(node.input[1])
-    return "" if is_finite else "the sum omits padding, which is NaN if a weight is NaN or infinite"
+    return () if is_finite else (_NO_PADDING,)
 
 
 Conv = OperatorSpec(

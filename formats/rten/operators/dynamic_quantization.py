@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, UINT8
 from formats.rten.operators import comparison, elementwise, indexing, quantization, reduction, shape, slicing
+from formats.rten.operators.deviations import ANY_NAN
 from formats.rten.operators.rules import always
 from formats.rten.operators.spec import OperatorSpec, Row
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
+    from formats.rten.operators.deviations import Told
 
 
 def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -35,9 +37,8 @@ def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, numbers, context.op(shape.Shape, data)), scale, zero)
 
 
-def _told(node: Node, context: Context) -> str:
-    steps = quantization.steps_told(node, context)
-    return f"{steps}; if there are NaNs, RTen and onnxruntime may choose different numbers"
+def _told(node: Node, context: Context) -> tuple[Told, ...]:
+    return (*quantization.steps_told(node, context), ANY_NAN)
 
 
 DynamicQuantizeLinear = OperatorSpec(

@@ -10,12 +10,13 @@ from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int
 from formats.rten.operators import comparison, ranges
-from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.deviations import Told, of_floats
 from formats.rten.operators.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import BYTES, INT32_LIMITS
+from formats.tensordata.plan import RARE, RESULTS, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -358,8 +359,11 @@ def sign(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(Sub, above, below))
 
 
-def _sign_deviation(node: Node, context: Context) -> str:
-    return "RTen returns 1 or -1 for zero" if context.elem_type(node.input[0]) == FLOAT else ""
+_NO_ZERO: Final = Told("RTen returns 1 or -1 for zero", RESULTS)
+
+
+def _sign_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_NO_ZERO,) if context.elem_type(node.input[0]) == FLOAT else ()
 
 
 Sign = OperatorSpec(
@@ -408,6 +412,7 @@ def clip(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(Min, raised, high) if high else raised)
 
 
+_NAN_BETWEEN: Final = Told("RTen returns a number within the bounds for NaN", SPECIAL)
 Clip = OperatorSpec(
     "Clip",
     Row(3),
@@ -416,7 +421,7 @@ Clip = OperatorSpec(
     dims=same,
     older=(clip_bounds,),
     rewritings=(clip,),
-    told=of_floats("RTen returns a number within the bounds for NaN"),
+    told=of_floats(_NAN_BETWEEN),
     narrow=widened((0, 1, 2)),
     range=ranges.clipped,
     onnx=OnnxForm(inputs={"min": 1, "max": 2}),
@@ -430,7 +435,8 @@ Atan = OperatorSpec("Atan", Row(1), dims=same)
 Sinh = OperatorSpec("Sinh", Row(1), dims=same)
 Cosh = OperatorSpec("Cosh", Row(1), dims=same)
 Tanh = OperatorSpec("Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
-_SQUARED: Final = of_floats("RTen may return infinity for numbers whose square is infinite")
+_INFINITE_SQUARE: Final = Told("RTen may return infinity for numbers above 1e19", RARE)
+_SQUARED: Final = of_floats(_INFINITE_SQUARE)
 Asinh = OperatorSpec("Asinh", Row(1), dims=same, told=_SQUARED)
 Acosh = OperatorSpec("Acosh", Row(1), dims=same, told=_SQUARED)
 Atanh = OperatorSpec("Atanh", Row(1), dims=same)

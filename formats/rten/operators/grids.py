@@ -13,10 +13,11 @@ from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, shape, slicing
-from formats.rten.operators.deviations import SPREAD, of_floats
+from formats.rten.operators.deviations import SPREAD, Told, of_floats
 from formats.rten.operators.rules import unknown
 from formats.rten.operators.sampling import divided
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row
+from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -235,6 +236,7 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, found, sizes))
 
 
+_BAD_PLACES = Told("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers", SPECIAL)
 GridSample = OperatorSpec(
     "GridSample",
     Row(
@@ -247,7 +249,7 @@ GridSample = OperatorSpec(
     dims=grid_sample_dims,
     older=(grid_sample_mode,),
     rewritings=(grid_sample,),
-    unspecified=of_floats("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers"),
+    unspecified=of_floats(_BAD_PLACES),
     onnx=OnnxForm(
         takes={"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)}, version=16, versions={"mode": 20}
     ),

@@ -8,10 +8,12 @@ from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import casting, ranges, shape
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import always, like_second, normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field, of_input
 from formats.rten.target import RTEN_0_27, Fault
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -118,8 +120,11 @@ def non_zero(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(NonZero, context.op(shape.Reshape, data, context.int64([1]))))
 
 
-def _non_zero_deviation(node: Node, context: Context) -> str:
-    return "RTen returns no row for a scalar" if context.dims(node.input[0]) == () else ""
+_NO_ROW = Told("RTen returns no row for a scalar", RESULTS)
+
+
+def _non_zero_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_NO_ROW,) if context.dims(node.input[0]) == () else ()
 
 
 NonZero = OperatorSpec(

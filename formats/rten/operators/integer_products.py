@@ -21,11 +21,13 @@ from formats.rten.operators import (
     reduction,
     shape,
 )
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rules import always
 from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row
 from formats.rten.operators.window import kernel_shape
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -51,6 +53,7 @@ def is_many(context: Context, name: str) -> bool:
 
 _FIRST_BLOCK = Fault("uses the zero points of the first rows or columns for all others")
 _PACKED = Fault("forgets the zero point of a matrix that it multiplies with several")
+_FIRST_BLOCK_TOLD, _PACKED_TOLD = Told(_FIRST_BLOCK.sentence, RESULTS), Told(_PACKED.sentence, RESULTS)
 
 
 def _has_one_row(context: Context, name: str) -> bool:
@@ -140,11 +143,11 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
     return matrix.by_vector(node, context)
 
 
-def _zeros_deviation(node: Node, context: Context) -> str:
-    found = [_FIRST_BLOCK.sentence] if any(is_many(context, name) for name in node.input[2:]) else []
+def _zeros_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+    found = [_FIRST_BLOCK_TOLD] if any(is_many(context, name) for name in node.input[2:]) else []
     if _may_be_packed(context, node.input[0], node.input[1], context.optional(2)):
-        found.append(_PACKED.sentence)
-    return "; ".join(found)
+        found.append(_PACKED_TOLD)
+    return tuple(found)
 
 
 def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
@@ -245,12 +248,13 @@ def conv_integer(node: Node, context: Context) -> list[Node] | None:
 
 
 _ZERO_PADDING = Fault("does not pad with the zero point")
+_ZERO_PADDING_TOLD = Told(_ZERO_PADDING.sentence, RESULTS)
 
 
-def _conv_integer_deviation(node: Node, context: Context) -> str:
+def _conv_integer_deviation(node: Node, context: Context) -> tuple[Told, ...]:
     if get_string(node, "auto_pad") == "SAME_UPPER" or any(get_ints(node, "pads") or ()):
-        return _ZERO_PADDING.sentence
-    return ""
+        return (_ZERO_PADDING_TOLD,)
+    return ()
 
 
 ConvInteger = OperatorSpec(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from formats.rten.operators.deviations import Told
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
 
 AS_INTEGERS: Final = Fault("computes whole floats as 32-bit integers if it knows them before the model runs")
+_AS_INTEGERS_TOLD: Final = Told(AS_INTEGERS.sentence, RESULTS)
 
 
 def may_be_known(name: str, context: Context) -> bool:
@@ -33,8 +36,8 @@ def may_be_folded(name: str, context: Context) -> bool:
     return is_small and context.scope.constant(name) is None and not context.scope.is_safe(AS_INTEGERS, name)
 
 
-def quotient_deviation(node: Node, context: Context) -> str:
+def quotient_deviation(node: Node, context: Context) -> tuple[Told, ...]:
     """Whether a node of a .rten file divides constants that are whole numbers."""
     constants = all(context.scope.constant(name) is not None for name in node.input)
     told = constants and not context.is_integer(node.input[0]) and all(may_be_known(n, context) for n in node.input)
-    return AS_INTEGERS.sentence if told else ""
+    return (_AS_INTEGERS_TOLD,) if told else ()

@@ -16,10 +16,12 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import dropped, without_gaps
 from formats.rten.operators.rules import broadcast_dims, of_any_input, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import Fault
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -37,6 +39,7 @@ def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 _LONE_COLUMN = Fault("keeps an axis of size one when it multiplies several matrices with a vector")
+_LONE_COLUMN_TOLD = Told(_LONE_COLUMN.sentence, RESULTS)
 
 
 def _by_anything(context: Context, a: str, b: str) -> list[Node]:
@@ -92,10 +95,10 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, total, context.int64(gone)) if gone else total)
 
 
-def _product_deviation(node: Node, context: Context) -> str:
+def _product_deviation(node: Node, context: Context) -> tuple[Told, ...]:
     if context.rank(node.input[1]) == 1 and context.rank(node.input[0]) not in (1, 2):
-        return "RTen keeps an axis of size one when it multiplies several matrices with a vector"
-    return ""
+        return (_LONE_COLUMN_TOLD,)
+    return ()
 
 
 MatMul = OperatorSpec(

@@ -8,11 +8,12 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import comparison, elementwise, indexing, padding, pooling, reduction, shape, slicing
-from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.deviations import Told, of_floats
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import same, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field
 from formats.rten.target import RTEN_0_26
+from formats.tensordata.plan import RARE, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -109,7 +110,10 @@ def of_nothing(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Identity, data)) if 0 in (context.dims(data) or ()) else None
 
 
-_INFINITE_SUMS: Final = of_floats("with infinities, the order of sums decides whether RTen and onnxruntime return NaN")
+_INFINITE_TOLD: Final = Told(
+    "with infinities, the order of sums decides whether RTen and onnxruntime return NaN", SPECIAL
+)
+_INFINITE_SUMS: Final = of_floats(_INFINITE_TOLD)
 BatchNormalization = OperatorSpec(
     "BatchNormalization",
     Row(5, 1, "BatchNormalizationAttrs", (_EPSILON,), {"momentum": ANY, "training_mode": (0,)}),
@@ -122,10 +126,13 @@ BatchNormalization = OperatorSpec(
 )
 
 
-def _empty_batch_told(node: Node, context: Context) -> str:
+_NO_SAMPLES: Final = Told("RTen fails if there are no samples", SPECIAL)
+
+
+def _empty_batch_told(node: Node, context: Context) -> tuple[Told, ...]:
     """The report if the batch may be empty when the model runs."""
     dims = context.dims(node.input[0])
-    return "" if dims and isinstance(dims[0], int) else "RTen fails if there are no samples"
+    return () if dims and isinstance(dims[0], int) else (_NO_SAMPLES,)
 
 
 InstanceNormalization = OperatorSpec(
@@ -265,6 +272,9 @@ LpNormalization = OperatorSpec(
 )
 
 
+_ALL_EQUAL: Final = Told("if all numbers are equal, onnxruntime divides by zero, but ONNX and RTen return zero", RARE)
+
+
 def mean_variance_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as (x - mean) / (deviation + 1e-9), as its function in ONNX does.
 
@@ -277,7 +287,7 @@ def mean_variance_normalization(node: Node, context: Context) -> list[Node] | No
     squares = context.op(elementwise.Mul, centred, centred)
     variance = context.op(reduction.ReduceMean, squares, axes, keepdims=1)
     deviation = context.op(elementwise.Add, context.op(elementwise.Sqrt, variance), context.scalar(1e-9, like=data))
-    context.tell("if all numbers are equal, onnxruntime returns NaN, but ONNX and RTen return zero", is_defined=False)
+    context.tell(_ALL_EQUAL, is_defined=False)
     return context.replace(context.op(elementwise.Div, centred, deviation))
 
 
@@ -286,10 +296,13 @@ MeanVarianceNormalization = OperatorSpec(
 )
 
 
+_SUMMED_NAN: Final = Told("with NaN or infinities, the order of sums decides which elements are NaN", SPECIAL)
+
+
 def lrn(node: Node, context: Context) -> list[Node] | None:
     """Write it with an AveragePool of squares along the channels."""
     data, size = context.input(0), get_int(node, "size", 1)
-    context.tell("with NaN or infinities, the order of sums decides which elements are NaN", is_defined=False)
+    context.tell(_SUMMED_NAN, is_defined=False)
     rank, dims = context.known_rank(data), context.dims(data) or ()
     squares = context.op(elementwise.Mul, data, data)
     may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in dims[1:])

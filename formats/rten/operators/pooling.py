@@ -11,7 +11,7 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
-from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.deviations import ANY_NAN, Told, of_floats
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OnnxForm, OperatorSpec, Row, of_input, sizes_field
 from formats.rten.operators.window import (
@@ -31,6 +31,7 @@ from formats.rten.operators.window import (
 )
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX, limits
+from formats.tensordata.plan import RARE, SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
     if get_int(node, "ceil_mode"):
         pads = rounding_pads(context, geometry, data, pads)
     if node.op_type == MaxPool.name:
-        context.tell("if there are NaNs, RTen and onnxruntime may choose different numbers", is_defined=False)
+        context.tell(ANY_NAN, is_defined=False)
         padded = _padded(context, data, pads, float("-inf"))
         return context.replace(_taken(context, elementwise.Max, padded, geometry))
     total = _taken(context, elementwise.Sum, _padded(context, data, pads, 0.0), geometry)
@@ -250,17 +251,20 @@ def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, 
             raise Refused(f"has a window of {geometry.extent(axis)}, but the padded data has only {room}")
 
 
-def _of_little(node: Node, context: Context) -> str:
+_TOO_SMALL = Told("if the data are smaller than the window, onnxruntime returns few elements, and RTen stops", RARE)
+
+
+def _of_little(node: Node, context: Context) -> tuple[Told, ...]:
     """Report what runtimes do if the data are smaller than the window, if only the run can tell their size."""
     geometry, dims = window(node, get_ints(node, "kernel_shape") or ()), context.dims(node.input[0])
     rank = len(geometry.kernel)
     if geometry.auto_pad.startswith("SAME"):
-        return ""
+        return ()
     for axis in range(rank):
         is_known = dims is not None and isinstance(dims[2 + axis], int)
         if not is_known and 1 + geometry.pads[axis] + geometry.pads[rank + axis] < geometry.extent(axis):
-            return "if the data are smaller than the window, onnxruntime returns few or no elements, and RTen stops"
-    return ""
+            return (_TOO_SMALL,)
+    return ()
 
 
 AveragePool = OperatorSpec(
@@ -284,11 +288,14 @@ AveragePool = OperatorSpec(
     unspecified=_of_little,
     onnx=OnnxForm(takes={"dilations": ONES}),
 )
-_LEAST = of_floats("if all numbers are NaN or -inf, RTen returns that, and onnxruntime may return another number")
+_NOTHING_GREATER = Told(
+    "if all numbers are NaN or -inf, RTen returns that, and onnxruntime may return another number", SPECIAL
+)
+_LEAST = of_floats(_NOTHING_GREATER)
 
 
-def _max_told(node: Node, context: Context) -> str:
-    return "; ".join(filter(None, [_LEAST(node, context), _of_little(node, context)]))
+def _max_told(node: Node, context: Context) -> tuple[Told, ...]:
+    return (*_LEAST(node, context), *_of_little(node, context))
 
 
 MaxPool = OperatorSpec(

@@ -17,6 +17,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rules import normalize, same, unknown
 from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.operators.spec import (
@@ -32,6 +33,7 @@ from formats.rten.operators.spec import (
 )
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
+from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,12 +146,12 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
     return context.replace(context.op(casting.Cast, context.op(elementwise.Clip, numbers, *bounds), to=target))
 
 
-_HALF_STEPS: Final = "halfway between two steps, RTen may choose the other one"
+_HALF_STEPS: Final = Told("halfway between two steps, RTen may choose the other one", RARE)
 
 
-def steps_told(node: Node, context: Context) -> str:
+def steps_told(node: Node, context: Context) -> tuple[Told, ...]:
     """What differs at half steps."""
-    return _HALF_STEPS
+    return (_HALF_STEPS,)
 
 
 def tell_if_exact(context: Context) -> None:

@@ -12,9 +12,11 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, get_strings
 from formats.rten.operators import activation, elementwise, matrix, recurrent_loop, shape
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import FLOATS
+from formats.tensordata.plan import RESULTS, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -107,10 +109,11 @@ def _outputs(direction: recurrent_loop.Direction) -> list[str]:
 MAX_WEIGHTS = 1 << 16  # the most weights that are checked
 
 
-_OF_NAN: Final = "onnxruntime may return numbers for NaN"
+_OF_NAN: Final = Told("onnxruntime may return numbers for NaN", SPECIAL)
+_SKIPPED: Final = Told("zero states times infinity are NaN in RTen, but onnxruntime may skip the product", SPECIAL)
 
 
-def _weights_told(node: Node, context: Context) -> str:
+def _weights_told(node: Node, context: Context) -> tuple[Told, ...]:
     """What is reported for NaN, and if weights are computed, or are few and not finite. Many count as finite."""
     for name in node.input[1:3]:
         if context.elem_type(name) not in FLOATS:
@@ -118,8 +121,8 @@ def _weights_told(node: Node, context: Context) -> str:
         dims = context.dims(name)
         is_large = prod(dim for dim in dims or () if isinstance(dim, int)) > MAX_WEIGHTS
         if context.scope.constant(name) is None or (not is_large and None in context.scope.range_of(name)):
-            return f"{_OF_NAN}; zero states times infinity are NaN in RTen, but onnxruntime may skip the product"
-    return _OF_NAN
+            return (_OF_NAN, _SKIPPED)
+    return (_OF_NAN,)
 
 
 def recurrent(node: Node, context: Context) -> list[Node] | None:
@@ -133,7 +136,8 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
     if _is_native(node, context):
         is_said = not context.target.is_onnx or find(node, "hidden_size") is not None
         return None if is_said else context.changed(hidden_size=_hidden_size(node, context))
-    context.tell(_weights_told(node, context), is_defined=False)
+    for told in _weights_told(node, context):
+        context.tell(told, is_defined=False)
     cell = CELLS[node.op_type or ""]
     directions = recurrent_loop.directions_of(node, context, cell, _hidden_size(node, context))
     return recurrent_loop.side_by_side(context, [_outputs(direction) for direction in directions])
@@ -162,8 +166,11 @@ def recurrence_raised(node: Node, context: Context) -> list[Node]:
     return context.changed(inputs, hidden_size=size)
 
 
-def _recurrence_deviation(node: Node, context: Context) -> str:
-    return "RTen ignores the lengths of sequences, so they are dropped" if context.optional(4) else ""
+_NO_LENGTHS: Final = Told("RTen ignores the lengths of sequences, so they are dropped", RESULTS)
+
+
+def _recurrence_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_NO_LENGTHS,) if context.optional(4) else ()
 
 
 GRU = OperatorSpec(

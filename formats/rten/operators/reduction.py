@@ -9,7 +9,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints
 from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, ranges, shape, slicing
-from formats.rten.operators.deviations import NAN_ORDER
+from formats.rten.operators.deviations import NAN_ORDER, Told
 from formats.rten.operators.rewritings import promoted, widened
 from formats.rten.operators.rules import always, multiply, normalize, reduced, same_contents
 from formats.rten.operators.spec import (
@@ -26,6 +26,7 @@ from formats.rten.operators.spec import (
 )
 from formats.rten.target import RELEASES, RTEN_0_26, Release
 from formats.rten.types import INT32_LIMITS
+from formats.tensordata.plan import RARE, RESULTS, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -95,27 +96,30 @@ def reduction_raised(node: Node, context: Context) -> list[Node]:
     return context.changed([node.input[0], context.int64(axes or ())], without=["axes"])
 
 
-def _reduction_deviation(node: Node, context: Context) -> str:
+_NO_AXES: Final = Told("RTen's result without axes depends on its optimiser", RESULTS)
+
+
+def _reduction_deviation(node: Node, context: Context) -> tuple[Told, ...]:
     axes = context.optional(1)
     if get_int(node, "noop_with_empty_axes") and (not axes or context.dims(axes) in (None, (0,))):
-        return "RTen's result without axes depends on its optimiser"
-    return ""
+        return (_NO_AXES,)
+    return ()
 
 
 _IN_32_BITS = widened((0,))
-_LEFT_AXES: Final = "if there are no elements, onnxruntime does not reduce negative axes"
+_LEFT_AXES: Final = Told("if there are no elements, onnxruntime does not reduce negative axes", SPECIAL)
 
 
 def _or_of_nothing(own: Deviation | None) -> Deviation:
     """A rule for a reduction, and onnxruntime's result for empty tensors."""
 
-    def rule(node: Node, context: Context) -> str:
+    def rule(node: Node, context: Context) -> tuple[Told, ...]:
         """What ONNX does not define for one reduction, or what only onnxruntime does."""
         dims, axes = context.dims(node.input[0]), context.optional(1)
         held = context.scope.ints(axes) if axes else ()
         may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
         is_left = may_be_empty and (held is None or min(held, default=0) < 0)
-        return "; ".join(filter(None, [own(node, context) if own else "", _LEFT_AXES if is_left else ""]))
+        return (*(own(node, context) if own else ()), *([_LEFT_AXES] if is_left else []))
 
     return rule
 
@@ -143,6 +147,13 @@ def _spec(
 ReduceSum = _spec("ReduceSum", version=13, narrow=_IN_32_BITS, range=ranges.totals)
 
 
+_WRAPPED_SUM: Final = Told("sums beyond 32 bits wrap before the division, while onnxruntime may use more bits", RARE)
+_EMPTY_MEAN: Final = Told("the mean of no elements is NaN in RTen, and zero in onnxruntime", SPECIAL)
+_WRAPPED_PRODUCT: Final = Told(
+    "products beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number", RARE
+)
+
+
 def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     """RTen's ReduceMean is only for floats, so integers become a sum and a division."""
     data = context.input(0)
@@ -151,7 +162,7 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     if context.elem_type(data) == INT32:
         types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
         if not Interval(*INT32_LIMITS).holds(ranges.totals(node, context.scope, types)):
-            context.tell("sums beyond 32 bits wrap before the division, while onnxruntime may use more bits")
+            context.tell(_WRAPPED_SUM)
     total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
     results = context.op(elementwise.Max, context.op(shape.Size, total), context.int64_scalar(1))
     count = context.op(elementwise.Div, context.op(shape.Size, data), results)
@@ -160,15 +171,15 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Div, total, context.cast(count, elem_type)))
 
 
-def _mean_of_nothing(node: Node, context: Context) -> str:
+def _mean_of_nothing(node: Node, context: Context) -> tuple[Told, ...]:
     dims, axes = context.dims(node.input[0]), context.optional(1)
     if context.is_integer(node.input[0]):
-        return ""
+        return ()
     if dims is not None and axes and (held := context.scope.ints(axes)):
         dims = tuple(dims[axis] for axis in held)
     if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
-        return ""
-    return "the mean of no elements is NaN in RTen, and zero in onnxruntime"
+        return ()
+    return (_EMPTY_MEAN,)
 
 
 ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=_mean_of_nothing)
@@ -182,13 +193,13 @@ def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims |
     return (multiply(held),)
 
 
-def _wrapped_product(node: Node, context: Context) -> str:
+def _wrapped_product(node: Node, context: Context) -> tuple[Told, ...]:
     """Of 64 bits, the report has a `range`."""
     types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
     held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
     if held or types[0].elem_type != INT32:
-        return ""
-    return "products beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number"
+        return ()
+    return (_WRAPPED_PRODUCT,)
 
 
 ReduceProd = _spec(
@@ -288,16 +299,19 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, found, context.int64([axis])))
 
 
-def _arg_unspecified(node: Node, context: Context) -> str:
+def _arg_unspecified(node: Node, context: Context) -> tuple[Told, ...]:
     """The report for NaN, and for a negative axis where there may be no elements."""
     dims = context.dims(node.input[0])
     may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
-    left = _LEFT_AXES if may_be_empty and get_int(node, "axis") < 0 else ""
-    return "; ".join(filter(None, [NAN_ORDER(node, context), left]))
+    left = [_LEFT_AXES] if may_be_empty and get_int(node, "axis") < 0 else []
+    return (*NAN_ORDER(node, context), *left)
 
 
-def _arg_told(node: Node, context: Context) -> str:
-    return "RTen returns the last of equal extremes" if not get_int(node, "select_last_index") else ""
+_LAST_EXTREME: Final = Told("RTen returns the last of equal extremes", RARE)
+
+
+def _arg_told(node: Node, context: Context) -> tuple[Told, ...]:
+    return () if get_int(node, "select_last_index") else (_LAST_EXTREME,)
 
 
 def arg_extreme_raised(node: Node, context: Context) -> list[Node]:

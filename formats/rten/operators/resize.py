@@ -15,13 +15,14 @@ from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
-from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.deviations import Told, of_floats
 from formats.rten.operators.interpolation import Axis
 from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
+from formats.tensordata.plan import RESULTS, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -360,18 +361,23 @@ def resize(node: Node, context: Context) -> list[Node] | None:
     return _written_out(node, context, axes)
 
 
-def _resize_deviation(node: Node, context: Context) -> str:
+_RATIO_TOLD = Told(_RATIO.sentence, RESULTS)
+_ONE_CORNER_TOLD = Told(_ONE_CORNER.sentence, RESULTS)
+
+
+def _resize_deviation(node: Node, context: Context) -> tuple[Told, ...]:
     if not _is_spoken(node) or _is_native(node, context, _axes(node, context)):
-        return ""
+        return ()
     is_aligned = get_string(node, "coordinate_transformation_mode", "half_pixel") == "align_corners"
-    return (_ONE_CORNER if is_aligned else _RATIO).sentence
+    return (_ONE_CORNER_TOLD if is_aligned else _RATIO_TOLD,)
 
 
-_BESIDE_INFINITY = of_floats("next to an infinity, RTen's interpolation may be NaN where onnxruntime's is infinite")
+_BESIDE_INFINITY = Told("next to an infinity, RTen's interpolation may be NaN where onnxruntime's is infinite", SPECIAL)
+_OF_FLOATS = of_floats(_BESIDE_INFINITY)
 
 
-def _resize_told(node: Node, context: Context) -> str:
-    return _BESIDE_INFINITY(node, context) if get_string(node, "mode", "nearest") == "linear" else ""
+def _resize_told(node: Node, context: Context) -> tuple[Told, ...]:
+    return (*_OF_FLOATS(node, context),) if get_string(node, "mode", "nearest") == "linear" else ()
 
 
 def resize_raised(node: Node, context: Context) -> list[Node]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, reduction, shape
-from formats.rten.operators.deviations import SPREAD
+from formats.rten.operators.deviations import SPREAD, Told
 from formats.rten.operators.interpolation import Kernel, indices, inside, weight_matrix
+from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -240,10 +241,13 @@ def extrapolated(context: Context, data: str, axes: list[Axis], value: float) ->
     return data
 
 
+_HALFWAY = Told("halfway between two elements, onnxruntime may choose the other one", RARE)
+
+
 def tell_centre(context: Context, kernel: Kernel) -> None:
     """Report coordinates that runtimes do not round in the same way."""
     if kernel.coordinates == "half_pixel_symmetric":
-        context.tell("halfway between two elements, onnxruntime may choose the other one", is_defined=False)
+        context.tell(_HALFWAY, is_defined=False)
 
 
 def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:

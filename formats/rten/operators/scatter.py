@@ -17,6 +17,7 @@ from formats.rten.types import BYTES
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
+    from formats.rten.operators.deviations import Told
 
 _REDUCTION = {"none": "None", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
 _REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTION)
@@ -79,8 +80,8 @@ def wrapped(node: Node, context: Context) -> list[Node] | None:
     return widened((0, 2), narrow=narrow)(node, context)
 
 
-def _order_told(node: Node, context: Context) -> str:
-    return NAN_ORDER(node, context) if get_string(node, "reduction") in ("min", "max") else ""
+def _order_told(node: Node, context: Context) -> tuple[Told, ...]:
+    return (*NAN_ORDER(node, context),) if get_string(node, "reduction") in ("min", "max") else ()
 
 
 Scatter = OperatorSpec(

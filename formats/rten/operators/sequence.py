@@ -11,11 +11,13 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
 from formats.rten.operators import comparison, control_flow, elementwise, ranges, shape
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import without_gaps
 from formats.rten.operators.rules import always, normalize, of_attribute, same, scalar, unknown
 from formats.rten.operators.spec import KEEP_DIMS, Field, FieldKind, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, VALUE_TYPES
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -167,10 +169,13 @@ def _stacked(context: Context, sequence: str) -> str:
     return context.op(control_flow.Loop, context.op(SequenceLength, sequence), always, body=body)
 
 
-def _concatenation_deviation(node: Node, context: Context) -> str:
+_OLD_AXES_TOLD = Told(_OLD_AXES.sentence, RESULTS)
+
+
+def _concatenation_deviation(node: Node, context: Context) -> tuple[Told, ...]:
     if get_int(node, "new_axis") and get_int(node, "axis") < 0:
-        return _OLD_AXES.sentence
-    return ""
+        return (_OLD_AXES_TOLD,)
+    return ()
 
 
 ConcatFromSequence = OperatorSpec(

@@ -9,9 +9,10 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, with_input
 from formats.rten.operators import creation, elementwise, shape
-from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.deviations import Told, of_floats
 from formats.rten.operators.rules import of_attribute, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -27,7 +28,10 @@ def dft_axis(node: Node, context: Context) -> list[Node] | None:
     return context.changed(with_input(node, 2, axis), without=("axis",))
 
 
-_NOT_FINITE: Final = of_floats("with NaN or infinities, RTen and onnxruntime may return NaN for different elements")
+_NAN_ELSEWHERE: Final = Told(
+    "with NaN or infinities, RTen and onnxruntime may return NaN for different elements", SPECIAL
+)
+_NOT_FINITE: Final = of_floats(_NAN_ELSEWHERE)
 
 DFT = OperatorSpec(
     "DFT",

@@ -9,11 +9,13 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, with_input
 from formats.rten.operators import casting, comparison, creation, elementwise, indexing, ranges, shape
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
+from formats.tensordata.plan import RARE, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,6 +135,9 @@ _LIMITS = INT32_LIMITS[0] + 1, INT32_LIMITS[1] - 1
 _SIGNS = INT32_LIMITS[1], INT64_MAX
 
 
+_BACKWARD = Told("RTen returns nothing for a backward slice to the largest integer, onnxruntime all elements", RARE)
+
+
 def _within_limits(node: Node, context: Context) -> list[Node] | None:
     """The least integer of 32 bits stops RTen where it slices backwards, and the largest is a sign to onnxruntime.
 
@@ -143,14 +148,17 @@ def _within_limits(node: Node, context: Context) -> list[Node] | None:
     for place in (1, 2):
         held = context.scope.ints(inputs[place])
         if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(held or (), steps or (), strict=False)):
-            context.tell("RTen returns nothing for a backward slice to the largest integer, onnxruntime all elements")
+            context.tell(_BACKWARD)
         if held is not None and (min(held, default=0) < _LIMITS[0] or max(held, default=0) > greatest):
             inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in held))
     return context.changed(inputs) if inputs != list(node.input) else None
 
 
-def _slice_deviation(node: Node, context: Context) -> str:
-    return "RTen may read steps as axes if there are none" if context.optional(4) and not context.optional(3) else ""
+_STEPS_AS_AXES = Told("RTen may read steps as axes if there are none", RESULTS)
+
+
+def _slice_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_STEPS_AS_AXES,) if context.optional(4) and not context.optional(3) else ()
 
 
 Slice = OperatorSpec(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, Interval, ValueType
     from formats.rten.graph.makers import Makers
+    from formats.rten.operators.deviations import Told
     from formats.rten.target import Target
 
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
@@ -32,8 +33,8 @@ RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rte
 Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
 # `(node, context)`, for RTen's node with ONNX's inputs: the nodes that compute the same in ONNX.
 Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
-# `(node, context)`: how RTen's results differ from ONNX's for the same node, as text; empty if they do not.
-Deviation: TypeAlias = "Callable[[Node, Context], str]"
+# `(node, context)`: how RTen's results differ from ONNX's for the same node; empty if they do not.
+Deviation: TypeAlias = "Callable[[Node, Context], Sequence[Told]]"
 # `(last node, makers of values)`: the one node of an operator for which a rewriting wrote several, or `None`.
 Folding: TypeAlias = "Callable[[Node, Makers], Node | None]"
 # `(node, scope, types of the inputs)`: what is known about the outputs. See `rules.py`.

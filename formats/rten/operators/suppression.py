@@ -26,8 +26,10 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
+from formats.rten.operators.deviations import Told
 from formats.rten.operators.rules import always
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,8 +210,13 @@ def non_max_suppression_dims(node: Node, scope: Scope, types: list[ValueType]) -
     return [(None, 3)]
 
 
-def _suppression_deviation(node: Node, context: Context) -> str:
-    return "RTen lets boxes of different classes compete, computes overlap differently, and sorts the result by score"
+_OTHER_BOXES = Told(
+    "RTen lets boxes of different classes compete, computes overlap differently, and sorts the result by score", RESULTS
+)
+
+
+def _suppression_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_OTHER_BOXES,)
 
 
 NonMaxSuppression = OperatorSpec(

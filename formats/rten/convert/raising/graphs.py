@@ -26,6 +26,7 @@ from formats.rten.graph.makers import folded
 from formats.rten.graph.ordering import all_mentioned, defined, topological
 from formats.rten.operators import SPECS, casting, control_flow, elementwise, foldings, shape
 from formats.rten.operators.spec import OperatorSpec
+from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -230,7 +231,7 @@ class GraphRaiser:
         for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
             if name in self._scope.exceeding and not self._shapes.has(given):
                 detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
-                self._shared.losses.add("deviation", detail, where, given, matters=False)
+                self._shared.losses.add("deviation", detail, where, given, seen=RARE)
             if given:
                 elem_type = self._scope.type_of(name).elem_type or FLOAT
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
@@ -241,11 +242,10 @@ class GraphRaiser:
         context = self._context(made)
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
         told = None if is_folded else spec.deviation or (None if spec.raised else spec.told)
-        details = [rule(made, context) for rule in (told, spec.unspecified) if rule is not None]
-        if any(details):
-            sentence = f"{node.op_type}: {'; '.join(filter(None, details))}"
-            matters = spec.deviation is not None and bool(details[0])
-            self._shared.losses.add("deviation", sentence, where, node.name or node.output[0], matters=matters)
+        for rule in (told, spec.unspecified):
+            for sentence in () if rule is None else rule(made, context):
+                detail, name = f"{node.op_type}: {sentence.detail}", node.name or node.output[0]
+                self._shared.losses.add("deviation", detail, where, name, seen=sentence.seen)
         return context
 
     def _inputs_of(self, node: Node) -> list[str]:

@@ -8,6 +8,7 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
 from formats.rten.convert.raising.kinds import ValueKind, declared, found_by_use
 from formats.rten.types import HOLDERS
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ class Interface:
             elem_type = HOLDERS[self._pins[name]].number
         elif elem_type is None:
             detail = "inputs of unknown type are taken to be float32"
-            self._losses.add("assumed_type", detail, self._places[name], name)
+            self._losses.add("assumed_type", detail, self._places[name], name, seen=INTERFACE)
         return ValueKind(elem_type or FLOAT, is_sequence)
 
     def wanted(self, name: str, kind: ValueKind) -> int:
@@ -67,7 +68,7 @@ class Interface:
         if pinned is None:
             if held == INT32:
                 detail = "32-bit integers may have been INT64, BOOL or another type; `pin` restores it"
-                self._losses.add("forgotten", detail, place, name, matters=False)
+                self._losses.add("forgotten", detail, place, name, seen=DOCUMENTATION)
             return held
         if HOLDERS[pinned].number != held or (kind.is_sequence and pinned != held):
             what = f"a sequence of {type_name(held)}" if kind.is_sequence else type_name(held)

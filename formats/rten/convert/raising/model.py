@@ -19,6 +19,7 @@ from formats.rten.graph.attributes import get_int, shared_attributes
 from formats.rten.graph.names import Names, used_and_read
 from formats.rten.graph.ordering import graphs
 from formats.rten.operators import SPECS
+from formats.tensordata.plan import DOCUMENTATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     graph = model.graph or Graph()
     version = _version(graph)
     detail = "a .rten file does not say which operator set the model used"
-    losses.add("forgotten", detail, "opset_import", f"now {version}", matters=False)
+    losses.add("forgotten", detail, "opset_import", f"now {version}", seen=DOCUMENTATION)
     interface = Interface(graph, pin_types or {}, losses)
     surroundings = Surroundings(ValueNames(*used_and_read(model)), Names(), losses, version)
     raiser = GraphRaiser(graph, surroundings, interface=interface)

@@ -1,0 +1,203 @@
+"""What the documents say about `warning:`, `note:`, `--notes` and `--strict` is what a conversion does.
+
+Each sentence is quoted, and a conversion of every kind of loss shows that it is true.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import commands
+import onnx
+import onnx.parser
+import pytest
+
+import formats
+from formats.rten import operators
+from formats.rten.operators import SPECS
+from formats.rten.operators.deviations import Told
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, MATTERING, RANGE, RARE, RESULTS, SEEN, SPECIAL, USE, Seen
+
+ROOT = Path(__file__).parents[1]
+HEADER = '<ir_version: 9, opset_import: ["" : 18]>\n'
+# A model for each value of `seen`, which has a loss of this kind in a conversion to .rten.
+MODELS: dict[Seen, str] = {
+    RESULTS: "g (float[2] x) => (float[2] y) { y = Sign(x) }",
+    INTERFACE: "g (int64[2] x) => (int64[2] y) { y = Identity(x) }",
+    RANGE: "g (float[2] x) => (float[2] y) { a = Cast<to=7>(x) y = Cast<to=1>(a) }",
+    RARE: "g (float[2] x) => (uint8[2] y) <float s = {0.3}, uint8 z = {0}> { y = QuantizeLinear(x, s, z) }",
+    SPECIAL: "g (float[2] x) => (float[2] y) { y = Relu(x) }",
+    DOCUMENTATION: "g (float[2] x) => (float[2] y) { y = Exp(x) }",
+}
+
+
+@dataclass
+class Converted:
+    """A conversion to .rten, and what the command prints of it."""
+
+    report: formats.ConversionReport
+    shown: list[str]
+    every: list[str]  # with `--notes`
+    strict_code: int
+
+    def line_of(self, seen: Seen) -> str:
+        """The line about the first loss of this kind, if every loss has one."""
+        (first, *_) = (loss for loss in self.report.losses if loss.seen == seen)
+        (line,) = (line for line in self.every if line.endswith(first.detail))
+        return line
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[Seen, Converted]:
+    """Return the conversions of the models."""
+    folder = tmp_path_factory.mktemp("answer")
+    return {seen: _convert(folder, seen) for seen in MODELS}
+
+
+def _convert(folder: Path, seen: Seen) -> Converted:
+    proto = onnx.parser.parse_model(HEADER + MODELS[seen])
+    if seen == DOCUMENTATION:
+        proto.producer_name = "a program"
+    source, target = folder / f"{seen}.onnx", folder / f"{seen}.rten"
+    source.write_bytes(proto.SerializeToString())
+    outputs = [commands.run("convert", source, target, "--force", *more) for more in ([], ["--notes"])]
+    strict = commands.run("convert", source, target, "--force", "--strict")
+    report = formats.convert(source, target, overwrite=True)
+    return Converted(report, *(done.stdout.splitlines() for done in outputs), strict.exit_code)
+
+
+def _is_warning(seen: Seen) -> Callable[[dict[Seen, Converted]], bool]:
+    return lambda found: found[seen].line_of(seen).startswith("warning: ")
+
+
+def _fails(found: dict[Seen, Converted]) -> bool:
+    has_warning = {seen: any(line.startswith("warning: ") for line in each.every) for seen, each in found.items()}
+    return has_warning == {seen: each.strict_code == 1 for seen, each in found.items()}
+
+
+def _is_note(found: dict[Seen, Converted]) -> bool:
+    return found[RARE].line_of(RARE).startswith("note: ") and found[RARE].line_of(RARE) in found[RARE].shown
+
+
+def _is_counted(found: dict[Seen, Converted]) -> bool:
+    return all(
+        found[seen].line_of(seen) not in found[seen].shown and found[seen].shown[1].endswith("1 note: --notes")
+        for seen in (SPECIAL, DOCUMENTATION)
+    )
+
+
+def _lets_pass(found: dict[Seen, Converted]) -> bool:
+    return all(found[seen].strict_code == 0 for seen in (RARE, SPECIAL, DOCUMENTATION))
+
+
+def _prints_each(found: dict[Seen, Converted]) -> bool:
+    return all(len(each.every) == 2 + len(each.report.losses) for each in found.values())
+
+
+def _is_ordered(found: dict[Seen, Converted]) -> bool:
+    orders = ([(not loss.matters, SEEN.index(loss.seen)) for loss in each.report.losses] for each in found.values())
+    return all(order == sorted(order) for order in orders)
+
+
+def _is_same_text(found: dict[Seen, Converted]) -> bool:
+    def plain(lines: list[str]) -> list[str]:
+        return [re.sub(r"\d\.\d\d s", "", line).replace("--notes", "report.losses") for line in lines]
+
+    return all(plain(each.shown) == plain(str(each.report).splitlines()) for each in found.values())
+
+
+SENTENCES: list[tuple[str, str, Callable[[dict[Seen, Converted]], bool]]] = [
+    ("docs/tutorial.md", "`warning:` is about what the model computes from ordinary inputs", _is_warning(RESULTS)),
+    ("docs/tutorial.md", "about numbers that the target cannot hold", _is_warning(RANGE)),
+    ("docs/tutorial.md", "or about what callers see.", _is_warning(INTERFACE)),
+    ("docs/tutorial.md", "`note:` is about anything else: rare cases, such as ties and half steps", _is_note),
+    ("docs/tutorial.md", "Notes about NaN, infinities, empty tensors and documentation are only counted", _is_counted),
+    ("docs/tutorial.md", "`--notes` prints each of them", _prints_each),
+    ("docs/tutorial.md", "With `--strict`, a conversion with a warning fails", _fails),
+    ("docs/tutorial.md", "and notes do not matter:", _lets_pass),
+    ("docs/tutorial.md", "first those that matter, and the likely before the rare", _is_ordered),
+    ("docs/tutorial.md", "`print(report)` gives the lines of the command", _is_same_text),
+    ("README.md", "With `--strict`, a conversion with a warning is refused", _fails),
+    ("docs/options.md", "Refuse a conversion whose report has a warning.", _fails),
+    ("docs/recipes.md", "The exit code is 1 if the report would have a warning.", _fails),
+    ("docs/rten.md", "The report of a conversion lists its losses, in this order.", _is_ordered),
+    ("docs/json.md", "`--strict` refuses losses that matter", _fails),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "sentence", "is_true"), SENTENCES)
+def test_documents_are_true_of_warnings_and_notes(
+    converted: dict[Seen, Converted], document: str, sentence: str, is_true: Callable[[dict[Seen, Converted]], bool]
+) -> None:
+    """The document has the sentence, and conversions do what it says."""
+    assert sentence in " ".join((ROOT / document).read_text(encoding="utf-8").split())
+    assert is_true(converted)
+
+
+def test_table_of_the_documents_is_that_of_the_code() -> None:
+    """The page on RTen has each value of `seen`, in order, with the word that a report has for it."""
+    text = (ROOT / "docs" / "rten.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*?) \| `(\w+)` \| .* \|$", text.partition("| `seen` |")[2], re.MULTILINE)
+    words = ["`warning:`" if seen in MATTERING else "`note:`" if seen in (RARE, USE) else None for seen in SEEN]
+    counted = "a number; `--notes` prints it"
+    assert [(word or counted, seen) for word, seen in zip(words, SEEN, strict=True)] == rows[: len(SEEN)]
+
+
+def test_batch_and_json_say_the_same(tmp_path: Path) -> None:
+    """A batch has the first lines and the warnings of the same answer, `--json` its verdict, and `--quiet` nothing."""
+    source = tmp_path / "m.onnx"
+    source.write_bytes(onnx.parser.parse_model(HEADER + MODELS[INTERFACE]).SerializeToString())
+    report = formats.convert(source, tmp_path / "m.rten")
+    done = commands.run("formats", "batch", source, "--out", tmp_path / "out", "--to", "rten", "--parents")
+    assert str(report).splitlines()[1:] == done.stdout.splitlines()[1:-1]
+    told = commands.run("convert", source, tmp_path / "m.rten", "--force", "--json")
+    said = json.loads(told.stdout)
+    assert (report.verdict, [loss.to_json() for loss in report.losses]) == (said["verdict"], said["losses"])
+    assert commands.run("convert", source, tmp_path / "m.rten", "--force", "--quiet").stdout == ""
+
+
+def _modules() -> Iterator[ModuleType]:
+    for found in pkgutil.iter_modules(operators.__path__):
+        yield importlib.import_module(f"{operators.__name__}.{found.name}")
+
+
+def _sentences() -> dict[str, Told]:
+    return {
+        f"{module.__name__.rpartition('.')[2]}.{name}": value
+        for module in _modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Told)
+    }
+
+
+_RARE_WORDS = re.compile(r"\bNaNs?\b|\binfinit(e|y|ies)\b|-inf\b|no elements|no samples|\bempty\b")
+# These name an infinity, but finite numbers show it.
+_OF_FINITE = {"activation._OVERFLOW_TOLD", "elementwise._INFINITE_SQUARE", "attention._LOWEST"}
+
+
+def test_each_sentence_about_an_operator_has_a_class() -> None:
+    """A sentence about NaN, infinities or empty tensors is of that class, and no other sentence is."""
+    found = _sentences()
+    assert len(found) > 30
+    assert _OF_FINITE <= found.keys()
+    for name, told in found.items():
+        assert told.seen in SEEN, name
+        is_special = bool(_RARE_WORDS.search(told.detail)) and name not in _OF_FINITE
+        assert is_special == (told.seen == SPECIAL), (name, told)
+        assert "; if there" not in told.detail, "two sentences have two classes"
+
+
+def test_deviations_are_made_of_such_sentences() -> None:
+    """No module of operators makes a sentence in a function, where the test above would not see it."""
+    for module in _modules():
+        text = Path(module.__file__ or "").read_text(encoding="utf-8")
+        assert not re.search(r"^ +.*\bTold\(", text, re.MULTILINE), module.__name__
+        assert not re.search(r"\.tell\(f?\"", text), module.__name__
+    assert any(spec.told for spec in SPECS.values())
