@@ -123,7 +123,7 @@ def open_files(
             others.setdefault(location, f"{other.name} cannot be read, and may use it, too")
     files = [_listed(path, file, "", others.get("", ""))]
     files += [
-        _listed(path.parent / location, found, location, others.get(location, ""))
+        _listed(path.parent / location, found, location, others.get(location, "") or _elsewhere(path, location))
         for location, found in sorted(data.items())
     ]
     return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, file, data, unread if data else ())
@@ -134,6 +134,14 @@ def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:
     if location and any(path.suffix.lower() in codec.extensions for codec in registry.built_in()):
         stays = IS_A_MODEL
     return OwnFile(path, file.nbytes, location, stays, leads_to)
+
+
+def _elsewhere(model: Path, location: str) -> str:
+    """Why a data file stays if a link on the way to it leads out of the folder of the model; empty if none does."""
+    own, folder = (os.path.realpath(place) for place in (model.parent, (model.parent / location).parent))
+    if Path(folder).is_relative_to(own):
+        return ""
+    return f"it is in another folder, {folder}, to which a link leads; it may belong to a model there"
 
 
 def _other_graphs(

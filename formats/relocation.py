@@ -27,9 +27,10 @@ from formats.reports import WrittenFile
 from formats.tensordata.directory import sync_directory, unlink
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
+from formats.tensordata.folder import unlink_same
 from formats.tensordata.further_name import OneNameError
 from formats.tensordata.lock import ModelLock
-from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
+from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -265,21 +266,31 @@ def _write(
     data = {location: place for location, place in data.items() if location not in here}
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
-    renamed = [Renamed(data[location][0], files[location].path) for location in plain] if may_rename else []
+    renamed = [Renamed(*data[location], files[location].path) for location in plain] if may_rename else []
+    permissions = _permissions(opened)
     as_it_is = not (changed or files[""].leads_to or files[""].stays)
     if renamed or (may_rename and as_it_is):
         opened.file.check_in_place()
         copied = [_whole(*data[location]) for location in data if location not in plain]
         whole = as_it_is and not copied
-        last = [Renamed(dst, files[""].path)] if whole else []
+        last = [Renamed(dst, opened.file, files[""].path)] if whole else []
+        plan = WritePlan((*copied, *(() if whole else (model,))), permissions=permissions)
         try:
-            execute(WritePlan((*copied, *(() if whole else (model,)))), options, renamed=[*renamed, *last])
+            execute(plan, options, renamed=[*renamed, *last])
         except OneNameError:
             renamed = []
         else:
             return new
-    execute(WritePlan((*(_whole(*place) for place in data.values()), model)), options)
+    execute(WritePlan((*(_whole(*place) for place in data.values()), model), permissions=permissions), options)
     return new
+
+
+def _permissions(opened: OpenedFiles) -> Permissions:
+    """Those that all files of the model give: a new graph may be as secret as the old one, or as its data."""
+    most = opened.file.permissions
+    for file in opened.data.values():
+        most &= file.permissions
+    return Permissions(most | OWNER_ACCESS)
 
 
 def _graph_plan(model: Model, dst: Path) -> FilePlan:
@@ -311,7 +322,10 @@ def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Pat
         removed.append(file.path)
         if dry_run:
             continue
-        unlink(file.path)
+        if was is None or file.leads_to is not None:  # a link goes, its target stays
+            unlink(file.path)
+        else:
+            unlink_same(file.path, was)
         if not file.location:
             sync_directory(file.path.parent)
     return tuple(removed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,19 @@ import onnx
 import pytest
 
 import formats
-from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, companions, relocation
+from formats import (
+    Graph,
+    Model,
+    Node,
+    OperatorSetId,
+    TensorShape,
+    TensorType,
+    Type,
+    ValueInfo,
+    companions,
+    onnxpb,
+    relocation,
+)
 from formats.errors import FormatError
 from formats.tensordata import further_name
 
@@ -402,3 +415,87 @@ def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.Monke
     assert 1 == others[0].wait()
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == names(split.parent)
     assert 2 == len(weights(split.parent / "b.onnx"))
+
+
+@pytest.mark.parametrize("verb", ["remove", "move"])
+@pytest.mark.parametrize("links", ["folder", "folder and model", "folder of a folder", "within"])
+def test_the_data_of_a_linked_folder_stays(tmp_path: Path, verb: str, links: str) -> None:
+    """A data file stays if a link on the way to it leads out of the model's folder: another model may need it."""
+    (tmp_path / "real" / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "view").mkdir()
+    (tmp_path / "new").mkdir()
+    place = "data/deep" if links == "folder of a folder" else "data"
+    weights = [formats.from_numpy(np.arange(1000, dtype="float32"), "w")]
+    formats.save(Model(ir_version=8, graph=Graph(name="g", initializer=weights)), tmp_path / "real" / "m.onnx")
+    model = onnxpb.load(tmp_path / "real" / "m.onnx")
+    model.graph.initializer[0].ClearField("raw_data")
+    model.graph.initializer[0].data_location = 1
+    model.graph.initializer[0].external_data.add(key="location", value=f"{place}/m.bin")
+    data = tmp_path / "real" / place / "m.bin"
+    data.write_bytes(np.arange(1000, dtype="float32").tobytes())
+    (tmp_path / "real" / "m.onnx").write_bytes(model.SerializeToString())
+    if links == "within":
+        (tmp_path / "real" / "linked").symlink_to("data")
+        model.graph.initializer[0].external_data[0].value = "linked/m.bin"
+        given = tmp_path / "real" / "m.onnx"
+        given.write_bytes(model.SerializeToString())
+    else:
+        given = tmp_path / "view" / "m.onnx"
+        (tmp_path / "view" / "data").symlink_to("../real/data")
+        if links == "folder and model":
+            given.symlink_to("../real/m.onnx")
+        else:
+            given.write_bytes(model.SerializeToString())
+    if links not in ("within", "folder and model"):
+        with pytest.raises(formats.FormatError):  # its data is outside of its folder, so it cannot even be read
+            formats.rm(given) if verb == "remove" else formats.mv(given, tmp_path / "new" / "m.onnx")
+    elif verb == "remove":
+        formats.rm(given)
+    else:
+        formats.mv(given, tmp_path / "new" / "m.onnx")
+        assert formats.load(tmp_path / "new" / "m.onnx").graph.initializer[0].numpy()[-1] == 999
+    assert data.exists() == (links != "within")
+
+
+@pytest.mark.parametrize("modes", [(0o600, 0o644), (0o644, 0o600)])
+@pytest.mark.parametrize("verb", ["copy", "move"])
+@pytest.mark.parametrize("name", ["new/n.onnx", "n.onnx", "new/m.onnx"])
+def test_a_new_graph_is_as_secret_as_its_sources(tmp_path: Path, modes: tuple[int, int], verb: str, name: str) -> None:
+    """The graph of a copied or moved model has no permission that the graph or a data file did not have."""
+    if os.name == "nt":
+        pytest.skip("Windows has no such permissions")
+    weights = [formats.from_numpy(np.arange(1000, dtype="float32"), "w")]
+    graph = Graph(name="g", initializer=weights)
+    formats.save(Model(ir_version=8, graph=graph), tmp_path / "m.onnx", external_data=True)
+    (data,) = (path for path in tmp_path.iterdir() if path.name != "m.onnx")
+    (tmp_path / "m.onnx").chmod(modes[0])
+    data.chmod(modes[1])
+    (tmp_path / "new").mkdir()
+    (formats.cp if verb == "copy" else formats.mv)(tmp_path / "m.onnx", tmp_path / name)
+    new = tmp_path / name
+    kept = modes[0] & 0o077 if name == "new/m.onnx" and verb == "move" else 0  # the file itself has another name
+    assert stat.S_IMODE(new.stat().st_mode) & 0o077 == kept
+
+
+@pytest.mark.parametrize("call", ["link", "stat"])
+def test_another_file_is_neither_moved_nor_removed(tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another process replaces a data file while its model moves, the move is refused, and the other file stays."""
+    weights = [formats.from_numpy(np.arange(1000, dtype="float32"), "w")]
+    formats.save(
+        Model(ir_version=8, graph=Graph(name="g", initializer=weights)), tmp_path / "m.onnx", external_data=True
+    )
+    (data,) = (path for path in tmp_path.iterdir() if path.name != "m.onnx")
+    real = getattr(os, call)
+    theirs = b"theirs"
+
+    def replaced(*arguments: Any, **keywords: Any) -> Any:
+        if data.name in str(arguments[0]) and not (call == "stat" and "dir_fd" not in keywords):
+            (tmp_path / "t").write_bytes(theirs)
+            (tmp_path / "t").replace(data)
+        return real(*arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, replaced)
+        with pytest.raises(formats.FormatError):
+            formats.mv(tmp_path / "m.onnx", tmp_path / "n.onnx")
+    assert theirs == data.read_bytes()

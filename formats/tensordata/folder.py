@@ -10,11 +10,15 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from formats.errors import TensorDataError
+from formats.tensordata.directory import unlink
 from formats.tensordata.osio import FILE_FLAGS, SYSTEM, Capabilities, LocalFile, check_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from formats.tensordata.file import File
 
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # With O_PATH, which Linux has, a folder need not be readable.
@@ -25,6 +29,23 @@ _LINK_ERRORS = frozenset((errno.ELOOP, errno.EMLINK, errno.ENOTDIR, getattr(errn
 
 class LinkFoundError(Exception):
     """A link, or a file in the place of a folder, is on the way."""
+
+
+def unlink_same(path: Path, file: File) -> None:
+    """Remove the name `path` of the open file, unless another process has put another file there.
+
+    Raises: TensorDataError if it has; OSError if the name cannot be removed.
+    """
+    if not SYSTEM.open_folders or not isinstance(file, LocalFile):
+        unlink(path)
+        return
+    folder = os.open(path.parent, _FOLDER_FLAGS)
+    try:
+        if not file.is_at(os.stat(path.name, dir_fd=folder, follow_symlinks=False)):
+            raise TensorDataError("another program has replaced the file; it stays", path=path)
+        os.unlink(path.name, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 class Folder:

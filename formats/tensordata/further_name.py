@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from formats.tensordata.plan import Renamed
 
+_NO_LINKS = OPEN_FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
 
 class OneNameError(Exception):
     """A file cannot have two names: the other one is on another filesystem, or the filesystem has no hard links."""
@@ -42,7 +44,7 @@ class FurtherName:
         """Prepare the file at `renamed.old` for `renamed.path`, as a companion of the model `owner` or as the model.
 
         Raises: OneNameError if it cannot have two names; FileExistsError if there is something at
-        `renamed.path`, and not `overwrite`; other OSErrors.
+        `renamed.path`, and not `overwrite`; TensorDataError if another file is at `renamed.old` now; other OSErrors.
         """
         self.path = renamed.path
         self.destination = system_path(renamed.path, capabilities)
@@ -56,6 +58,7 @@ class FurtherName:
             with Located(self.path):
                 _link(renamed.old, self._hidden, capabilities)
                 self._descriptor = _open(self._hidden)
+                renamed.file.check_in_place(self._descriptor)  # another process may have put something else there
                 try_lock(self._descriptor)  # the lock tells other processes that the name is needed
         except BaseException:
             self.discard()
@@ -124,6 +127,6 @@ def _link(path: Path, name: Path, capabilities: Capabilities) -> None:
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | OPEN_FLAGS)  # some systems do not sync a file that is open only for reading
+        return os.open(path, os.O_RDWR | _NO_LINKS)  # some systems do not sync a file that is open only for reading
     except PermissionError:
-        return os.open(path, os.O_RDONLY | OPEN_FLAGS)
+        return os.open(path, os.O_RDONLY | _NO_LINKS)

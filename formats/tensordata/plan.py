@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.tensordata.digest import Digester
+    from formats.tensordata.file import File
 
 
 SMALL_BYTES = 64 << 10  # a smaller source costs more as a separate write than as a copy through a buffer
@@ -122,9 +123,10 @@ class FilePlan(NamedTuple):
 
 
 class Renamed(NamedTuple):
-    """A complete file at `old` that gets the name `path` as well; its bytes are not touched."""
+    """The complete file at `old`, which is open as `file`, gets the name `path` as well; its bytes are not touched."""
 
     path: Path
+    file: File
     old: Path
 
 
