@@ -28,15 +28,12 @@ MAX_WORD = 30  # characters; a longer word was made by a program
 # Why the tests of operators whose names begin like this have other outputs in RTen than in ONNX, although the operator
 # is right.
 DEVIATIONS = {
-    "test_argm": "RTen returns the last of equal extremes, not the first",
     "test_averagepool_2d_ceil_last_window_starts_on_pad": "the suite rounds its outputs to four digits",
     "test_bernoulli": "random numbers",
     "test_dynamicquantizelinear": "half steps are rounded after a multiplication in float32",
     "test_maxunpool_export_with_output_shape": "places are counted in the output, as onnxruntime does",
     "test_resize_downsample_scales_cubic_align_corners": "corners belong to the rounded size, as in onnxruntime",
     "test_resize_downsample_scales_linear_align_corners": "corners belong to the rounded size, as in onnxruntime",
-    "test_sign": "RTen returns 1 or -1 for zero",
-    "simple/test_sign": "RTen returns 1 or -1 for zero",
 }
 # Operator tests for which onnxruntime gives other outputs: in the fourth output of Attention, masked elements are its
 # lowest number, but ONNX says minus infinity.

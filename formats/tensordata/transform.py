@@ -17,7 +17,7 @@ from formats.tensordata.source import Transformed
 from formats.tensordata.varints import Varints, decode_varints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from formats.tensordata.source import Source
 
@@ -169,21 +169,32 @@ def range_of(source: Source, dtype: str) -> tuple[Any, Any]:
 
     It reads a block at a time.
     """
+    found = [(np.fmin.reduce(values), np.fmax.reduce(values)) for values in _blocks(source, dtype)]
+    if not found:
+        return 0, 0
+    least, greatest = zip(*found, strict=True)
+    return np.fmin.reduce(least).item(), np.fmax.reduce(greatest).item()
+
+
+def are_kept(source: Source, dtype: str, target: str) -> bool:
+    """Whether all numbers of a source are numbers of another type, too. It reads a block at a time."""
+    with np.errstate(over="ignore"):
+        return all(
+            np.array_equal(values, values.astype(_storage(target)).astype(values.dtype), equal_nan=True)
+            for values in _blocks(source, dtype)
+        )
+
+
+def _blocks(source: Source, dtype: str) -> Iterator[Array]:
+    """The numbers of a source, a block at a time."""
     width = _storage(dtype).itemsize
     usable = source.nbytes // width * width
     block = BLOCK_BYTES if source.granule_bytes else usable
-    least: list[Any] = []
-    greatest: list[Any] = []
     buffer = memoryview(bytearray(min(block, usable)))
     for offset in range(0, usable, max(block, 1)):
         data = buffer[: min(block, usable - offset)]
         source.readinto(offset, data)
-        values = _decode(data, dtype)
-        least.append(np.fmin.reduce(values))
-        greatest.append(np.fmax.reduce(values))
-    if not least:
-        return 0, 0
-    return np.fmin.reduce(least).item(), np.fmax.reduce(greatest).item()
+        yield _decode(data, dtype)
 
 
 def _storage(dtype: str) -> np.dtype[Any]:

@@ -22,9 +22,6 @@ TOLERANCE = 2e-4  # some references have four digits
 
 # Cases in which the .rten file computes something else, and its ONNX form does the same.
 WRONG_IN_RTEN = {
-    "test_argmax_keepdims_example": "the last of equal extremes instead of the first",
-    "test_argmax_negative_axis_keepdims_example": "the last of equal extremes instead of the first",
-    "test_argmax_no_keepdims_example": "the last of equal extremes instead of the first",
     "test_maxunpool_export_with_output_shape": "places are counted in the output, as onnxruntime does",
     "test_bernoulli": "random numbers",
     "test_bernoulli_double": "random numbers",

@@ -73,6 +73,8 @@ class Kept:
         spec = spec_of(node)
         if spec is None or not spec.onnx.is_native or problems(node, self._target):
             return False
+        if spec.onnx.native_if is not None and not spec.onnx.native_if(node, scope):
+            return False
         for place, rank in spec.onnx.ranks.items():
             name = node.input[place] if place < len(node.input) else ""
             dims = scope.type_of(name).dims

@@ -54,7 +54,7 @@ def convert(tensor: Tensor) -> Constant:
     row = dtypes.BY_NUMBER[tensor.data_type or 0]
     if row.number == dtypes.INT64 and source.nbytes <= INLINE_ELEMENTS * 8:
         return _few_integers(element, dims, source)
-    from formats.tensordata.transform import cast, clamp, range_of
+    from formats.tensordata.transform import are_kept, cast, clamp, range_of
 
     if row.bits < 16 and row.kind != "b":
         nbytes = prod(dims) * element.nbytes
@@ -64,6 +64,8 @@ def convert(tensor: Tensor) -> Constant:
         is_clamped = not _are_short(source) and needs_clamping(*range_of(source, row.numpy_name))
         return Constant(element, dims, converted, "clamped" if is_clamped else "")
     change = "" if row.number not in FLOATS else "widened" if row.bits < 32 else "rounded"
+    if change == "rounded" and are_kept(source, row.numpy_name, element.numpy_name):
+        change = ""
     return Constant(element, dims, cast(row.numpy_name, element.numpy_name).of(source), change)
 
 

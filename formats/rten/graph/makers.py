@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from itertools import chain
+from math import prod
 from typing import TYPE_CHECKING
 
 from formats.late_dataclasses import replace
 from formats.rten.graph.ordering import mentioned
+from formats.rten.operators.deviations import Told
+from formats.tensordata.plan import USE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from formats.ir.model import Graph, Node
+    from formats.rten.convert.context import Context
     from formats.rten.operators.spec import OperatorSpec
 
+_FOLDED = Told("RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE)
 MAX_LENGTH = 64  # of a constant that decides a form
 
 
@@ -22,6 +27,9 @@ class Makers:
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         self._nodes = {name: node for node in nodes for name in node.output if name}
+        self._used = {name for node in nodes for name in mentioned(node)}.union(
+            value.name or "" for value in graph.output
+        )
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
         self._types = {
             value.name: value.type.tensor_type
@@ -42,6 +50,10 @@ class Makers:
         made = [maker for maker in found if maker is not None]
         return made if len(made) == len(makers) else None
 
+    def is_used(self, name: str) -> bool:
+        """Whether a node or the caller uses a value."""
+        return name in self._used
+
     def integers(self, name: str) -> list[int] | None:
         """The elements of a small constant of integers, flat."""
         tensor = self._tensors.get(name)
@@ -49,6 +61,11 @@ class Makers:
             return None
         array = tensor.numpy()
         return [int(number) for number in array.ravel()] if array.dtype.kind in "iu" else None
+
+    def number(self, name: str) -> float | None:
+        """The element of a constant of one element."""
+        tensor = self._tensors.get(name)
+        return float(tensor.numpy().ravel()[0]) if tensor is not None and prod(tensor.dims) == 1 else None
 
     def elem_type(self, name: str) -> int | None:
         """The element type of a constant, an input or a value whose type is declared."""
@@ -84,3 +101,8 @@ def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
         if len(kept) == len(nodes):
             return kept
         nodes = kept
+
+
+def folded_told(node: Node, context: Context) -> tuple[Told, ...]:
+    """The report of a node that was several nodes in the file."""
+    return (_FOLDED,)

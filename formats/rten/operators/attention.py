@@ -56,9 +56,9 @@ def _counted(context: Context, name: str, axis: int) -> str:
 
 
 def _may_be_short(context: Context, mask: str, keys: str) -> bool:
-    """Whether a mask may be shorter than the keys. One number for all keys does not count as shorter."""
+    """Whether a mask may be shorter than the keys, and ONNX then masks the others."""
     length, wanted = ((context.dims(name) or (None,) * 2)[place] for name, place in ((mask, -1), (keys, -2)))
-    if length == 1 or context.version < PADS_MASKS or (length is not None and length == wanted):
+    if context.version < PADS_MASKS or (length is not None and length == wanted):
         return False
     return not (isinstance(length, int) and isinstance(wanted, int) and length > wanted)
 
@@ -80,6 +80,12 @@ def _padded(context: Context, mask: str, keys: str) -> str:
         missing = context.op(comparison.Where, is_row, context.int64([0]), missing)
     dims = shape.joined(context, shape.sizes_of(context, mask, 0, -1), missing)
     return context.op(slicing.Concat, mask, context.op(shape.Expand, hidden, dims), axis=-1)
+
+
+def _repeated(context: Context, mask: str, keys: str) -> str:
+    """A mask with one number for all keys, as long as the keys: in newer operator sets it is that of the first key."""
+    sizes = shape.joined(context, context.int64([1]), shape.sizes_of(context, keys, -2, -1))
+    return context.op(shape.Expand, mask, sizes)
 
 
 def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
@@ -203,10 +209,12 @@ def attention(node: Node, context: Context) -> list[Node] | None:
         return _written_out(node, context)
     mask, keys, past = context.optional(3), context.input(1), context.optional(4)
     if max(get_int(node, side, -1) for side in WINDOW) < 0:
+        if context.version < PADS_MASKS and mask and not past and (context.dims(mask) or (None,))[-1] == 1:
+            return context.changed([*node.input[:3], _repeated(context, mask, keys), *node.input[4:]])
         if not mask or past or not _may_be_short(context, mask, keys):
             return None
         lengths = (context.dims(mask) or (None,))[-1], (context.dims(keys) or (None,) * 2)[-2]
-        if all(isinstance(length, int) for length in lengths):
+        if lengths[0] == 1 or all(isinstance(length, int) for length in lengths):
             return context.changed([*node.input[:3], _padded(context, mask, keys), *node.input[4:]])
         if not context.optional(6):  # a mask of unknown length is rarely shorter
             return None

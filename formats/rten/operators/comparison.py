@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL, INT64
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import ranges
+from formats.rten.operators import ranges, shape
 from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.rules import always, broadcast, of_either, pairs, same, stretch
 from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS, INT64_MAX
 from formats.tensordata.plan import RARE
 
@@ -108,9 +109,22 @@ def where_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(None if test is None else (a if test else b) for test, a, b in rows)
 
 
+_SCALARS = Fault("makes a vector of three scalars that it knows before the model runs")
+
+
+def where(node: Node, context: Context) -> list[Node] | None:
+    """RTen makes a vector of three scalars that it knows before the model runs, so one becomes a vector before."""
+    if any(context.rank(name) != 0 for name in node.input):
+        return None
+    chosen = context.copy([*node.input[:2], context.op(shape.Unsqueeze, node.input[2], context.int64([0]))])
+    return context.replace(context.op(shape.Squeeze, chosen, context.int64([0])))
+
+
 Where = OperatorSpec(
     "Where",
     Row(3),
+    rewritings=(where,),
+    faults=(_SCALARS,),
     signature=Signature("bN", "N"),
     dims=broadcast,
     elements=(of_either(1, 2),),

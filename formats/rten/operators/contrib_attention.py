@@ -63,14 +63,28 @@ def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -
     return context.op(shape.Unsqueeze, penalty, context.int64([1] if rank == 3 else [1, 2]))
 
 
-def _later_keys(context: Context, steps: str, length: str) -> str:
-    """What is added so that no query sees later keys. The last query has the place of the last key."""
-    before = context.op(elementwise.Sub, length, steps)
-    rows = context.op(elementwise.Add, _numbers(context, steps), before)
-    is_seen = context.op(
-        comparison.LessOrEqual, _numbers(context, length), context.op(shape.Unsqueeze, rows, context.int64([1]))
-    )
+def _later_keys(context: Context, steps: str, length: str, past: str) -> str:
+    """What is added so that no query sees later keys. Like onnxruntime, the last query sees all keys."""
+    column, places = context.int64([1]), _numbers(context, steps)
+    rows = context.op(elementwise.Add, places, past) if past else places
+    rows = context.op(shape.Unsqueeze, rows, column)
+    last = context.op(elementwise.Sub, steps, context.int64_scalar(1))
+    is_last = context.op(shape.Unsqueeze, context.op(comparison.Equal, places, last), column)
+    is_before = context.op(comparison.LessOrEqual, _numbers(context, length), rows)
+    is_seen = context.op(comparison.Or, is_before, is_last)
     return context.op(comparison.Where, is_seen, context.scalar(0.0), context.scalar(LOWEST))
+
+
+def _are_as_many(queries: Dims | None, keys: Dims | None) -> bool:
+    """Whether there is known to be a key for each query."""
+    return queries is not None and keys is not None and queries[1] is not None and queries[1] == keys[1]
+
+
+def _has_kernel(node: Node, scope: Scope) -> bool:
+    """RTen's kernel puts the causal mask elsewhere if there are not as many keys as queries."""
+    if not get_int(node, "unidirectional") or len(node.input) < 2:
+        return True
+    return _are_as_many(*(scope.type_of(name).dims for name in node.input[:2]))
 
 
 def _attended(
@@ -81,12 +95,12 @@ def _attended(
     heads, causal = get_int(node, "num_heads"), get_int(node, "unidirectional")
     width = context.static_dims(query, 2)[0]
     has_cache = any(cache)
-    if mask or (causal and has_cache):
-        length = _length(context, key, 1)
+    if mask or (causal and (has_cache or not _are_as_many(context.dims(query), context.dims(key)))):
+        length, past = _length(context, key, 1), _length(context, cache[0], 2) if has_cache else ""
         if has_cache:
-            length = context.op(elementwise.Add, length, _length(context, cache[0], 2))
+            length = context.op(elementwise.Add, length, past)
         terms = [_penalty(node, context, mask, query, length)] if mask else []
-        terms += [_later_keys(context, _length(context, query, 1), length)] if causal else []
+        terms += [_later_keys(context, _length(context, query, 1), length, past)] if causal else []
         if not causal and not bias:  # onnxruntime needs a row for each query
             rows = shape.joined(
                 context, context.int64([1, 1]), shape.sizes_of(context, query, 1, 2), context.int64([1])
@@ -215,6 +229,7 @@ MultiHeadAttention = OperatorSpec(
             ),
         ),
         is_native=True,
+        native_if=_has_kernel,
         ranks={0: 3, 1: 3, 2: 3, 3: 1, 4: 2, 5: 4, 6: 4, 7: 4},
     ),
 )

@@ -68,12 +68,16 @@ def _operand(context: Context, place: int, axis: int = 1) -> str:
     )
 
 
-def _quantized(context: Context, value: str, place: int) -> list[Node]:
-    """The nodes whose result is `value`, quantised with the scale and zero point from input `place` on."""
+def _quantized(context: Context, value: str, place: int, data: int = 0) -> list[Node]:
+    """The nodes whose result is `value`, quantised with the scale and zero point from input `place` on.
+
+    The result has the type of the input `data`, also if it has no zero point.
+    """
     quantization.tell_if_exact(context)
-    return context.replace(
-        context.op(quantization.QuantizeLinear, value, context.input(place), context.optional(place + 1))
-    )
+    scale, zero = context.input(place), context.optional(place + 1)
+    if not zero:
+        zero = context.scalar(0, elem_type=context.elem_type(context.input(data)) or UINT8)
+    return context.replace(context.op(quantization.QuantizeLinear, value, scale, zero))
 
 
 def gemm(node: Node, context: Context) -> list[Node] | None:
@@ -124,7 +128,7 @@ QLinearAveragePool = OperatorSpec("QLinearAveragePool", domain=MICROSOFT, rewrit
 def concat(node: Node, context: Context) -> list[Node] | None:
     """Write it as Concat of floats, quantised again; each input has a scale and a zero point."""
     parts = [_operand(context, place) for place in range(2, len(node.input), 3)]
-    return _quantized(context, context.op(slicing.Concat, *parts, axis=get_int(node, "axis")), 0)
+    return _quantized(context, context.op(slicing.Concat, *parts, axis=get_int(node, "axis")), 0, 2)
 
 
 def convolution_(node: Node, context: Context) -> list[Node] | None:
@@ -180,7 +184,7 @@ QLinearSoftmax = OperatorSpec("QLinearSoftmax", domain=MICROSOFT, rewritings=(so
 def where(node: Node, context: Context) -> list[Node] | None:
     """Write it as Where of floats, quantised again."""
     chosen = context.op(comparison.Where, context.input(0), _operand(context, 1), _operand(context, 4))
-    return _quantized(context, chosen, 7)
+    return _quantized(context, chosen, 7, 1)
 
 
 QLinearWhere = OperatorSpec("QLinearWhere", domain=MICROSOFT, rewritings=(where,))

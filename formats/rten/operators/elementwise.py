@@ -6,15 +6,16 @@ import operator
 from math import frexp, isfinite
 from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
+from formats.ir.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64, UINT16
 from formats.rten.convert.value_types import Interval
-from formats.rten.graph.attributes import find, get_float, get_int
+from formats.rten.graph.attributes import find, get_float, get_int, with_fields
 from formats.rten.operators import comparison, ranges
 from formats.rten.operators.deviations import Told, of_floats
 from formats.rten.operators.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
+    from formats.rten.graph.makers import Makers
 
 
 def with_axes(name: str, other: str, context: Context) -> str:
@@ -216,6 +218,22 @@ def modulo_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
     return None if get_int(node, "fmod") else pairwise(node, scope, operator.mod)
 
 
+def of_large_constants(node: Node, context: Context) -> list[Node] | None:
+    """RTen has other dividends if these need 64 bits, so a remainder of constants is computed before."""
+    dividend, divisor = context.input(0), context.input(1)
+    if get_int(node, "fmod") or not context.is_integer(dividend) or context.scope.constant(dividend) is None:
+        return None
+    first, second = context.scope.array(dividend), context.scope.array(divisor)
+    if (
+        first is None
+        or second is None
+        or not second.all()
+        or Interval(*INT32_LIMITS).holds(context.scope.range_of(dividend))
+    ):
+        return None
+    return context.replace(context.array(first % second, context.elem_type(dividend) or INT64))
+
+
 def modulo_raised(node: Node, context: Context) -> list[Node]:
     """Of floats, ONNX knows the remainder with the sign of the dividend only, to which the divisor is added."""
     if context.elem_type(node.input[0]) != FLOAT or get_int(node, "fmod"):
@@ -239,6 +257,7 @@ Mod = OperatorSpec(
     dims=broadcast,
     elements=(of_any_input,),
     contents=modulo_contents,
+    rewritings=(of_large_constants,),
     narrow=widened((0, 1)),
     raised=modulo_raised,
     range=ranges.remainders,
@@ -351,15 +370,34 @@ Neg = OperatorSpec(
 def sign(node: Node, context: Context) -> list[Node] | None:
     """RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero."""
     data = context.input(0)
-    if not context.exact or context.is_integer(data):
+    if context.is_integer(data):
         return None
+    if context.elem_type(data) in (FLOAT16, BFLOAT16):  # as constants, these are reported
+        wide = context.op(Sign, context.cast(data, FLOAT))
+        return context.replace(context.cast(wide, context.elem_type(data) or FLOAT))
     zero, elem_type = context.scalar(0, like=data), context.elem_type(data) or FLOAT
     above = context.cast(context.op(comparison.Greater, data, zero), elem_type)
     below = context.cast(context.op(comparison.Less, data, zero), elem_type)
     return context.replace(context.op(Sub, above, below))
 
 
-_NO_ZERO: Final = Told("RTen returns 1 or -1 for zero", RESULTS)
+def sign_of_comparisons(node: Node, makers: Makers) -> Node | None:
+    """Sign, from the comparisons with zero that it was written with."""
+    from formats.rten.operators import casting  # it also needs this module
+
+    casts = makers.match(node, Sub, casting.Cast, casting.Cast)
+    if casts is None:
+        return None
+    above = makers.match(casts[0], casting.Cast, comparison.Greater)
+    below = makers.match(casts[1], casting.Cast, comparison.Less)
+    if above is None or below is None or above[0].input != below[0].input or makers.number(above[0].input[1]) != 0:
+        return None
+    is_float = all(get_int(cast, "to") == FLOAT for cast in casts) and makers.elem_type(above[0].input[1]) == FLOAT
+    return with_fields(node, op_type=Sign.name, input=above[0].input[:1], attribute=[]) if is_float else None
+
+
+_UNSIGNED_ZERO = Fault("returns 1 or -1 for zero")
+_NO_ZERO: Final = Told(_UNSIGNED_ZERO.sentence, RESULTS)
 
 
 def _sign_deviation(node: Node, context: Context) -> tuple[Told, ...]:
@@ -373,8 +411,9 @@ Sign = OperatorSpec(
     dims=same,
     rewritings=(sign,),
     narrow=widened((0,)),
+    faults=(_UNSIGNED_ZERO,),
     deviation=_sign_deviation,
-    told=_sign_deviation,
+    foldings=(sign_of_comparisons,),
     range=ranges.signs,
 )
 Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))

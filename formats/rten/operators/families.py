@@ -167,4 +167,4 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
         "": "Unique",
     },
 }
-WITH_FOLDINGS: Final = ("integer_products",)
+WITH_FOLDINGS: Final = ("elementwise", "integer_products", "matrix", "reduction")

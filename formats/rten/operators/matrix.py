@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.ir.dtypes import INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import find, get_int, get_string
+from formats.rten.graph.attributes import find, get_int, get_string, with_fields
 from formats.rten.operators import (
     comparison,
     elementwise,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
+    from formats.rten.graph.makers import Makers
 
 
 def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -66,7 +68,8 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
     if rank == 1 and columns is not None and len(columns) > 1 and not (isinstance(columns[-1], int) and columns[-1]):
         row = context.op(shape.Unsqueeze, a, context.int64([0]))
         return context.replace(context.op(shape.Squeeze, context.copy([row, b, *node.input[2:]]), context.int64([-2])))
-    if rank is not None and rank <= 2:
+    rows = (context.dims(a) or (1,))[0]
+    if rank is not None and (rank < 2 or (rank == 2 and isinstance(rows, int) and rows)):
         return None
     if context.rank(b) is None and not context.scope.is_safe(_LONE_COLUMN, b):
         return _by_anything(context, a, b)
@@ -95,6 +98,34 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, total, context.int64(gone)) if gone else total)
 
 
+def integer_product(node: Node, makers: Makers) -> Node | None:
+    """MatMul of integers, from the products and the sum that it was written with."""
+    squeezed = makers.match(node, shape.Squeeze, reduction.ReduceSum)
+    total = squeezed[0] if squeezed else node
+    gone = (makers.integers(node.input[1]) if squeezed and len(node.input) > 1 else []) or []
+    terms = makers.match(total, reduction.ReduceSum, elementwise.Mul)
+    if (
+        terms is None
+        or len(total.input) < 2
+        or makers.integers(total.input[1]) != [-2]
+        or get_int(total, "keepdims", 1)
+    ):
+        return None
+    sides = makers.match(terms[0], elementwise.Mul, shape.Unsqueeze, shape.Unsqueeze)
+    if sides is None or [makers.integers(side.input[1]) for side in sides] != [[0 if -2 in gone else -1], [-3]]:
+        return None
+    a, b = (side.input[0] for side in sides)
+    if -2 in gone:
+        row = makers.maker(a, shape.Unsqueeze)
+        a = row.input[0] if row is not None and makers.integers(row.input[1]) == [-1] else ""
+    if -1 in gone:
+        column = makers.maker(b, shape.Unsqueeze)
+        b = column.input[0] if column is not None and makers.integers(column.input[1]) == [-1] else ""
+    if not a or not b or not set(gone) <= {-1, -2} or INT32 not in (makers.elem_type(a), makers.elem_type(b)):
+        return None
+    return with_fields(node, op_type=MatMul.name, input=[a, b], attribute=[])
+
+
 def _product_deviation(node: Node, context: Context) -> tuple[Told, ...]:
     if context.rank(node.input[1]) == 1 and context.rank(node.input[0]) not in (1, 2):
         return (_LONE_COLUMN_TOLD,)
@@ -109,6 +140,7 @@ MatMul = OperatorSpec(
     elements=(of_any_input,),
     rewritings=(mat_mul,),
     deviation=_product_deviation,
+    foldings=(integer_product,),
     faults=(_LONE_COLUMN,),
     is_plain=True,
     range=ranges.matrix_products,

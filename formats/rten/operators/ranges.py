@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from formats.rten.convert.value_types import MAX_DIM, Interval
 from formats.rten.graph.attributes import get_int
 from formats.rten.operators.rules import normalize
-from formats.rten.types import FLOATS
+from formats.rten.types import FLOATS, INT32_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,6 +143,8 @@ def quotients(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 def remainders(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """Smaller than the divisor, with its sign or that of the dividend."""
     first, second = _operands(node, scope)
+    if scope.constant(node.input[0]) is not None and not Interval(*INT32_LIMITS).holds(first):
+        return first  # RTen has another dividend
     if None in second:
         return UNBOUNDED if None in first else union(first, Interval(0, 0))
     size = max(abs(number or 0) for number in second)

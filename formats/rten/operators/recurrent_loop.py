@@ -13,7 +13,9 @@ from formats.late_dataclasses import dataclass
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_floats, get_int, get_string, get_strings, make_node
 from formats.rten.operators import activation, comparison, control_flow, elementwise, indexing, matrix, shape, slicing
+from formats.rten.operators.deviations import Told
 from formats.rten.types import INT64_MAX
+from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.operators.spec import OperatorSpec
 
+_ZERO_THRESHOLD = Told("onnxruntime uses 0 as the alpha of a ThresholdedRelu that has none", RESULTS)
 # The activations by their names in lower case: the operator, if there is one, and the attributes with the defaults that
 # layers have.
-ACTIVATIONS: Mapping[str, tuple[OperatorSpec | None, tuple[tuple[str, float], ...]]] = {
+ACTIVATIONS: Mapping[str, tuple[OperatorSpec | None, tuple[tuple[str, float | None], ...]]] = {
     "relu": (activation.Relu, ()),
     "tanh": (elementwise.Tanh, ()),
     "sigmoid": (activation.Sigmoid, ()),
@@ -34,8 +37,8 @@ ACTIVATIONS: Mapping[str, tuple[OperatorSpec | None, tuple[tuple[str, float], ..
     "thresholdedrelu": (activation.ThresholdedRelu, (("alpha", 1.0),)),
     "elu": (activation.Elu, (("alpha", 1.0),)),
     "hardsigmoid": (activation.HardSigmoid, (("alpha", 0.2), ("beta", 0.5))),
-    "scaledtanh": (None, (("alpha", 1.0), ("beta", 1.0))),
-    "affine": (None, (("alpha", 1.0), ("beta", 0.0))),
+    "scaledtanh": (None, (("alpha", None), ("beta", None))),
+    "affine": (None, (("alpha", None), ("beta", 0.0))),
 }
 
 
@@ -207,9 +210,14 @@ class Direction:
         for name in names:
             if name not in ACTIVATIONS:
                 raise Refused(f"has the unknown activation {name!r}")
-            attributes = {}
+            attributes, left = {}, len(given["alpha"])
             for key, fallback in ACTIVATIONS[name][1]:
-                attributes[key] = given[key].pop(0) if given[key] else 0.0 if name in without_default else fallback
+                number = given[key].pop(0) if given[key] else 0.0 if name in without_default else fallback
+                if number is None:
+                    raise Refused(f"does not give {key} of its activation {name!r}, for which ONNX has no default")
+                attributes[key] = number
+            if name == "thresholdedrelu" and len(given["alpha"]) == left:
+                self.context.tell(_ZERO_THRESHOLD, is_defined=False)
             result.append((name, attributes))
         count = len(default)
         return result[self.number * count : (self.number + 1) * count] or result[:count]

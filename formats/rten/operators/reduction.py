@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
-from formats.rten.graph.attributes import find, get_int, get_ints
+from formats.rten.graph.attributes import find, get_int, get_ints, make_attribute, with_fields
 from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, ranges, shape, slicing
 from formats.rten.operators.deviations import NAN_ORDER, Told
 from formats.rten.operators.rewritings import promoted, widened
@@ -24,7 +24,7 @@ from formats.rten.operators.spec import (
     axis_field,
     of_input,
 )
-from formats.rten.target import RELEASES, RTEN_0_26, Release
+from formats.rten.target import RELEASES, RTEN_0_26, Fault, Release
 from formats.rten.types import INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
+    from formats.rten.graph.makers import Makers
     from formats.rten.operators.spec import Deviation, Rewriting
 
 _REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
@@ -276,15 +277,13 @@ def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Di
     return [reduced(types[0].dims, [get_int(node, "axis")], get_int(node, "keepdims", 1))]
 
 
-MANY_NUMBERS = 1 << 16  # among a few elements of these types, equal ones are unlikely
+_LAST = Fault("returns the last of equal extremes")
 
 
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
-    """RTen returns the last of equal extremes, so it becomes TopK, which returns the first, if ties are likely."""
+    """RTen returns the last of equal extremes, so it becomes TopK, which returns the first."""
     is_last = get_int(node, "select_last_index")
-    least, greatest = context.scope.range_of(context.input(0))
-    are_few = least is not None and greatest is not None and greatest - least <= MANY_NUMBERS
-    if not (context.target.is_onnx if is_last else context.exact or are_few):
+    if is_last and not context.target.is_onnx:
         return None
     data, axis = context.input(0), get_int(node, "axis")
     largest = int(node.op_type == ArgMax.name)
@@ -307,11 +306,20 @@ def _arg_unspecified(node: Node, context: Context) -> tuple[Told, ...]:
     return (*NAN_ORDER(node, context), *left)
 
 
-_LAST_EXTREME: Final = Told("RTen returns the last of equal extremes", RARE)
-
-
-def _arg_told(node: Node, context: Context) -> tuple[Told, ...]:
-    return () if get_int(node, "select_last_index") else (_LAST_EXTREME,)
+def top_of_one(node: Node, makers: Makers) -> Node | None:
+    """ArgMax or ArgMin, from the TopK that it was written with, and from the Squeeze after it."""
+    top = node if node.op_type == TopK.name else makers.maker(node.input[0], TopK) if node.input else None
+    if top is None or len(top.output) < 2 or makers.integers(top.input[1]) != [1] or makers.is_used(top.output[0]):
+        return None
+    axis, is_squeezed = get_int(top, "axis", -1), top is not node
+    if is_squeezed:
+        axes = makers.integers(node.input[1]) if node.op_type == shape.Squeeze.name and len(node.input) > 1 else None
+        if axes != [axis] or node.input[0] != top.output[1]:
+            return None
+    operator = ArgMax if get_int(top, "largest", 1) else ArgMin
+    output = node.output[:1] if is_squeezed else top.output[1:]
+    attributes = [make_attribute("axis", axis), make_attribute("keepdims", int(not is_squeezed))]
+    return with_fields(node, op_type=operator.name, input=top.input[:1], output=output, attribute=attributes)
 
 
 def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
@@ -365,7 +373,8 @@ ArgMax = OperatorSpec(
     rewritings=(arg_extremum,),
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
-    told=_arg_told,
+    faults=(_LAST,),
+    foldings=(top_of_one,),
     unspecified=_arg_unspecified,
     range=ranges.sizes,
     onnx=OnnxForm(takes={"select_last_index": (0,)}),
@@ -379,7 +388,7 @@ ArgMin = OperatorSpec(
     rewritings=(arg_extremum,),
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
-    told=_arg_told,
+    faults=(_LAST,),
     unspecified=_arg_unspecified,
     range=ranges.sizes,
     onnx=OnnxForm(takes={"select_last_index": (0,)}),

@@ -52,9 +52,9 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
 
 
 def scatter_elements(node: Node, context: Context) -> list[Node] | None:
-    """RTen writes to wrong places if the indices are shorter than the data along the last other axis.
+    """RTen takes the lanes of the indices for the first ones of the data, so each update gets its coordinates.
 
-    This is done if other axes have more than one element: then, each element is written at its coordinates.
+    That is right if the other axes are equally long, but for the first of them that has more than one element.
     """
     data, indices, updates = (context.input(place) for place in range(3))
     whole, dims = context.dims(data), context.dims(indices) or context.dims(updates)
@@ -64,7 +64,8 @@ def scatter_elements(node: Node, context: Context) -> list[Node] | None:
     if len(lanes) < 2:
         return None
     whole, dims = whole or (None,) * rank, dims or (None,) * rank
-    if (dims[lanes[-1]] is not None and dims[lanes[-1]] == whole[lanes[-1]]) or all(dims[p] == 1 for p in lanes[:-1]):
+    first = next((number for number, place in enumerate(lanes) if dims[place] != 1), len(lanes))
+    if all(dims[place] is not None and dims[place] == whole[place] for place in lanes[first + 1 :]):
         return None
     coordinates = _coordinates(context, indices, data, axis, rank)
     attributes = {"reduction": get_string(node, "reduction", "none")}

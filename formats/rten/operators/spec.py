@@ -121,6 +121,7 @@ class OnnxForm(NamedTuple):
     inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the indices of the inputs that replace them
     defaults: Mapping[str, Any] = {}  # the meaning of a missing attribute, if it differs from ONNX
     is_native: bool = False  # its kernel computes the same as ONNX Runtime's operator for every node that it accepts
+    native_if: Callable[[Node, Scope], bool] | None = None  # the nodes for which that is true, if not all
     ranks: Mapping[int, int] = {}  # the axes that inputs of a native operator must have
     lacks_outputs: tuple[int, ...] = ()  # indices of missing outputs before the last one
     version: int = 13  # the first operator set with the form that rewritings write, including types

@@ -22,7 +22,7 @@ from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, make_node, with_fields
-from formats.rten.graph.makers import folded
+from formats.rten.graph.makers import folded, folded_told
 from formats.rten.graph.ordering import all_mentioned, defined, topological
 from formats.rten.operators import SPECS, casting, control_flow, elementwise, foldings, shape
 from formats.rten.operators.spec import OperatorSpec
@@ -221,7 +221,7 @@ class GraphRaiser:
         elif spec is control_flow.Loop:
             made.attribute, kinds = self._body(node, where)
         context = self._tell(spec, made, node, where)
-        nodes = [made] if spec.raised is None else spec.raised(made, context)
+        nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, context)
         nodes[-1].name = made.name
         self._append(*nodes)
         self._precedents.add(likeness, made, nodes, self._made)
@@ -241,7 +241,7 @@ class GraphRaiser:
         """Record how ONNX's results for a node differ from RTen's. Returns the context of the node."""
         context = self._context(made)
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
-        told = None if is_folded else spec.deviation or (None if spec.raised else spec.told)
+        told = folded_told if is_folded else spec.deviation or (None if spec.raised else spec.told)
         for rule in (told, spec.unspecified):
             for sentence in () if rule is None else rule(made, context):
                 detail, name = f"{node.op_type}: {sentence.detail}", node.name or node.output[0]

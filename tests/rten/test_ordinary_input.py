@@ -1,0 +1,200 @@
+"""Where RTen computes something else on ordinary input, other operators are written: on every route, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from graphs import difference, held, run_in_onnxruntime
+
+import formats
+from formats.ir.model import Model
+from formats.onnxpb.decoder import decode
+from formats.rten.convert.refusal import RefusalError
+from formats.rten.graph.makers import folded
+from formats.rten.operators import FOLDINGS
+from formats.tensordata.source import Literal
+
+F, I = np.float32, np.int64  # noqa: E741 - types of elements
+LINES = np.sin(np.arange(32, dtype=F)).reshape(8, 4)
+IMPORTS = 'opset_import: ["": 18, "com.microsoft": 1]'
+HEADS = "<num_heads: int = 2, unidirectional: int = 1>"
+CASES: dict[str, tuple[str, Mapping[str, np.ndarray[Any, Any]]]] = {}
+
+
+def add(name: str, text: str, **feeds: Any) -> None:
+    """Add a case: a graph in ONNX's text, and its inputs."""
+    CASES[name] = text, {key: np.asarray(value) for key, value in feeds.items()}
+
+
+def counted(dims: tuple[int, ...], dtype: Any = F, start: int = 0) -> Any:
+    """Return consecutive numbers."""
+    return np.arange(start, start + prod(dims), dtype=dtype).reshape(dims)
+
+
+WHOLES = (2, 3, 2, 4), (2, 3, 2, 4), (2, 3, 2, 4), (4, 3, 2, 5), (2, 2, 2, 2), (2, 3, 2, 1)
+PARTS = (2, 1, 2, 4), (1, 3, 2, 4), (2, 3, 1, 4), (4, 1, 2, 5), (2, 1, 2, 2), (1, 1, 2, 1)
+for whole, part in zip(WHOLES, PARTS, strict=True):
+    for is_known in (False, True):
+        dims = [",".join(map(str, shape)) if is_known else letters for shape, letters in
+                ((whole, "A,B,C,D"), (part, "P,Q,R,S"))]  # fmt: skip
+        indices = counted(part, I) % whole[3]
+        header = f"g (float[{dims[0]}] x, int64[{dims[1]}] i, float[{dims[1]}] u) => (float[{dims[0]}] y)"
+        add(f"scattered_{part}_into_{dims[0]}", f"{header} {{ y = ScatterElements<axis=3>(x, i, u) }}",
+            x=counted(whole), i=indices, u=counted(part, start=100))  # fmt: skip
+        add(f"gathered_{part}_from_{dims[0]}", f"""g (float[{dims[0]}] x, int64[{dims[1]}] i) => (float[{dims[1]}] y)
+            {{ y = GatherElements<axis=3>(x, i) }}""", x=counted(whole), i=indices)  # fmt: skip
+
+for operator, scale in (("QLinearAdd", 0.4), ("QLinearMul", 1.3)):
+    numbers = np.array([20, -90, -99], np.int8), np.array([9, -40, 99], np.int8)
+    add(f"{operator}_without_a_zero_point", f"""g (int8[3] a, int8[3] b) => (int8[3] y)
+        <float s = {{0.1}}, float r = {{0.2}}, float t = {{{scale}}}, int8 z = {{0}}>
+        {{ y = com.microsoft.{operator}(a, s, z, b, r, z, t) }}""", a=numbers[0], b=numbers[1])  # fmt: skip
+add("QLinearConcat_of_signed", """g (int8[3] a) => (int8[6] y) <float s = {0.1}, float t = {0.2}, int8 z = {0}>
+    { y = com.microsoft.QLinearConcat<axis: int = 0>(t, z, a, s, z, a, t, z) }""",
+    a=np.array([20, -90, -99], np.int8))  # fmt: skip
+
+for queries, keys in ((4, 2), (2, 4), (3, 3), (1, 4), (3, 5)):
+    operands = {"q": LINES[:queries][None], "k": LINES[2 : 2 + keys][None] / 3}
+    for name, sizes in (("known", (queries, keys)), ("any", ("S", "T"))):
+        header = f"g (float[1,{sizes[0]},4] q, float[1,{sizes[1]},4] k"
+        add(f"causal_{queries}_by_{keys}_of_{name}_size", f"""{header}) => (float[A,B,C] y)
+            {{ y = com.microsoft.MultiHeadAttention{HEADS}(q, k, k) }}""", **operands)  # fmt: skip
+        add(f"causal_{queries}_by_{keys}_of_{name}_size_after_two", f"""{header}, float[1,2,P,2] p)
+            => (float[A,B,C] y, float[D,E,F,G] v, float[H,I,J,K] w)
+            {{ y, v, w = com.microsoft.MultiHeadAttention{HEADS}(q, k, k, "", "", "", p, p) }}""",
+            **operands, p=LINES[None, :2].reshape(1, 2, 2, 2) / 5)  # fmt: skip
+
+for kind in ("int64", "float"):
+    for first in (0, 1):
+        add(f"choice_of_{kind}_{first}", f"""g (float[1] x) => ({kind} y, int64[N] s, float[1] z)
+            <bool c = {{{first}}}, {kind} a = {{3}}, {kind} b = {{5}}>
+            {{ y = Where(c, a, b) s = Shape(y) z = Neg(x) }}""", x=F([1]))  # fmt: skip
+add("choice_of_sizes", """g (float[2,3] x) => (int64 y, int64[N] s) <int64 k = {1}, int64 m = {7}>
+    { n = Size(x) c = Equal(n, m) y = Where(c, n, k) s = Shape(y) }""", x=counted((2, 3)))  # fmt: skip
+for kind, dtype in (("float", F), ("float16", np.float16), ("double", np.float64)):
+    add(f"signs_of_{kind}", f"g ({kind}[4] x) => ({kind}[4] y) {{ y = Sign(x) }}", x=np.array([0, -0.0, 2, -3], dtype))
+add("remainders_of_limits", """g (int64[2] x) => (int64[2] y)
+    <int64[2] m = {9223372036854775807, -9223372036854775808}, int64 k = {7}> { r = Mod(m, k) y = Add(r, x) }""",
+    x=[1, 2])  # fmt: skip
+add("no_rows_by_a_vector", "g (float[N,3] x, float[3] w) => (float[M] y) { y = MatMul(x, w) }",
+    x=np.zeros((0, 3), F), w=F([1, 2, 3]))  # fmt: skip
+for op_type in ("ArgMax", "ArgMin"):
+    for keep, axis in ((0, 0), (1, 0), (0, 1), (1, -1)):
+        add(f"ties_{op_type}_{keep}_{axis}", f"""g (float[N,5] x) => (int64[{"A,B" if keep else "A"}] y)
+            {{ y = {op_type}<axis={axis}, keepdims={keep}>(x) }}""",
+            x=F([[1, 3, 3, 1, 3], [0, 3, 2, -1, -1]]))  # fmt: skip
+add("ties_of_windows", """g (float[1,1,4,6] x) => (float[A,B,C,D] y, int64[E,F,G,H] i)
+    { y, i = MaxPool<kernel_shape=[2, 3], strides=[1, 2]>(x) }""",
+    x=F([[[[1, 3, 3, 1, 3, 0], [0, 3, 2, 3, 3, 3], [2] * 6, [2] * 6]]]))  # fmt: skip
+add("ties_of_largest", "g (float[2,4] x) => (float[2,2] y, int64[2,2] i) <int64[1] k = {2}> { y, i = TopK(x, k) }",
+    x=F([[1, 1, 1, 0], [0, 2, 2, 2]]))  # fmt: skip
+ROWS, COLUMNS = counted((3, 4), np.int32) * 7919 * 7919, counted((4, 2), np.int32) * 104729
+for first_dims, second_dims in (("3,4", "4,2"), ("4", "4,2"), ("3,4", "4"), ("4", "4")):
+    add(f"whole_{first_dims}_by_{second_dims}", f"""g (int32[{first_dims}] x, int32[{second_dims}] w) => (int32 y)
+        {{ y = MatMul(x, w) }}""", x=ROWS if "," in first_dims else ROWS[1],
+        w=COLUMNS if "," in second_dims else COLUMNS[:, 1])  # fmt: skip
+
+
+def _model(text: str, version: int = 18) -> onnx.ModelProto:
+    imports = IMPORTS.replace("18", str(version))
+    model = onnx.parser.parse_model(f"<ir_version: 8, {imports}>\n{text}")
+    if "=> (int32 y)" in text:
+        model.graph.output[0].type.tensor_type.ClearField("shape")  # the text cannot express "of any rank"
+    return model
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_onnxruntime(name: str, runtime: Any, tmp_path: Path) -> None:
+    """RTen, its ONNX loader, and onnxruntime with the file converted back, compute the same as the model."""
+    text, feeds = CASES[name]
+    model = _model(text)
+    want = run_in_onnxruntime(model, feeds)
+    source, target, back, other = (tmp_path / name for name in ("m.onnx", "m.rten", "back.onnx", "other.onnx"))
+    source.write_bytes(model.SerializeToString())
+    formats.convert(source, target)
+    given = {key: held(value) for key, value in feeds.items()}
+    assert not difference(want, runtime.run(target, given))
+    formats.convert(target, back)
+    raised = onnx.load(back)
+    kinds = {value.name: value.type.tensor_type.elem_type for value in raised.graph.input}
+    typed = {key: given[key].astype(onnx.helper.tensor_dtype_to_np_dtype(kind)) for key, kind in kinds.items()}
+    assert not difference(want, run_in_onnxruntime(raised, typed))
+    if runtime.release == "0.27":
+        formats.convert(source, other, runtime="rten")
+        assert not difference(want, runtime.run(other, given))
+
+
+ONE_NODE = {
+    "columns": """g (uint8[N,4] x) => (int32[N,3] y) <int8[4,3] w = {1,2,3,4,5,6,7,8,9,1,2,3}, uint8 a = {7},
+        int8[3] b = {1, 2, 3}> { y = MatMulInteger(x, w, a, b) }""",
+    "greatest": "g (float[N,4] x) => (int64[N] y) { y = ArgMax<axis=1, keepdims=0>(x) }",
+    "least": "g (float[N,4] x) => (int64[A,B] y) { y = ArgMin<axis=0>(x) }",
+    "sign": "g (float[N,4] x) => (float[N,4] y) { y = Sign(x) }",
+    "integers": "g (int32[N,4] x, int32[4,3] w) => (int32[N,3] y) { y = MatMul(x, w) }",
+}
+
+
+@pytest.mark.parametrize("name", ONE_NODE)
+def test_the_way_back_gives_one_node(name: str, tmp_path: Path) -> None:
+    """What was written as several operators is the one operator again, and no difference is reported."""
+    model = _model(ONE_NODE[name])
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+    report = formats.convert(tmp_path / "m.rten", tmp_path / "back.onnx")
+    raised = [node.op_type for node in onnx.load(tmp_path / "back.onnx").graph.node if node.op_type != "Cast"]
+    assert raised == [model.graph.node[0].op_type]
+    assert [loss.detail for loss in report.losses if loss.kind == "deviation" and loss.matters] == []
+
+
+def test_columns_of_others_stay() -> None:
+    """A sum along another axis than the last is not taken for the sums of rows of a product."""
+    text = """g (uint8[4,4] x, uint8[4] b) => (int32[4,4] y) <uint8[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7},
+        int64[1] a = {0}> { p = MatMulInteger(x, w) c = Cast<to=6>(x) r = ReduceSum(c, a) z = Cast<to=6>(b)
+        m = Mul(r, z) y = Sub(p, m) }"""
+    graph = decode(Literal(_model(text).SerializeToString()), Model).graph
+    assert graph is not None
+    assert folded(graph, FOLDINGS) == (graph, {})
+
+
+@pytest.mark.parametrize("kind", ["float", "bool"])
+@pytest.mark.parametrize("version", [23, 24])
+def test_a_mask_of_one_column(kind: str, version: int, runtime: Any, tmp_path: Path) -> None:
+    """A mask with one column is for all keys, and from operator set 24 on for the first key only."""
+    from onnx.reference import ReferenceEvaluator
+
+    model = _model(f"""g (float[1,1,2,4] q, float[1,1,3,4] k, {kind}[2,1] m) => (float[A,B,C,D] y)
+        {{ y = Attention(q, k, k, m) }}""", version)  # fmt: skip
+    mask = np.array([[True], [True]]) if kind == "bool" else F([[1], [0]])
+    feeds = {"q": LINES[:2].reshape(1, 1, 2, 4), "k": LINES[2:5].reshape(1, 1, 3, 4), "m": mask}
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+    found = runtime.run(tmp_path / "m.rten", {key: held(value) for key, value in feeds.items()})
+    if version == 23:  # then it changes nothing; ONNX's reference implementation has the new meaning only
+        model.graph.node[0].input.pop()
+    assert not difference(ReferenceEvaluator(model).run(None, feeds), found)
+
+
+@pytest.mark.parametrize("name", ["Affine", "ScaledTanh"])
+def test_activations_without_their_parameters_are_refused(name: str, tmp_path: Path) -> None:
+    """An activation of a layer without alpha, for which ONNX has no default, is refused: onnxruntime uses zero."""
+    text = f"""g (float[2,1,3] x, float[1,4,3] w, float[1,4,4] r) => (float[A,B,C,D] y)
+        {{ y = RNN<hidden_size=4, activations=["{name}"]>(x, w, r) }}"""
+    (tmp_path / "m.onnx").write_bytes(_model(text).SerializeToString())
+    with pytest.raises(RefusalError, match="does not give alpha"):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+
+
+def test_doubles_that_are_floats_are_not_rounded(tmp_path: Path) -> None:
+    """A DOUBLE constant is rounded only if one of its numbers is not a FLOAT."""
+    for number, told in ((512.0, False), (0.1, True)):
+        text = f"g (double[2] x) => (double[2] y) <double k = {{{number}}}> {{ y = Mul(x, k) }}"
+        (tmp_path / "m.onnx").write_bytes(_model(text).SerializeToString())
+        report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten", overwrite=True)
+        assert told == any(loss.kind == "rounded" for loss in report.losses)
