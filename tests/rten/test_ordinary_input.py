@@ -18,7 +18,7 @@ from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
 from formats.rten.convert.refusal import RefusalError
 from formats.rten.graph.makers import folded
-from formats.rten.operators import FOLDINGS
+from formats.rten.operators import foldings
 from formats.tensordata.source import Literal
 
 F, I = np.float32, np.int64  # noqa: E741 - types of elements
@@ -160,7 +160,7 @@ def test_columns_of_others_stay() -> None:
         m = Mul(r, z) y = Sub(p, m) }"""
     graph = decode(Literal(_model(text).SerializeToString()), Model).graph
     assert graph is not None
-    assert folded(graph, FOLDINGS) == (graph, {})
+    assert folded(graph, foldings()) == (graph, {})
 
 
 @pytest.mark.parametrize("kind", ["float", "bool"])
