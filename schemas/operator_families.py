@@ -56,8 +56,8 @@ def generate() -> str:
         for domain, names in sorted(family.operators.items()):
             lines += _entry(domain, " ".join(sorted(names)))
         lines.append("    },")
-    folding = "".join(f'"{family.name}", ' for family in found if family.has_foldings)
-    lines += ["}", f"WITH_FOLDINGS: Final = ({folding.rstrip()})", ""]
+    folding = [f'"{family.name}"' for family in found if family.has_foldings]
+    lines += ["}", f"WITH_FOLDINGS: Final = ({', '.join(folding)}{',' * (len(folding) == 1)})", ""]
     return "\n".join(lines)
 
 
