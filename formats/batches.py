@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 from time import time
@@ -30,16 +31,19 @@ from formats.workers import pool_of, work
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor, Future
+    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
     from formats.keywords import JobKeywords
+    from formats.onnxpb.keys import Key
 
 WINDOW = 1024  # the jobs of an executor at one time, done or not: more than any cluster has workers
 JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process waits, and few to repeat if one is killed
 # A pool gets several short jobs at a time: passing a job to a process takes longer than reading a small file.
 JOINED_SECONDS = 0.05
 MAX_JOINED = 32
+KEY_ROUNDS = 100_000  # as for the key of a file: a digest in a manifest is no easier to guess than that
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
 
 
@@ -82,7 +86,7 @@ def convert_many(
     merged = _checked(listed, given)
     _check_destinations(listed)
     is_dry = bool(keywords.get("dry_run"))
-    with nullcontext() if manifest is None else Manifest(Path(manifest), executor is not None, dry_run=is_dry) as book:
+    with _book(manifest, listed, executor is not None, is_dry) as book:
         queue = _Queue(_tasks(listed, merged, book), book, joins=not fail_fast)
         if is_alone:
             found = ((task, run(task)) for task in queue)
@@ -103,6 +107,15 @@ def convert_many(
         if book is not None:
             book.end(job.destination for job in listed)
     return results
+
+
+def _book(
+    path: str | os.PathLike[str] | None, jobs: Sequence[Job], done_elsewhere: bool, dry_run: bool
+) -> AbstractContextManager[Manifest | None]:
+    """The manifest at `path`, if there is one."""
+    if path is None:
+        return nullcontext()
+    return Manifest(Path(path), done_elsewhere, dry_run=dry_run, sources=[job.source for job in jobs])
 
 
 def _checked(jobs: Iterable[Job], keywords: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -168,6 +181,8 @@ def _check_destinations(jobs: Sequence[Job]) -> None:
 def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest | None) -> Iterator[Task]:
     """The tasks for jobs with their keywords."""
     fingerprints: dict[int, dict[str, Any]] = {}  # by the id of the keywords
+    new_salt = next((record.salt for record in book.records.values() if record.salt), "") if book is not None else ""
+    new_salt = new_salt or os.urandom(16).hex()
     for number, (job, keywords) in enumerate(zip(jobs, merged, strict=True)):
         if book is None:
             yield Task(number, job, keywords)
@@ -175,15 +190,31 @@ def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest
         fingerprint = fingerprints.get(id(keywords))
         if fingerprint is None:
             fingerprint = fingerprints[id(keywords)] = _fingerprint(keywords)
-        yield Task(number, job, keywords, fingerprint, book.records.get(str(job.destination)))
+        before = book.records.get(str(job.destination))
+        begun = None if before is None else before.begun
+        salt = (before and before.salt) or new_salt
+        key = key_digest(keywords.get("key"), salt)
+        yield Task(number, job, keywords, fingerprint if key is None else {**fingerprint, "key": key}, before, begun)
 
 
 def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that change the written bytes, as JSON values; a key is never one of them."""
-    without = names_of(EngineOptions) | {"key"}
+    """The options that change the written bytes, as JSON values; no key, and no password of a store, is one of them."""
+    without = names_of(EngineOptions) | {"key", "storage_options", "retries"}
     texts = {name: value for name, value in keywords.items() if name not in without and value is not None}
     found: dict[str, Any] = json.loads(json.dumps(texts, default=str, sort_keys=True))
     return found
+
+
+def key_digest(given: Key | str | bytes | None, salt: str) -> str | None:
+    """What a manifest says of a key, so that another key makes a job new: its salt and a slow digest."""
+    from formats.onnxpb.keys import Key
+
+    return None if given is None else _key_digest(Key.of(given).password, salt)
+
+
+@lru_cache(64)
+def _key_digest(key: bytes, salt: str) -> str:
+    return f"{salt}${hashlib.pbkdf2_hmac('sha256', key, bytes.fromhex(salt), KEY_ROUNDS).hex()}"
 
 
 class _Queue:
@@ -325,7 +356,7 @@ def _in_processes(
     alone.
     """
     while queue or suspects:
-        alone = _Queue([task.again() for task in suspects], None)
+        alone = _Queue(suspects, None)
         suspects = []
         while alone:
             alone.refusal = None

@@ -47,6 +47,21 @@ def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]
     return jobs
 
 
+def shard_of(jobs: Sequence[Job], folder: Path, number: int, total: int) -> list[Job]:
+    """The jobs of one of `total` parts, of which the first has the number 1.
+
+    The name of a destination in `folder` decides. So the part of a model is the same on every machine, whatever else is
+    in the list: models that appear or disappear between the starts of two parts move no other model to another part.
+    """
+    import hashlib
+
+    def part(job: Job) -> int:
+        inner = str(job.destination)[len(str(folder)) :].replace(os.sep, "/").lstrip("/")
+        return int.from_bytes(hashlib.sha256(os.fsencode(inner)).digest()[:8], "big") % total + 1
+
+    return [job for job in jobs if part(job) == number]
+
+
 def _plain(path: Path) -> str:
     """A form that is equal for two spellings of the same path; links are not followed."""
     return str(path) if is_address(path) else os.path.abspath(path)  # noqa: PTH100

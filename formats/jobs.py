@@ -87,12 +87,6 @@ class Task(NamedTuple):
     before: Record | None = None
     begun: float | None = None
 
-    def again(self) -> Task:
-        """The task for a second try. The result of the first try is unknown; its files may be replaced."""
-        if self.begun is None or not manifest.is_written_since(self.job.destination, self.begun):
-            return self
-        return self._replace(keywords={**self.keywords, "overwrite": True})
-
 
 def job_of(given: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -> Job:
     """The job for a caller's argument: a job itself, or a source and a destination.
@@ -202,7 +196,9 @@ def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:
     error = _portable(error)
     record = None
     if task.fingerprint is not None:
-        record = manifest.of_failure(task.job.source, task.job.destination, task.fingerprint, error, seconds)
+        record = manifest.of_failure(
+            task.job.source, task.job.destination, task.fingerprint, error, seconds, task.before
+        )
     return JobResult(task.job, FAILED, error=error, seconds=seconds, record=record)
 
 
@@ -212,7 +208,7 @@ def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> Job
     if before is not None and before.is_done(job.source, job.destination, fingerprint):
         return JobResult(job, UNCHANGED, seconds=perf_counter() - started, record=before)
     keywords = dict(task.keywords)
-    if before is not None and before.is_own_work(job.destination):
+    if before is not None and _replaces_only(task, before.own_files(job.destination)):
         keywords["overwrite"] = True
     stamps = manifest.stamps([job.source])
     report = conversion.convert(job.source, job.destination, **keywords)
@@ -221,6 +217,15 @@ def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> Job
     seconds = perf_counter() - started
     record = manifest.of_report(report, fingerprint, seconds, stamps)
     return JobResult(job, CONVERTED, report, seconds=seconds, record=record)
+
+
+def _replaces_only(task: Task, own: set[str]) -> bool:
+    """Whether the task would replace no other files than these; with other options it may write other data files."""
+    if not own:
+        return False
+    keywords = {**task.keywords, "overwrite": True, "dry_run": True}
+    report = conversion.convert(task.job.source, task.job.destination, **keywords)
+    return {manifest.plain(file.path) for file in report.files if manifest.is_there(file.path)} <= own
 
 
 def _portable(error: Exception) -> Exception:

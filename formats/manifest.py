@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from formats import __version__
 from formats.arguments import path_of
 from formats.errors import DecodeError, FormatError, TensorDataError
 from formats.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute
-from formats.tensordata.file import File, is_address, with_storage
+from formats.tensordata.file import ALL_PERMISSIONS, File, is_address, is_stream
 from formats.tensordata.journal import sha256_of, stamp
 from formats.tensordata.lock import ModelLock
-from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
+from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, WritePlan
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from formats.reports import ConversionReport
 
+MAX_STEPS = 32  # folders between a model at an address and its data files
 CLOCK_SECONDS = 2.0  # the time of a file may be behind the clock by this much
 LOCK_SECONDS = 0.5  # to wait for a run that is about to end
 
@@ -67,17 +71,36 @@ class Record:
             and _is_same(content["destination_files"], destination)
         )
 
-    def is_own_work(self, destination: Path) -> bool:
-        """Whether the job wrote the file at the destination, so that it may be replaced."""
-        if self.is_begun:
-            return is_written_since(destination, self.content["begun"])
+    @property
+    def begun(self) -> float | None:
+        """The time at which the job began, if the line only says that; then there was nothing at its destination."""
+        return self.content["begun"] if self.is_begun else None
+
+    @property
+    def salt(self) -> str:
+        """The salt of the digest of the key that the job used; empty if it used none."""
+        options = self.content.get("options")
+        digest = options.get("key") if isinstance(options, dict) else None
+        found = re.match(r"([0-9a-f]{32})\$", digest) if isinstance(digest, str) else None
+        return found[1] if found else ""
+
+    def own_files(self, destination: Path) -> set[str]:
+        """The files that this job wrote and nobody has changed since; empty if somebody has changed one of them."""
+        if self.is_begun:  # whoever wrote the file since, it may have been another program
+            return set()
         files = self.content["destination_files"]
-        there = (file for file in files if _is_there(_path(file["path"], destination)))
-        return bool(files) and all(_is_same([file], destination) for file in there)
+        paths = [_known_path(file["path"], destination) for file in files]
+        there = [(path, file) for path, file in zip(paths, files, strict=True) if path is not None and is_there(path)]
+        if None in paths or not all(_has_content(path, file) for path, file in there):
+            return set()
+        return {plain(path) for path, _ in there}
 
 
 def is_written_since(path: Path, begun: float) -> bool:
-    """Whether a file was written since a time at which it did not exist; unknown for an address."""
+    """Whether a file was written since a time at which it did not exist; unknown for an address.
+
+    Another program may have written it, so this is no permission to replace it.
+    """
     if is_address(path):
         return False
     try:
@@ -94,23 +117,51 @@ def is_same_file(path: Path, other: Path) -> bool:
         return False
 
 
-def _is_same(files: Sequence[Mapping[str, Any]], beside: Path) -> bool:
-    """Whether all these files, of the model at `beside`, have the recorded size and SHA-256."""
-    paths = [_path(file["path"], beside) for file in files]
+def _is_same(files: Sequence[Mapping[str, Any]], model: Path) -> bool:
+    """Whether these are the files of the model, and all of them have the recorded size and SHA-256."""
+    paths = [_known_path(file["path"], model) for file in files]
+    if plain(model) not in [plain(path) for path in paths if path is not None]:
+        return False
+    return all(path is not None and _has_content(path, file) for path, file in zip(paths, files, strict=True))
+
+
+def _has_content(path: Path, file: Mapping[str, Any]) -> bool:
+    """Whether a file has the recorded size and SHA-256."""
     try:
-        sizes = all(File.open(path).nbytes == file["nbytes"] for path, file in zip(paths, files, strict=True))
-        return sizes and all(sha256_of(path) == file["sha256"] for path, file in zip(paths, files, strict=True))
+        return bool(File.open(path).nbytes == file["nbytes"] and sha256_of(path) == file["sha256"])
     except (OSError, FormatError):
         return False
 
 
-def _path(text: str, beside: Path) -> Path:
-    """A path in a manifest, with the storage options of another path."""
-    path = path_of(text)
-    return with_storage(path, beside.storage_options, beside.retries) if is_address(beside) else path
+def _known_path(text: str, model: Path) -> Path | None:
+    """A path in a manifest, if it is one of this system, or an address in the folder of the model's own address.
+
+    A manifest says what was done, never where to go: anybody who can write to it could otherwise send the requests of
+    the next run, with their secrets, to another server.
+    """
+    if not is_address(model):
+        path = path_of(text) if text else None
+        return None if path is None or is_address(path) or is_stream(path) else path
+    if text == str(model):
+        return model
+    parts = text.partition("?")[0].split("/")
+    for count in range(1, min(len(parts), MAX_STEPS)):
+        steps = [unquote(part) for part in parts[-count:]]
+        if {"", ".", ".."} & {*steps}:
+            return None
+        found = model.parent / "/".join(steps)
+        if str(found) == text:
+            return found
+    return None
 
 
-def _is_there(path: Path) -> bool:
+def plain(path: Path) -> str:
+    """A form that is equal for two notations of the same path."""
+    return str(path) if is_address(path) else os.path.realpath(path)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something at a path or an address."""
     return path.exists() if is_address(path) else os.path.lexists(path)
 
 
@@ -154,9 +205,14 @@ def of_report(
 
 
 def of_failure(
-    source: Path, destination: Path, fingerprint: Mapping[str, Any], error: Exception, seconds: float
+    source: Path,
+    destination: Path,
+    fingerprint: Mapping[str, Any],
+    error: Exception,
+    seconds: float,
+    before: Record | None = None,
 ) -> Record:
-    """The record of a job that failed."""
+    """The record of a job that failed; the files of its line `before` are still its own work."""
     try:
         sources = [] if is_address(source) else _files([source])
     except (OSError, FormatError):
@@ -170,7 +226,7 @@ def of_failure(
             "source_nbytes": sum(file["nbytes"] for file in sources),
             "destination_nbytes": 0,
             "source_files": sources,
-            "destination_files": [],
+            "destination_files": [] if before is None else before.content.get("destination_files", []),
             "version": __version__,
             "options": dict(fingerprint),
             "losses": [],
@@ -212,12 +268,17 @@ class Manifest:
     Raises: DecodeError if the file at `path` is not a manifest; BlockingIOError if another run uses it.
     """
 
-    def __init__(self, path: Path, done_elsewhere: bool = False, *, dry_run: bool = False) -> None:
+    def __init__(
+        self, path: Path, done_elsewhere: bool = False, *, dry_run: bool = False, sources: Iterable[Path] = ()
+    ) -> None:
+        """The manifest at `path`, for jobs with these sources; it is as secret as the most secret of them."""
         self.path = path
+        self._most = ALL_PERMISSIONS
+        self._file: BinaryIO | None = None
+        self._narrow(sources)
         self._dry_run = dry_run
         self.records: dict[str, Record] = {}
         self._lock = ModelLock(Path(f"{os.path.realpath(path)}.run"), LOCK_SECONDS)  # writing it needs its own lock
-        self._file: BinaryIO | None = None
         self._done_elsewhere = done_elsewhere
 
     def __enter__(self) -> Manifest:
@@ -229,6 +290,7 @@ class Manifest:
             self.records = _read(self.path)
             self._write()  # removes the incomplete line of a killed run
             self._file = self.path.open("ab", buffering=0)
+            self._narrow(file["path"] for record in self.records.values() for file in _sources(record))
         except BaseException:
             self._lock.__exit__()
             raise
@@ -269,6 +331,7 @@ class Manifest:
 
     def _append(self, record: Record) -> None:
         self.records[record.destination] = record
+        self._narrow(file["path"] for file in _sources(record))
         if self._file is not None:
             self._file.write(_line(record))
 
@@ -276,7 +339,26 @@ class Manifest:
         """Write the records, each once; at any time, the file is unchanged or complete."""
         data = b"".join(map(_line, self.records.values()))
         plan = WritePlan((FilePlan(self.path, len(data), (PlacedWrite(0, Literal(data)),) if data else ()),))
-        execute(plan, EngineOptions(overwrite=True))
+        permissions = Permissions(self._most | OWNER_ACCESS, self._most | OWNER_ACCESS)
+        execute(plan._replace(permissions=permissions), EngineOptions(overwrite=True))
+
+    def _narrow(self, sources: Iterable[str | Path]) -> None:
+        """Give the manifest no permission that one of these files does not give: it has their names and digests."""
+        most = self._most
+        for source in sources:
+            if not (is_address(source) or is_stream(source)):
+                with suppress(OSError, ValueError):
+                    most &= Path(source).stat().st_mode
+        if most != self._most:
+            self._most = most
+            if self._file is not None and hasattr(os, "fchmod"):
+                now = os.fstat(self._file.fileno()).st_mode & ALL_PERMISSIONS
+                os.fchmod(self._file.fileno(), now & (most | OWNER_ACCESS))
+
+
+def _sources(record: Record) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = record.content.get("source_files", ())
+    return found
 
 
 def _line(record: Record) -> bytes:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import threading
@@ -15,12 +16,15 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from pathlib import Path
 from typing import Any
 
+import commands
 import numpy as np
 import pytest
 from fleets import environment, lines, save, sha256
 
 import formats
-from formats import Job, batches, errors, jobs
+from formats import Job, batches, errors, job_list, jobs
+from formats import manifest as manifest_module
+from formats.arguments import path_of
 from formats.errors import DecodeError, OptionError, UnknownFormatError
 from formats.manifest import Manifest
 
@@ -590,3 +594,154 @@ def test_long_jobs_are_not_joined() -> None:
         sizes.append(len(queue.take_some(8)))
     assert sorted(sizes, reverse=True) == sizes
     assert [1] * 15 == sizes[-15:]
+
+
+def test_a_killed_run_owns_only_what_it_would_write(sources: list[Path]) -> None:
+    """A file that somebody else put in the place of a job of a killed run stays; the job's own file counts as done."""
+    given = pairs(sources)[:3]
+    manifest = sources[0].with_name("runs.jsonl")
+    formats.convert(*given[0])
+    given[1][1].write_bytes(b"made by hand")
+    begun = [{"source": str(src), "destination": str(dst), "begun": time.time() - 60} for src, dst in given]
+    manifest.write_text("".join(f"{json.dumps(line)}\n" for line in begun))
+    results = formats.convert_many(given, manifest=manifest)
+    assert [result.state for result in results] == ["converted", "failed", "converted"]
+    assert isinstance(results[1].error, FileExistsError)
+    assert b"made by hand" == given[1][1].read_bytes()
+
+
+def test_other_options_replace_only_own_files(sources: list[Path]) -> None:
+    """If a job with other options would write another data file, a file of somebody else in its place stays."""
+    source, destination = sources[0], pairs(sources)[0][1].with_suffix(".onnx")
+    manifest = source.with_name("runs.jsonl")
+    assert formats.convert_many([(source, destination)], manifest=manifest)[0].state == "converted"
+    report = formats.convert(source, destination, external_data=True, overwrite=True, dry_run=True)
+    (data,) = (file.path for file in report.files if file.path != destination)
+    data.write_bytes(b"theirs")
+    (result,) = formats.convert_many([(source, destination)], manifest=manifest, external_data=True)
+    assert isinstance(result.error, FileExistsError)
+    assert b"theirs" == data.read_bytes()
+    data.unlink()
+    assert formats.convert_many([(source, destination)], manifest=manifest, external_data=True)[0].ok
+    assert formats.convert_many([(source, destination)], manifest=manifest)[0].state == "converted"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda line: line.update(destination_files=[]),
+        lambda line: line.update(source_files=[]),
+        lambda line: line["source_files"][0].update(path="http://127.0.0.1:9/m.onnx"),
+        lambda line: line["destination_files"][0].update(path="http://127.0.0.1:9/m.onnx"),
+        lambda line: line["source_files"][0].update(path="-"),
+        lambda line: line["source_files"][0].update(path=""),
+        lambda line: line["destination_files"].append({"path": "s3://x/y", "nbytes": 1, "sha256": ""}),
+    ],
+)
+def test_a_manifest_never_says_where_to_go(
+    sources: list[Path], change: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that names no file of the job, or an address, is not done, and nothing is requested."""
+    given = pairs(sources)[:1]
+    manifest = sources[0].with_name("runs.jsonl")
+    formats.convert_many(given, manifest=manifest)
+    (line,) = lines(manifest)
+    change(line)
+    manifest.write_text(f"{json.dumps(line)}\n")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    (result,) = formats.convert_many(given, manifest=manifest, overwrite=True)
+    assert result.state == "converted"
+
+
+@pytest.mark.parametrize(
+    ("address", "text", "known"),
+    [
+        ("http://a/f/m.onnx?t=1", "http://a/f/m.onnx?t=***", True),
+        ("http://a/f/m.onnx?t=1", "http://a/f/m.onnx.data?t=***", True),
+        ("http://a/f/m.onnx?t=1", "http://a/f/x/m.data?t=***", True),
+        ("http://a/f/m.onnx", "http://a/f/a%20b", True),
+        ("http://a/f/m.onnx", "http://b/f/m.onnx", False),
+        ("http://a/f/m.onnx", "https://a/f/m.onnx", False),
+        ("http://a/f/m.onnx", "http://a/f/../m.onnx", False),
+        ("http://a/f/m.onnx", "http://a/f/%2e%2e/m.onnx", False),
+        ("http://a/f/m.onnx", "http://a@b/f/m.onnx", False),
+        ("http://a/f/m.onnx", "http://a/m.onnx", False),
+        ("http://a/f/m.onnx", "/etc/passwd", False),
+        ("s3://a/f/m.onnx", "s3://a/f/w/x.data", True),
+        ("s3://a/f/m.onnx", "s3://b/f/w/x.data", False),
+    ],
+)
+def test_paths_of_a_manifest_are_below_the_given_address(address: str, text: str, known: bool) -> None:
+    """Only an address in the folder of the model's own address is used, with the secrets of that one."""
+    found = manifest_module._known_path(text, path_of(address))
+    assert known == (found is not None)
+
+
+def test_another_key_makes_a_job_new(sources: list[Path]) -> None:
+    """A second run with another key converts again; one with the same key does not. No key is easy to guess."""
+    given = [(source, path.with_suffix(".onnxc")) for source, path in pairs(sources)[:2]]
+    manifest = sources[0].with_name("runs.jsonl")
+    states = []
+    for key in ("the first key", b"the first key", "the second key"):
+        states += [result.state for result in formats.convert_many(given, manifest=manifest, key=key)]
+    assert states == ["converted", "converted", "unchanged", "unchanged", "converted", "converted"]
+    assert "first key" not in manifest.read_text()
+    for _, destination in given:
+        formats.load(destination, key="the second key")
+
+
+def test_no_password_of_a_store_is_in_a_manifest(sources: list[Path]) -> None:
+    """The options of stores are not written to a manifest."""
+    manifest = sources[0].with_name("runs.jsonl")
+    formats.convert_many(pairs(sources)[:1], manifest=manifest, storage_options={"password": "geheim"})
+    assert "geheim" not in manifest.read_text()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+@pytest.mark.parametrize("secret", ["graph", "data"])
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_manifest_is_as_secret_as_its_most_secret_source(tmp_path: Path, secret: str, exists: bool) -> None:
+    """A manifest, which has names and digests, has no permission that a source does not have, not even an old one."""
+    source = tmp_path / "m.onnx"
+    formats.save(formats.load(save(tmp_path / "one.onnx")), source, external_data=True)
+    (data,) = (path for path in tmp_path.iterdir() if path.name not in ("m.onnx", "one.onnx"))
+    (source if secret == "graph" else data).chmod(0o600)
+    manifest = tmp_path / "runs.jsonl"
+    if exists:
+        manifest.write_text("")
+        manifest.chmod(0o644)
+    assert formats.convert_many([(source, tmp_path / "m.onnxz")], manifest=manifest)[0].ok
+    assert 0 == manifest.stat().st_mode & 0o077
+
+
+def test_shards_are_the_same_on_every_machine(tmp_path: Path) -> None:
+    """Each model is in one part, whatever other models are in the list and wherever the folders are."""
+    places = [f"a/{number}.onnx" for number in range(300)]
+
+    def parts(root: str, names: list[str]) -> list[set[str]]:
+        made = [Job(Path(root, "in", name), Path(root, "out", name)) for name in names]
+        found = [job_list.shard_of(made, Path(root, "out"), number, 4) for number in (1, 2, 3, 4)]
+        return [{job.source.relative_to(Path(root, "in")).as_posix() for job in part} for part in found]
+
+    first, second = parts("/mnt/one", places), parts("elsewhere", places[100:])
+    assert sum(map(len, first)) == 300
+    assert set().union(*first) == {*places}
+    assert all(len(part) > 40 for part in first)
+    assert second == [part & {*places[100:]} for part in first]
+
+
+def test_command_converts_a_shard(sources: list[Path]) -> None:
+    """`--shard I/N` of all parts together converts each model once."""
+    folder, out = sources[0].parent, sources[0].with_name("parts")
+    seen: list[str] = []
+    for number in (1, 2, 3):
+        done = commands.run("formats", "batch", *sources, "--out", out, "--to", "onnxz", "--shard", f"{number}/3")
+        assert done.exit_code == 0
+        seen += [name for name in os.listdir(out) if name not in seen] if out.exists() else []
+    assert sorted(seen) == sorted(f"{source.stem}.onnxz" for source in sources)
+    for wrong in ("0/3", "4/3", "1", "x/3", "1/0", "-1/3"):
+        assert commands.run("formats", "batch", folder, "--out", out, "--to", "onnxz", "--shard", wrong).exit_code == 2

@@ -43,6 +43,21 @@ def _any_place(name: str) -> Path:
     return path_of(_any_path(name) and name)
 
 
+def _shard(typed: str) -> tuple[int, int]:
+    number, _, total = typed.partition("/")
+    if not (number.isascii() and number.isdecimal() and total.isascii() and total.isdecimal()):
+        raise ValueError(typed)
+    return _checked_shard((int(number), int(total)))
+
+
+def _checked_shard(value: Any) -> tuple[int, int]:
+    number, total = value
+    if not 1 <= number <= total:
+        raise ValueError(value)
+    return number, total
+
+
+SHARD = Kind("a number and how many there are, such as 3/8; the first is 1/8", _checked_shard, "I/N", _shard)
 FILE = Kind("the name of a file", lambda value: value, "FILE", _any_path)
 FOLDER = Kind("the name of a folder, or an address", lambda value: value, "FOLDER", _any_place)
 DESTINATION = Kind("the name of a file or folder, or an address", lambda value: value, "DST")
@@ -102,6 +117,11 @@ class BatchOptions:
     out: Path | None = out_option()
     list: Path | None = option(
         None, FILE, "Also convert the files that FILE lists, one on each line; - is stdin.", common=True
+    )
+    shard: tuple[int, int] | None = option(
+        None,
+        SHARD,
+        "Convert part I of N of the models, for job arrays; each machine finds the same parts.",
     )
 
 

@@ -133,7 +133,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
     """Convert files into a folder, which is made if it is missing."""
     from formats import registry
     from formats.choices import ConversionOptions
-    from formats.job_list import folders_of
+    from formats.job_list import folders_of, shard_of
 
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is None:
@@ -143,6 +143,8 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
     jobs = several.jobs_into(folder, sources, target, given)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
+    if (shard := request.of(several.BatchOptions).get("shard")) is not None:
+        jobs = shard_of(jobs, folder, *shard)
     dry_run, parents = given.get("dry_run", False), given.get("parents", False)
     if dry_run:
         given["parents"] = True  # as if the missing folders were created
