@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import random
 from collections.abc import Iterable
 from dataclasses import make_dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import commands
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import formats
 from formats.cli import typer_commands
@@ -23,28 +26,13 @@ from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 from formats.tensordata.source import Literal
 
 BY_NAME = {verb.name: verb for verb in VERBS}
-SEEDS = range(150)
+LINES = 100  # of each verb
 OTHER_WORDS = {  # the flags of keywords that have another word there
     "from_format": "--from",  # `from` cannot be a keyword in Python
     "to_format": "--to",
     "format": "--from",  # the same as in `convert`
     "overwrite": "--force",  # the word of cp and mv, which have it as -f, too
 }
-ODD = [
-    "--",
-    "-",
-    "--nonsense",
-    "-x",
-    "--threads",
-    "--external-data",
-    "--json=1",
-    "-fq",
-    "-qf",
-    "",
-    "-1",
-    "--from=",
-    "-f",
-]
 
 
 def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
@@ -52,61 +40,116 @@ def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
     return flags_of(group.options for group in verb.groups(False))
 
 
-def by_typer(verb: Verb, texts: list[str]) -> Typed | None:
-    """Return how typer understands the texts, or nothing if it refuses them."""
+def by_typer(verb: Verb, texts: list[str]) -> Typed | str:
+    """Return how typer understands the texts, or the error; the help is an error, too."""
     found: list[Request] = []
+    program, verbs, words = (
+        ("convert", VERBS[:1], texts) if verb is VERBS[0] else ("formats", VERBS, [verb.name, *texts])
+    )
     try:
-        typer_commands.run("convert", texts, [verb], lambda _, request: found.append(request), lambda: None)
-    except OptionError:
-        return None
-    return Typed(found[0].arguments, found[0]._flags) if found else None
+        with contextlib.redirect_stdout(io.StringIO()):
+            typer_commands.run(program, words, verbs, lambda _, request: found.append(request), lambda: None)
+    except OptionError as error:
+        return str(error)
+    return Typed(found[0].arguments, found[0]._flags) if found else "help"
 
 
-def meaning(verb: Verb, typed: Typed | None) -> Any:
-    """Return what was understood, independent of the order of flags and of which name of a flag was used."""
-    if typed is None:
-        return None
-    names: dict[tuple[str, ...], list[str | None]] = {}
+def meaning(verb: Verb, typed: Typed) -> Any:
+    """Return what was understood: the arguments, and for each flag its texts in order, by whichever of its names."""
+    texts: dict[tuple[str, ...], list[str | None]] = {}
     for name, text in typed.flags:
-        names.setdefault(table(verb)[name][1].names, []).append(text or None)
-    return typed.arguments, {key: texts if any(texts) else [None] for key, texts in names.items()}
-
-
-def random_line(rng: random.Random, verb: Verb) -> list[str]:
-    """Return a command line with flags in any order and form, arguments between them, and sometimes a mistake."""
-    words: list[str] = []
-    for _ in range(rng.randrange(5)):
-        name = rng.choice([*table(verb)])
         flag = table(verb)[name][1]
-        if flag.takes_text:
-            text = rng.choice(["1", "x", "64K", "-1", ""])
-            words += [f"{name}={text}"] if name.startswith("--") and rng.random() < 0.5 else [name, text]
-        elif flag.text_is_optional and rng.random() < 0.3:
-            words.append(f"{name}=w.data")
-        else:
-            words.append(name)
-    for argument in verb.arguments if rng.random() < 0.9 else ("a", "b", "c"):
-        words.insert(rng.choice([0, len(words)]), f"{argument.lower()}.onnx")
-    if rng.random() < 0.3:
-        words.insert(rng.randrange(len(words) + 1), rng.choice(ODD))
-    return words
+        texts.setdefault(flag.names, []).append(text)
+        if not flag.metavar:
+            texts[flag.names] = [None]  # to repeat a switch changes nothing
+    return typed.arguments, texts
+
+
+ARGUMENTS = ("a.onnx", "b.onnx", "models", "w.data", "-", "", "=", "a=b")
+TEXTS = ("1", "x", "64K", "-1", "-", "--", "", "a=b", "=", "-q", "--json", "c.onnx")
+MISTAKES = (
+    "--",
+    "-",
+    "--nonsense",
+    "--nonsense=1",
+    "-X",
+    "-x1",
+    "--json=1",
+    "--json=",
+    "-q=",
+    "-1",
+    "---",
+    "-qX",
+    "--=",
+)
+
+
+def good_words_of(verb: Verb) -> st.SearchStrategy[list[str]]:
+    """Lists of words for a flag as the help shows it."""
+    flags = {name: flag for name, (_, flag) in table(verb).items()}
+    attached = [f"{name}=" for name, flag in flags.items() if flag.metavar and name.startswith("--")]
+    separate = [name for name, flag in flags.items() if flag.takes_text]
+    alone = [name for name, flag in flags.items() if not flag.takes_text]
+    text = st.sampled_from(TEXTS)
+    forms = [st.sampled_from(alone).map(lambda name: [name])]
+    forms += [st.tuples(st.sampled_from(attached), text).map(lambda both: ["".join(both)])] if attached else []
+    forms += [st.tuples(st.sampled_from(separate), text).map(list)] if separate else []
+    return st.one_of(forms)
+
+
+def any_words_of(verb: Verb) -> st.SearchStrategy[list[str]]:
+    """Lists of words for an argument, a flag in any form, or a mistake."""
+    named = st.sampled_from([*table(verb)])
+    letters = [name for name in table(verb) if len(name) == 2]
+    text = st.sampled_from(TEXTS)
+    return st.one_of(
+        good_words_of(verb),
+        named.map(lambda name: [name]),
+        st.tuples(named, text).map(list),
+        st.tuples(named, text).map(lambda both: ["=".join(both)]),
+        st.tuples(st.sampled_from(letters), st.sampled_from(("", "=")), text).map(lambda three: ["".join(three)]),
+        st.lists(st.sampled_from(letters), min_size=1, max_size=4).map(
+            lambda each: ["-" + "".join(each).replace("-", "")]
+        ),
+        st.sampled_from(ARGUMENTS).map(lambda argument: [argument]),
+        st.sampled_from(MISTAKES).map(lambda word: [word]),
+    )
+
+
+def lines_of(verb: Verb) -> st.SearchStrategy[list[str]]:
+    """Command lines of a verb: with as many arguments as it has names and good flags between them, or with anything."""
+    arguments = [[f"{name.strip('[].').lower()}.onnx"] for name in verb.arguments]
+
+    def with_arguments(parts: list[list[str]]) -> st.SearchStrategy[list[list[str]]]:
+        return st.permutations([*arguments, *parts])
+
+    good = st.lists(good_words_of(verb), max_size=4).flatmap(with_arguments)
+    mixed = st.lists(any_words_of(verb), max_size=4).flatmap(with_arguments)
+    lines = st.one_of(good, mixed, st.lists(any_words_of(verb), max_size=6))
+    return lines.map(lambda parts: [word for part in parts for word in part])
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_what_is_plain_is_understood_as_by_typer(verb: Verb) -> None:
-    """Random command lines mean the same to both parsers, and our parser accepts nothing that typer refuses."""
-    plain = 0
-    for seed in SEEDS:
-        texts = random_line(random.Random(f"{verb.name} {seed}"), verb)
+def test_both_parsers_take_each_line_alike(verb: Verb) -> None:
+    """Both parsers understand the same arguments and flags, or refuse alike; ours may leave a line to typer."""
+    plain: list[list[str]] = []
+
+    @settings(max_examples=LINES, deadline=None, suppress_health_check=[*HealthCheck])
+    @given(lines_of(verb))
+    def alike(texts: list[str]) -> None:
         try:
             ours = parse(texts, verb, verb.groups(False))
-        except OptionError:
-            assert by_typer(verb, texts) is None, texts
-            continue
+        except OptionError as error:
+            assert str(error) == by_typer(verb, texts)
+            return
         if ours is not None:
-            plain += 1
-            assert meaning(verb, by_typer(verb, texts)) == meaning(verb, ours), texts
-    assert plain > len(SEEDS) / 3
+            plain.append(texts)
+            theirs = by_typer(verb, texts)
+            assert isinstance(theirs, Typed), theirs
+            assert meaning(verb, ours) == meaning(verb, theirs)
+
+    alike()
+    assert len(plain) > LINES / 5
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
