@@ -11,11 +11,13 @@ from formats import registry
 from formats.arguments import local_path_of
 from formats.conversion import read_model
 from formats.errors import FormatError
+from formats.inspection import tolerant
 from formats.ir import walk
 from formats.late_dataclasses import dataclass
 from formats.onnxpb.shared_data import references
 from formats.options import made
 from formats.registry import ReadOptions
+from formats.tensordata.absent import AbsentFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +36,7 @@ class OwnFile(NamedTuple):
     """A file of a model: its path, its size in bytes, and its location in the graph, if the graph refers to it.
 
     `stays` says why it does not move with the model, and is empty if it does. `leads_to` is the target of a
-    link at `path`; the target also stays.
+    link at `path`; the target also stays. `missing` says what is wrong if it is not there, or too short.
     """
 
     path: Path
@@ -42,6 +44,7 @@ class OwnFile(NamedTuple):
     location: str = ""
     stays: str = ""
     leads_to: Path | None = None
+    missing: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The file as strings, numbers and `None`."""
@@ -86,11 +89,13 @@ def files(
 ) -> ModelFiles:
     """List the files that belong to the model at `path`, without reading weights; `options` are those of `load`.
 
+    This also works if data files are missing or too short; they are marked.
+
     This also reads the other graphs in the folder: a data file that one of them uses, too, stays when the model moves.
 
     Raises: FormatError if the model cannot be read; OSError if a file cannot.
     """
-    return open_files(local_path_of(path), format, made(ReadOptions, options)).listed
+    return open_files(local_path_of(path), format, tolerant(made(ReadOptions, options))).listed
 
 
 def open_files(
@@ -110,10 +115,13 @@ def open_files(
     codec, source, model = read_model(path, format_name, reading)
     file = next(source.files())
     data: dict[str, File] = {}
+    absent: dict[str, AbsentFile] = {}
     for _, tensor in walk.external_tensors(model):
         location = next((entry.value or "" for entry in tensor.external_data if entry.key == "location"), "")
         found = next(tensor.external_source.files(), None) if tensor.external_source is not None else None
-        if found is not None and found != file:
+        if isinstance(found, AbsentFile):
+            absent[location] = found
+        elif found is not None and found != file:
             data[location] = found
     others, unread = ({}, ()) if alone else _other_graphs(path, {"": file, **data}, replaced)
     if trusts_unread:
@@ -126,7 +134,17 @@ def open_files(
         _listed(path.parent / location, found, location, others.get(location, "") or _elsewhere(path, location))
         for location, found in sorted(data.items())
     ]
+    if absent:
+        here = [own._replace(missing=absent[own.location].reason) if own.location in absent else own for own in files]
+        gone = (_absent(path.parent / location, location, absent[location]) for location in absent.keys() - data.keys())
+        files = [here[0], *sorted((*here[1:], *gone), key=lambda own: own.location)]
     return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, file, data, unread if data else ())
+
+
+def _absent(path: Path, location: str, file: AbsentFile) -> OwnFile:
+    """A file of which the model finds no tensor; if there is one, nobody knows what it is."""
+    stays = "" if file.found_nbytes is None else "it does not have the weights of the model"
+    return OwnFile(path, file.found_nbytes or 0, location, stays, missing=file.reason)
 
 
 def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:

@@ -15,9 +15,10 @@ from formats.conversion import raise_model, read_model
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
-from formats.late_dataclasses import dataclass
+from formats.late_dataclasses import dataclass, replace
 from formats.options import made
 from formats.registry import ReadOptions
+from formats.tensordata.absent import AbsentFile
 from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Model, Tensor, ValueInfo
     from formats.keywords import ReadKeywords
     from formats.registry import Change
+    from formats.tensordata.file import File
     from formats.tensordata.plan import Loss
     from formats.tensordata.source import Source
 
@@ -42,6 +44,22 @@ class ModelFile(NamedTuple):
 
     path: Path
     nbytes: int
+
+
+class MissingFile(NamedTuple):
+    """A data file of a model that is missing or too short, and why, for people.
+
+    `nbytes` is the size that the model needs, as far as it says; `found_nbytes` that of the file that is there, if any.
+    """
+
+    path: Path
+    nbytes: int
+    found_nbytes: int | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The file in strings, numbers and `None`."""
+        return {**self._asdict(), "path": str(self.path)}
 
 
 class Value(NamedTuple):
@@ -144,7 +162,8 @@ class Inspection:
     """The content of a model file.
 
     `inputs` are those that a caller must provide, without those that have an initialiser. `operators` counts nodes by
-    operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise.
+    operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise. Data files that
+    are `missing`, or too short, are no error.
     """
 
     path: Path
@@ -164,6 +183,7 @@ class Inspection:
     runtime: RuntimeFindings | None = None  # if one was requested
     nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
     parts: tuple[Part, ...] | None = None  # likewise; the largest first
+    missing: tuple[MissingFile, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -189,6 +209,7 @@ class Inspection:
             "format": self.format,
             "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
             "nbytes": self.nbytes,
+            "missing": [file.to_json() for file in self.missing],
             "ir_version": self.ir_version,
             "producer_name": self.producer_name,
             "producer_version": self.producer_version,
@@ -222,6 +243,8 @@ def inspect(
 ) -> Inspection:
     """Describe the model file at `path` without reading weights; `options` are those of `load`.
 
+    This also works if data files are missing or too short; `missing` lists them.
+
     With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
     With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all initialisers
     whose names begin with the same words: the words that all names share, then up to `params` more words. Dots and
@@ -229,7 +252,7 @@ def inspect(
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    path, reading, chosen = path_of(path), made(ReadOptions, options), RuntimeOptions(runtime)
+    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options)), RuntimeOptions(runtime)
     codec, source, model = read_model(path, format, reading)
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
@@ -253,7 +276,19 @@ def inspect(
         runtime=None if chosen.runtime is None else _findings(model, chosen.runtime),
         nodes=tuple(_nodes(model)) if nodes else None,
         parts=_parts(tensors, params) if params else None,
+        missing=missing_files(tensor for _, tensor in found),
     )
+
+
+def tolerant(options: ReadOptions) -> ReadOptions:
+    """The same options for a reader that does not need the weights: data files may be missing."""
+    return replace(options, allow_absent=True)
+
+
+def missing_files(tensors: Iterable[Tensor]) -> tuple[MissingFile, ...]:
+    """The data files of these tensors that are missing or too short, by path."""
+    found = {file for file in _external_files(tensors) if isinstance(file, AbsentFile)}
+    return tuple(sorted(MissingFile(file.path, file.nbytes, file.found_nbytes, file.reason) for file in found))
 
 
 def _count(entry: TensorEntry) -> int:
@@ -348,8 +383,12 @@ def _operators(model: Model) -> dict[str, int]:
 
 
 def _files(path: Path, source: Source, tensors: Iterable[Tensor]) -> tuple[ModelFile, ...]:
-    """The model file, then the other files of its tensors, by path."""
-    external = (tensor.external_source for tensor in tensors)
-    others = {file for data in external if data is not None for file in data.files()} - set(source.files())
-    companions = sorted(ModelFile(file.path, file.nbytes) for file in others)
+    """The model file, then the other files of its tensors that are there, by path."""
+    others = _external_files(tensors) - set(source.files())
+    companions = sorted(ModelFile(file.path, file.nbytes) for file in others if not isinstance(file, AbsentFile))
     return (ModelFile(path, source.nbytes), *companions)
+
+
+def _external_files(tensors: Iterable[Tensor]) -> set[File]:
+    external = (tensor.external_source for tensor in tensors)
+    return {file for data in external if data is not None for file in data.files()}

@@ -19,6 +19,7 @@ from formats import registry
 from formats.arguments import local_path_of
 from formats.companions import IS_A_MODEL, is_named_after, open_files
 from formats.errors import FormatError, TensorDataError, UnsupportedError, no_directory
+from formats.inspection import tolerant
 from formats.ir import walk
 from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb.encoder import encode
@@ -118,14 +119,16 @@ def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = 
     """Remove the model at `path` and the data files that are named after it; with `all_data`, all its data files.
 
     A graph can name any file in the folder as its data, so by default the names must match. A data file that another
-    graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed.
+    graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed. A model whose
+    data files are missing or too short can be removed, too.
 
     Raises: FormatError if the model cannot be read, or if another graph in the folder cannot and may use the same data,
     without `all_data`; OSError if a file cannot be removed.
     """
     with _lock(local_path_of(path), dry_run):
-        opened = open_files(local_path_of(path), None, READ_DEFAULTS, trusts_unread=all_data)
-        listed = opened.listed
+        opened = open_files(local_path_of(path), None, tolerant(READ_DEFAULTS), trusts_unread=all_data)
+        there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
+        listed = replace(opened.listed, files=tuple(there))
         _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
         if not all_data:
             listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.errors import CryptError, FormatError, OptionError
-from formats.inspection import span_of
+from formats.inspection import missing_files, span_of, tolerant
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, Graph, entries
 from formats.late_dataclasses import dataclass
 from formats.options import made
 from formats.registry import ReadOptions
+from formats.tensordata.absent import AbsentFile
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.arguments import AnySource
+    from formats.inspection import MissingFile
     from formats.ir.model import Model, Node, OperatorSetId, Tensor
     from formats.keywords import ReadKeywords
     from formats.registry import Checksum
-    from formats.tensordata.source import FileSpan
+    from formats.tensordata.source import FileSpan, Source
 
 FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
 MAX_FINDINGS = 1000  # reported about graphs, and about tensors
@@ -45,8 +47,8 @@ MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment makes la
 class Finding(NamedTuple):
     """Something that is wrong or remarkable in a model file."""
 
-    # A stable word for programs: "structure", "encryption", "opset", "graph", "tensor", "checksum", "alignment", "gap",
-    # "hidden" or "interrupted".
+    # A stable word for programs: "structure", "encryption", "missing", "opset", "graph", "tensor", "checksum",
+    # "alignment", "gap", "hidden" or "interrupted".
     kind: str
     where: str  # a dotted place in the model, an entry or a file; "" for all of it
     detail: str  # one sentence for people
@@ -104,7 +106,7 @@ def verify(
     Raises: OptionError for an option without effect; OSError if a file cannot be read. Errors in the model are
     returned, not raised.
     """
-    path, reading = path_of(path), made(ReadOptions, options)
+    path, reading = path_of(path), tolerant(made(ReadOptions, options))
     engine = EngineOptions(threads=threads, progress=progress)
     if original is not None and not data:
         raise OptionError("`original` has an effect only with `data=True`")
@@ -115,7 +117,8 @@ def verify(
         return Verification(path, None, 0, 0, 0, (_finding(kind, error),), ())
     tensors = list(walk.tensors(model))
     in_tensors = (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
-    errors = [*_first(_check_graphs(model, in_order=codec.domain is None)), *_first(in_tensors)]
+    absent = missing_files(tensor for _, tensor in tensors)
+    errors = [*_missing(absent), *_first(_check_graphs(model, in_order=codec.domain is None)), *_first(in_tensors)]
     own = set(source.files())
     cautions = codec.cautions(source, model) if codec.cautions else ()
     doubts = [(Finding("encryption", loss.where, loss.detail), loss.matters) for loss in cautions]
@@ -126,10 +129,10 @@ def verify(
         notes.append(Finding("interrupted", "", detail))
     strange = islice(strange_files(path), MAX_STRANGE)
     notes += (Finding("hidden", str(error.path), f"not used: {error.message}") for error in strange)
-    spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor))]
+    spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor)) and not _is_absent(span)]
     notes += [
         *_alignment(spans, len(tensors), own if codec.regions is None else set()),
-        *_gaps((span for _, _, span in spans), own, ArchiveLink.of(model)),
+        *(() if absent else _gaps((span for _, _, span in spans), own, ArchiveLink.of(model))),
     ]
     checked = read_bytes = 0
     if data:
@@ -141,6 +144,18 @@ def verify(
         if first is not None and all(checksum.source is not first for checksum in checksums):
             notes.append(Finding("checksum", "", f"the file has no checksum of {path_of(original)}"))
     return Verification(path, codec.name, len(tensors), checked, read_bytes, tuple(errors), tuple(notes))
+
+
+def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
+    """An error for each data file that is missing or too short."""
+    for file in files[:MAX_FINDINGS]:
+        yield Finding("missing", str(file.path), file.reason)
+    if len(files) > MAX_FINDINGS:
+        yield Finding("missing", "", f"{len(files) - MAX_FINDINGS} more data files are missing")
+
+
+def _is_absent(source: Source) -> bool:
+    return any(isinstance(file, AbsentFile) for file in source.files())
 
 
 def _original(path: AnySource, options: ReadOptions) -> File:

@@ -73,6 +73,7 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
         yield from table(("part", "tensors", "parameters", "bytes"), parts)
         yield ""
     yield from table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in seen.files])
+    yield from (f"missing: {file.path}: {file.reason}" for file in seen.missing)
     yield ""
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
     count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
@@ -190,6 +191,7 @@ def files_lines(found: ModelFiles) -> Iterator[str]:
     rows = []
     for file in found.files:
         remark = f"stays: {file.stays}" if file.stays else f"leads to {file.leads_to}" if file.leads_to else ""
+        remark = f"missing: {file.missing}" if file.missing else remark
         rows.append((str(file.path), f"{file.nbytes:,}", remark))
     yield from (line[2:] for line in table(("file", "bytes", ""), rows))
 

@@ -95,6 +95,9 @@ class ReadOptions:
     For addresses: `storage_options` are those of fsspec, and `retries` is how often a request is repeated that failed
     for a temporary reason.
 
+    With `allow_absent`, which is for what only describes a model, a data file that is missing or too short is no error:
+    its tensors have ranges of an `AbsentFile`.
+
     Raises: OptionError for an invalid value.
     """
 
@@ -123,6 +126,7 @@ class ReadOptions:
         f"Repeat a request that fails temporarily up to N times; {RETRIES} by default.",
         panel=REMOTE,
     )
+    allow_absent: bool = False
 
     def __post_init__(self) -> None:
         settle(self)

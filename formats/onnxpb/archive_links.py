@@ -20,6 +20,7 @@ from formats.ir.model import EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
+from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import SMALL_BYTES, USE, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.source import FileSpan
@@ -63,7 +64,7 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
         return
     sources = (tensor.external_source for _, tensor in walk.external_tensors(model))
     for file in {file: None for source in sources if source is not None for file in source.files()}:
-        if file.path.name == link.archive:
+        if file.path.name == link.archive and not isinstance(file, AbsentFile):
             for entry in ARCHIVE_ENTRIES()(file.span()):
                 payload = file.span().slice(entry.payload_offset, entry.nbytes)
                 yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", payload)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import Checksum
 from formats.ir import walk
 from formats.onnxpb import archive_links
+from formats.tensordata.absent import AbsentFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,4 +25,5 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
         told = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
         if told is not None and tensor.external_source is not None:
             for file in tensor.external_source.files():
-                yield Checksum(where, "sha1", told.lower(), file.span())
+                if not isinstance(file, AbsentFile):
+                    yield Checksum(where, "sha1", told.lower(), file.span())

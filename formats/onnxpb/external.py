@@ -58,11 +58,16 @@ def read_model(source: Source, path: Path | None, options: ReadOptions = READ_DE
     """
     model, has_references = decode_and_look(source, Model, options.max_depth)
     file = next(source.files(), None)
-    return locate_data(model, path, file, hard_links=options.hard_links, has_references=has_references)
+    return locate_data(model, path, file, options, has_references=has_references)
 
 
 def locate_data(
-    model: Model, path: Path | None, file: File | None = None, *, hard_links: bool = True, has_references: bool = True
+    model: Model,
+    path: Path | None,
+    file: File | None = None,
+    options: ReadOptions = READ_DEFAULTS,
+    *,
+    has_references: bool = True,
 ) -> Model:
     """The same model, read from `path`, in which every external tensor knows where its bytes are.
 
@@ -74,7 +79,10 @@ def locate_data(
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
     if path is not None:
-        files = DataFiles(path, model_file=file, hard_links=hard_links, link=ArchiveLink.of(model))
+        link = ArchiveLink.of(model)
+        files = DataFiles(
+            path, model_file=file, hard_links=options.hard_links, link=link, allow_absent=options.allow_absent
+        )
         for where, tensor in walk.external_tensors(model) if has_references else ():
             tensor.external_source = files.find(tensor, where)
     return model

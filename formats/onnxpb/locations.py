@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
+from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import File, is_address
 from formats.tensordata.folder import Folder, LinkFoundError
 from formats.tensordata.osio import SYSTEM, Capabilities, LocalFile
@@ -47,12 +48,20 @@ def check_location(location: str) -> None:
         raise ExternalDataError(f"location {location!r:.80} leads outside the model's directory")
 
 
+class MissingDataError(ExternalDataError):
+    """There is no file where the model at `model` has weights."""
+
+    def __init__(self, model: Path) -> None:
+        super().__init__(f"the data file of {model.name} does not exist; copy it to this place")
+
+
 class DataFiles:
     """The data files of one model, each opened once, and their used ranges.
 
     Without `hard_links`, a file with other names is refused: one of them may be outside, and not meant for the author
     of the model. `model_file` is the file that was opened at `model_path`, if any. The archive of a `link` must be the
-    one to which the model was linked, and every tensor in it must be one of its entries.
+    one to which the model was linked, and every tensor in it must be one of its entries. With `allow_absent`, a file
+    that is missing or too short is no error: its tensors get ranges of an `AbsentFile`.
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class DataFiles:
         model_file: File | None = None,
         hard_links: bool = True,
         link: ArchiveLink | None = None,
+        allow_absent: bool = False,
         capabilities: Capabilities = SYSTEM,
     ) -> None:
         self.model_path = model_path
@@ -72,6 +82,8 @@ class DataFiles:
         self.ranges: dict[File, list[tuple[int, int]]] = {}
         self._model_file = model_file
         self._link = link
+        self._allow_absent = allow_absent
+        self._absent: dict[str, AbsentFile] = {}
         self._payloads: dict[File, frozenset[tuple[int, int]]] = {}  # of the archive of the link
         self._capabilities = capabilities
 
@@ -89,25 +101,53 @@ class DataFiles:
             check_location(location)
             file = self.files.get(location)
             if file is None:
-                file = self.files[location] = self.open(location)
-                self._check_link(location, file)
+                file = self.files[location] = self._opened(location)
             offset, length = _number(entries, "offset") or 0, _number(entries, "length")
             row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
             expected = row.nbytes(tensor.dims) if row and row.bits and min(tensor.dims, default=0) >= 0 else None
             size = length if length is not None else expected if expected is not None else file.nbytes - offset
             _check_length(size, expected)
-            span = file.span().slice(offset, size)
-            self._check_entry(file, offset, size)
-            self.claim(file, offset, offset + size)
+            span = self._span(location, file, offset, size)
+            self.claim(span.file, offset, offset + span.nbytes)
         except ExternalDataError as error:
             error.where, error.path = where, error.path or self.directory / location.replace("\0", "")
             raise
         except DecodeError as error:
+            raise ExternalDataError(error.message, path=self.directory / location, where=where) from None
+        return span
+
+    def _opened(self, location: str) -> File:
+        """The file at `location`, checked if it is the archive of the link."""
+        try:
+            file = self.open(location)
+        except MissingDataError as error:
+            if not self._allow_absent:
+                raise
+            return AbsentFile(self.directory / location, error.message)
+        self._check_link(location, file)
+        return file
+
+    def _span(self, location: str, file: File, offset: int, nbytes: int) -> FileSpan:
+        """A range of a data file, whose size may be unknown and negative if the file is too short.
+
+        Raises: ExternalDataError if the file is too short.
+        """
+        if isinstance(file, AbsentFile):
+            return file.wanted(offset, max(nbytes, 0))
+        if max(offset, offset + nbytes) <= file.nbytes:
+            span = file.span().slice(offset, nbytes)
+            self._check_entry(file, offset, nbytes)
+            return span
+        absent = self._absent.get(location)
+        if absent is None:
             from formats import foreign
 
-            found = file and foreign.recognise(file.span())
-            message = found.message if found else error.message
-            raise ExternalDataError(message, path=self.directory / location, where=where) from None
+            found = foreign.recognise(file.span())
+            absent = AbsentFile(self.directory / location, found.message if found else "", file.nbytes)
+            self._absent[location] = absent
+        span = absent.wanted(offset, max(nbytes, 0))
+        if not self._allow_absent:
+            raise ExternalDataError(absent.cause or absent.reason)
         return span
 
     def _check_link(self, location: str, file: File) -> None:
@@ -133,7 +173,7 @@ class DataFiles:
         try:
             file = self._walk(location) if self._capabilities.open_folders else self._look_up(location)
         except FileNotFoundError:
-            raise ExternalDataError("the data file does not exist; it must be next to the model") from None
+            raise MissingDataError(self.model_path) from None
         with file.descriptor() as descriptor:
             status = os.fstat(descriptor)
         if status.st_nlink > 1 and not self.hard_links:
@@ -150,7 +190,7 @@ class DataFiles:
         try:
             return RemoteFile(directory / location, first_bytes=0)
         except FileNotFoundError:
-            raise ExternalDataError("the data file does not exist; it must be next to the model") from None
+            raise MissingDataError(self.model_path) from None
 
     @cached_property
     def folders(self) -> list[Folder]:

@@ -34,7 +34,7 @@ def read_model(
     Raises: DecodeError if the text is wrong; ExternalDataError as for `.onnx` files.
     """
     model = parse(read_text(source), Model, options.max_depth)
-    return external.locate_data(model, path, next(source.files(), None), hard_links=options.hard_links)
+    return external.locate_data(model, path, next(source.files(), None), options)
 
 
 def read_text(source: Source) -> str:

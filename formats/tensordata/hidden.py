@@ -71,6 +71,8 @@ def open_hidden(path: Path, max_bytes: int | None = None) -> LocalFile:
             raise HiddenFileError("this is a link; formats makes no such link, remove it", path=path) from None
         if error.errno in (errno.EACCES, errno.ENXIO, errno.EISDIR):  # ENXIO is a socket's
             raise HiddenFileError(f"it cannot be opened: {os.strerror(error.errno)}", path=path) from None
+        if error.errno == errno.ENOTDIR:  # that is about the place of the model
+            raise NotADirectoryError(error.errno, os.strerror(error.errno), str(path.parent)) from None
         raise
     try:
         check_regular(descriptor, path)

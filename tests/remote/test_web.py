@@ -215,7 +215,7 @@ def test_data_that_are_missing(web: WebServer, digits: Path) -> None:
     """A missing data file is an error with its address."""
     formats.convert(digits, web.folder / "m.onnx", external_data=True, size_threshold=0)
     (web.folder / "m.onnx.data").unlink()
-    with pytest.raises(ExternalDataError, match="does not exist; it must be next to the model") as caught:
+    with pytest.raises(ExternalDataError, match="does not exist; copy it to this place") as caught:
         formats.load(web.url("m.onnx"))
     assert web.url("m.onnx.data") == str(caught.value.path)
 
