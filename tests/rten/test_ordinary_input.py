@@ -95,6 +95,18 @@ add("ties_of_windows", """g (float[1,1,4,6] x) => (float[A,B,C,D] y, int64[E,F,G
     x=F([[[[1, 3, 3, 1, 3, 0], [0, 3, 2, 3, 3, 3], [2] * 6, [2] * 6]]]))  # fmt: skip
 add("ties_of_largest", "g (float[2,4] x) => (float[2,2] y, int64[2,2] i) <int64[1] k = {2}> { y, i = TopK(x, k) }",
     x=F([[1, 1, 1, 0], [0, 2, 2, 2]]))  # fmt: skip
+for step, first, last in ((-2, -1, -10), (-1, 1, -10), (-1, 2, 0)):
+    for name, dims in (("known", "1,2,3,4,4"), ("any", "A,B,C,D,E")):
+        add(f"backwards_from_{first}_by_{step}_of_{name}_size", f"""g (float[{dims}] x) => (float[P,Q,R,S,T] y)
+            <int64[2] s = {{{first}, 1}}, int64[2] e = {{{last}, 3}}, int64[2] a = {{2, 4}}, int64[2] k = {{{step}, 1}}>
+            {{ y = Slice(x, s, e, a, k) }}""", x=counted((1, 2, 3, 4, 4)))  # fmt: skip
+add("condition_that_is_too_long", "g (float[N] x, bool[M] c) => (float[K] y) { y = Compress(x, c) }",
+    x=F([1, 2]), c=[True, False, True])  # fmt: skip
+add("condition_that_is_short", "g (float[2,N] x) => (float[2,K] y) <bool[2] c = {0, 1}> { y = Compress<axis=1>(x, c) }",
+    x=counted((2, 3)))  # fmt: skip
+for mode in ("reflect", "edge"):
+    add(f"nothing_by_{mode}", f"""g (float[0,2] x) => (float[0,3] y) <int64[4] p = {{0, 0, 0, 1}}>
+        {{ y = Pad<mode="{mode}">(x, p) }}""", x=np.zeros((0, 2), F))  # fmt: skip
 ROWS, COLUMNS = counted((3, 4), np.int32) * 7919 * 7919, counted((4, 2), np.int32) * 104729
 for first_dims, second_dims in (("3,4", "4,2"), ("4", "4,2"), ("3,4", "4"), ("4", "4")):
     add(f"whole_{first_dims}_by_{second_dims}", f"""g (int32[{first_dims}] x, int32[{second_dims}] w) => (int32 y)
@@ -129,6 +141,48 @@ def test_results_are_those_of_onnxruntime(name: str, runtime: Any, tmp_path: Pat
     if runtime.release == "0.27":
         formats.convert(source, other, runtime="rten")
         assert not difference(want, runtime.run(other, given))
+
+
+FUNCTION = """<ir_version: 8, opset_import: ["": 18, "f": 1]> g (float[1,1,4,4] x) => (float[A,B,C,D] y)
+    { y = f.twice(x) }
+    <domain: "f", opset_import: ["": 18]> twice (x) => (y) { p, i = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(x)
+        y = MaxUnpool<kernel_shape=[2, 2], strides=[2, 2]>(p, i) }"""
+
+
+@pytest.mark.parametrize("options", [{}, {"runtime": "rten"}])
+def test_outputs_used_in_a_function_are_used(options: Any, runtimes: Any, tmp_path: Path) -> None:
+    """An output that only the body of a function uses, such as the indices of MaxPool, is computed."""
+    model = onnx.parser.parse_model(FUNCTION)
+    feeds = {"x": np.cos(counted((1, 1, 4, 4)))}
+    target = tmp_path / ("m.onnx.rten" if not options else "made.onnx")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    formats.convert(tmp_path / "m.onnx", target, **options)
+    assert not difference(run_in_onnxruntime(model, feeds), runtimes[max(runtimes)].run(target, feeds))
+
+
+@pytest.mark.parametrize(("depth", "rows", "is_kept"), [
+    (64, "N", True), (64, "2,N", True), (85, "N", False), (16, "N", False), (64, "", False),
+])  # fmt: skip
+def test_few_bits_stay_if_the_loader_runs_them(
+    depth: int, rows: str, is_kept: bool, runtimes: Any, tmp_path: Path
+) -> None:
+    """MatMulNBits stays for RTen's loader only in the forms that its kernel runs: complete blocks, rows of vectors."""
+    numbers, blocks = np.random.default_rng(1), -(-depth // 32)
+    dims = f"{rows},{depth}".strip(",")
+    shape = [3 if part == "N" else int(part) for part in rows.split(",") if part]
+    model = _model(f"""g (float[{dims}] x) => (float[A,B] y)
+        {{ y = com.microsoft.MatMulNBits<K: int = {depth}, N: int = 9, bits: int = 4, block_size: int = 32>(x, b, s)
+        }}""")
+    for name, array in (("b", numbers.integers(0, 256, (9, blocks, 16)).astype(np.uint8)),
+                        ("s", numbers.random((9, blocks)).astype(F))):  # fmt: skip
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "made.onnx", runtime="rten")
+    assert is_kept == (not report.changes)
+    x = numbers.random((*shape, depth)).astype(F)
+    (found,) = runtimes[max(runtimes)].run(tmp_path / "made.onnx", {"x": x})
+    if rows:  # onnxruntime has no kernel for vectors
+        np.testing.assert_allclose(found, run_in_onnxruntime(model, {"x": x})[0], rtol=1e-4, atol=1e-3)
 
 
 ONE_NODE = {

@@ -46,6 +46,10 @@ class ValueNames(Names):
         self._read = read - {""}
         self.decisive: set[str] = set()  # those that are rounded or compared
 
+    def add_read(self, names: Iterable[str]) -> None:
+        """Note that something uses values, whose names are new."""
+        self._read.update(names)
+
     def is_read(self, name: str) -> bool:
         """Whether anything uses the value with that name."""
         return name in self._read

@@ -358,6 +358,7 @@ class _Legalizer:
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
         inner = place._replace(versions=versions, is_inlined=True)
         nodes = expand(node, function, self._names)
+        self._names.add_read(all_mentioned(nodes))
         add_decisive([nodes], self._names.decisive)
         return [legal for index in topological(nodes) for legal in self._given(nodes[index], inner)]
 

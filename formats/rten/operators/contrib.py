@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import FLOAT, INT64, UINT2, UINT4, UINT8
+from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
 from formats.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
     from formats.rten.operators.spec import Rewriting
 
 
@@ -93,7 +94,11 @@ def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None
         total = context.op(elementwise.Add, total, context.op(indexing.Gather, context.input(4), segments, axis=0))
     epsilon = get_float(node, "epsilon", SKIP_EPSILON)
     normal = context.op(normalization.LayerNormalization, total, context.input(5), context.input(6), epsilon=epsilon)
-    return context.replace(normal, "", total)
+    lengths = ""
+    if context.wanted(1):  # onnxruntime counts no words without a mask
+        rows = context.op(shape.Shape, tokens, start=0, end=1)
+        lengths = context.op(shape.Expand, context.scalar(0, elem_type=INT32), rows)
+    return context.replace(normal, lengths, total)
 
 
 EmbedLayerNormalization = OperatorSpec(
@@ -252,6 +257,14 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     return context.replace(_plus(context, product, 5))
 
 
+def _has_kernel(node: Node, scope: Scope) -> bool:
+    """RTen's kernel needs complete blocks, and more axes than one."""
+    data, weight, scales = (scope.type_of(name).dims for name in node.input[:3])
+    block = get_int(node, "block_size")
+    is_shaped = weight is not None and len(weight) == 3 and scales is not None and len(scales) in (1, 2)
+    return is_shaped and data is not None and len(data) > 1 and block > 0 and get_int(node, "K") % block == 0
+
+
 MatMulNBits = OperatorSpec(
     "MatMulNBits",
     domain=MICROSOFT,
@@ -260,6 +273,7 @@ MatMulNBits = OperatorSpec(
         Row(3, fields=(Field("block_size", FieldKind.INT, required=True), Field("accuracy_level", FieldKind.INT, 0))),
         {"bits": (4,), "K": ANY, "N": ANY},
         is_native=True,
+        native_if=_has_kernel,
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import casting, ranges, shape
+from formats.rten.operators import casting, ranges, shape, slicing
 from formats.rten.operators.deviations import Told
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import always, like_second, normalize, same, unknown
@@ -145,6 +145,12 @@ def compress(node: Node, context: Context) -> list[Node] | None:
     axis = get_int(node, "axis")
     if find(node, "axis") is None:
         data = context.op(shape.Reshape, data, context.int64([-1]))
+    tests, sizes = context.dims(condition), context.dims(data)
+    length, size = tests[0] if tests else None, sizes[axis] if sizes else None
+    is_within = isinstance(length, int) and isinstance(size, int) and length <= size
+    if length is None or not (is_within or length == size):
+        size_of_axis = context.op(Gather, context.op(shape.Shape, data), context.int64([axis]), axis=0)
+        condition = context.op(slicing.Slice, condition, context.int64([0]), size_of_axis)
     found = context.op(shape.Squeeze, context.op(NonZero, condition), context.int64([0]))
     return context.replace(context.op(Gather, data, found, axis=axis))
 

@@ -133,6 +133,8 @@ def pad(node: Node, context: Context) -> list[Node] | None:
     data, mode = context.input(0), get_string(node, "mode", "constant")
     if context.optional(3):
         return _pad_all_axes(node, context, data)
+    if mode != "constant" and 0 in (context.dims(data) or ()):  # RTen stops, but there is nothing to repeat
+        return context.changed(mode="constant")
     pads = context.scope.ints(context.input(1))
     if pads is None:
         return _pad_by_computed(node, context, data, mode)

@@ -77,7 +77,7 @@ def slice_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
 def slice_(node: Node, context: Context) -> list[Node] | None:
     """RTen reads steps as axes if these are omitted, and then needs a start for each axis."""
     if context.optional(3):
-        return _within_limits(node, context) or _backwards(node, context)
+        return _within_limits(node, context) or _of_many_axes(node, context) or _backwards(node, context)
     rank = context.rank(context.input(0))
     lengths = [context.dims(context.optional(place)) or (None,) for place in (1, 2, 4)]
     count = next((length[0] for length in lengths if isinstance(length[0], int)), None)
@@ -95,6 +95,33 @@ def slice_(node: Node, context: Context) -> list[Node] | None:
 def _like_starts(context: Context, numbers: Iterable[int]) -> str:
     """A vector of the type of the starts: ONNX wants one type for all numbers of a slice."""
     return context.array(list(numbers), INT32 if context.elem_type(context.input(1)) == INT32 else INT64)
+
+
+_MANY_AXES = Fault("fails if a backward slice of five axes or more omits elements")
+COPIED_AXES = 4  # the most axes of a tensor that RTen copies backwards in one go
+
+
+def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
+    """RTen stops at a backward slice of five axes or more, so its places are sliced, and the elements gathered."""
+    data, starts, ends, axes = (context.input(place) for place in range(4))
+    rank, steps = context.rank(data), context.scope.ints(context.optional(4)) if context.optional(4) else None
+    places = context.scope.ints(axes)
+    if rank is None or rank <= COPIED_AXES or not steps or places is None or min(steps) >= 0:
+        return None
+    for number, (axis, step) in enumerate(zip(places, steps, strict=True)):
+        part = [context.int64([bound]) for bound in (number, number + 1, 0)]
+        own = [context.op(Slice, name, *part) if len(steps) > 1 else name for name in (starts, ends)]
+        if step > 0:
+            data = context.op(Slice, data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
+            continue
+        own = [context.cast(name, INT64) for name in own]
+        size = context.op(
+            shape.Squeeze, shape.sizes_of(context, data, axis % rank, axis % rank + 1), context.int64([0])
+        )
+        every = context.op(creation.Range, context.int64_scalar(0), size, context.int64_scalar(1))
+        kept = context.op(Slice, every, *own, context.int64([0]), context.int64([step]))
+        data = context.op(indexing.Gather, data, kept, axis=axis)
+    return context.replace(data)
 
 
 _IN_FRONT = Fault("fails if a backward slice starts before the first element")
@@ -171,7 +198,10 @@ Slice = OperatorSpec(
     older=(promoted(starts=1, ends=2, axes=3),),
     rewritings=(slice_,),
     deviation=_slice_deviation,
-    faults=(_IN_FRONT,),
+    faults=(
+        _IN_FRONT,
+        _MANY_AXES,
+    ),
     bounds=(1, 2),
     range=ranges.of(0),
     onnx=OnnxForm(inputs={"starts": 1, "ends": 2, "axes": 3}),
