@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from formats.adoption import from_onnx, from_onnx_ir
-    from formats.batches import convert_many
-    from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
-    from formats.choices import RaisingOptions, RuntimeOptions
+    from formats.batch.job import Job, JobResult
+    from formats.batch.run import convert_many
+    from formats.bridges.from_others import from_onnx, from_onnx_ir
+    from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
     from formats.codecs.contract import ReadOptions
-    from formats.companions import ModelFiles, files
-    from formats.conversion import convert, dumps, load, loads, raise_model, save
-    from formats.difference import Comparison, Difference, diff
+    from formats.codecs.keys import Key
     from formats.errors import (
         CryptError,
         DecodeError,
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
         UnsupportedError,
         WireError,
     )
-    from formats.inspection import Inspection, inspect
     from formats.ir.dtypes import DATA_TYPES, DataType
     from formats.ir.model import (
         Attribute,
@@ -75,35 +72,38 @@ if TYPE_CHECKING:
         ValueInfo,
     )
     from formats.ir.storage import from_numpy
-    from formats.jobs import Job, JobResult
-    from formats.linking import link
-    from formats.onnxpb.keys import Key
     from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
     from formats.onnxzip.options import ArchiveOptions
-    from formats.relocation import Relocation, cp, mv, rm
-    from formats.reports import ConversionReport, WrittenFile
-    from formats.restoration import Repair, repair
     from formats.rten.options import RtenOptions
-    from formats.sharing import DataFile, ShareOptions, Sharing, share
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss
-    from formats.tensordata.source import Source
-    from formats.verification import Finding, Verification, verify
+    from formats.tensordata.sources.source import Source
+    from formats.verbs.choices import RaisingOptions, RuntimeOptions
+    from formats.verbs.compare import Comparison, Difference, diff
+    from formats.verbs.convert import convert, dumps, load, loads, raise_model, save
+    from formats.verbs.inspect import Inspection, inspect
+    from formats.verbs.link import link
+    from formats.verbs.model_files import ModelFiles, files
+    from formats.verbs.relocate import Relocation, cp, mv, rm
+    from formats.verbs.repair import Repair, repair
+    from formats.verbs.report import ConversionReport, WrittenFile
+    from formats.verbs.share import DataFile, ShareOptions, Sharing, share
+    from formats.verbs.verify import Finding, Verification, verify
 
 # The names of each module; codecs have functions with equal names, so each name is listed with its module.
 _NAMES = {
-    "adoption": "from_onnx from_onnx_ir",
-    "batches": "convert_many",
-    "bridge": "onnxruntime_session to_onnx to_onnx_ir",
-    "choices": "RaisingOptions RuntimeOptions",
-    "companions": "ModelFiles files",
-    "conversion": "convert dumps load loads raise_model save",
-    "difference": "Comparison Difference diff",
+    "bridges.from_others": "from_onnx from_onnx_ir",
+    "batch.run": "convert_many",
+    "bridges.to_others": "onnxruntime_session to_onnx to_onnx_ir",
+    "verbs.choices": "RaisingOptions RuntimeOptions",
+    "verbs.model_files": "ModelFiles files",
+    "verbs.convert": "convert dumps load loads raise_model save",
+    "verbs.compare": "Comparison Difference diff",
     "errors": (
         "CryptError DecodeError EncodeError ExternalDataError FormatError LimitError MissingPackageError OptionError "
         "RemoteError TensorDataError TruncatedError UnknownFormatError UnsupportedError WireError"
     ),
-    "inspection": "Inspection inspect",
+    "verbs.inspect": "Inspection inspect",
     "ir.dtypes": "DATA_TYPES DataType",
     "ir.model": (
         "Attribute DeviceConfiguration Dimension Function Graph IntIntListEntry MapType Model Node "
@@ -112,21 +112,21 @@ _NAMES = {
         "TensorShape TensorType TrainingInfo Type ValueInfo"
     ),
     "ir.storage": "from_numpy",
-    "jobs": "Job JobResult",
-    "linking": "link",
+    "batch.job": "Job JobResult",
+    "verbs.link": "link",
     "onnxpb.options": "CryptOptions OnnxOptions TextOptions",
-    "onnxpb.keys": "Key",
+    "codecs.keys": "Key",
     "onnxzip.options": "ArchiveOptions",
     "codecs.contract": "ReadOptions",
-    "relocation": "Relocation cp mv rm",
-    "reports": "ConversionReport WrittenFile",
-    "restoration": "Repair repair",
+    "verbs.relocate": "Relocation cp mv rm",
+    "verbs.report": "ConversionReport WrittenFile",
+    "verbs.repair": "Repair repair",
     "rten.options": "RtenOptions",
-    "sharing": "DataFile ShareOptions Sharing share",
+    "verbs.share": "DataFile ShareOptions Sharing share",
     "tensordata.engine": "EngineOptions",
     "tensordata.plan": "Loss",
-    "tensordata.source": "Source",
-    "verification": "Finding Verification verify",
+    "tensordata.sources.source": "Source",
+    "verbs.verify": "Finding Verification verify",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from formats.ir.model import DEFAULT, EXTERNAL
     from formats.ir.storage import with_raw_data, with_reference
     from formats.ir.walk import external_tensors, graphs, movable_tensors, nodes, tensors
-    from formats.onnxpb.decoder import decode
-    from formats.onnxpb.encoder import encode
+    from formats.onnxpb.wire.decoder import decode
+    from formats.onnxpb.wire.encoder import encode
     from formats.tensordata.file import File
     from formats.tensordata.plan import (
         SMALL_BYTES,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
         WritePlan,
         lay_out,
     )
-    from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed
-    from formats.tensordata.transform import Transform
+    from formats.tensordata.sources.source import Concat, FileSpan, Literal, Source, Transformed
+    from formats.tensordata.sources.transform import Transform
 
 # The modules that define the names.
 _MODULES = {
@@ -53,15 +53,15 @@ _MODULES = {
         *("SMALL_BYTES", "Align", "Digest", "FilePlan", "LateWrite", "Loss", "PlacedWrite", "Segment", "WritePlan"),
         "lay_out",
     ),
-    "formats.tensordata.source": ("Concat", "FileSpan", "Literal", "Source", "Transformed"),
-    "formats.tensordata.transform": ("Transform",),
+    "formats.tensordata.sources.source": ("Concat", "FileSpan", "Literal", "Source", "Transformed"),
+    "formats.tensordata.sources.transform": ("Transform",),
     "formats.tensordata.file": ("File",),
     "formats.ir.dtypes": ("BY_NAME", "BY_NUMBER", "DATA_TYPES", "DataType"),
     "formats.ir.model": ("DEFAULT", "EXTERNAL"),
     "formats.ir.storage": ("with_raw_data", "with_reference"),
     "formats.ir.walk": ("external_tensors", "graphs", "movable_tensors", "nodes", "tensors"),
-    "formats.onnxpb.decoder": ("decode",),
-    "formats.onnxpb.encoder": ("encode",),
+    "formats.onnxpb.wire.decoder": ("decode",),
+    "formats.onnxpb.wire.encoder": ("encode",),
 }
 
 __all__ = [

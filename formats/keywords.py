@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from formats.onnxpb.keys import Key
-    from formats.tensordata.source import Source
+    from formats.codecs.keys import Key
+    from formats.tensordata.sources.source import Source
 
 
 class ReadKeywords(TypedDict, total=False):

@@ -22,8 +22,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import OptionError
-from formats.late_dataclasses import field, fields_of
-from formats.units import SIZE_EXAMPLES, parse_size
+from formats.python.late_dataclasses import field, fields_of
+from formats.wording.units import SIZE_EXAMPLES, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -226,7 +226,7 @@ def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
     """
     known = names_of(options)
     if unknown := [name for name in given if name not in known]:
-        from formats.suggestions import unknown_options
+        from formats.wording.suggestions import unknown_options
 
         raise unknown_options(unknown, known, of)
     return options(**implied(options, given))

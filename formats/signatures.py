@@ -22,7 +22,7 @@ VARIABLE_KEYWORDS = 8  # inspect.CO_VARKEYWORDS; `inspect` is imported only when
 
 def with_options(function: Callable[..., Any]) -> None:
     """The function has a docstring that lists its options, and a signature with those that its keywords can be."""
-    from formats.option_lists import OPTIONS
+    from formats.wording.option_lists import OPTIONS
 
     if function.__doc__ and (listed := OPTIONS.get(function.__name__)):
         text, raises, errors = function.__doc__.partition("Raises:")
@@ -41,10 +41,10 @@ def keywords_of(function: Callable[..., Any]) -> str:
 
 def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     """The classes of options of each class of `formats.keywords`, if these are the codecs that write."""
-    from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
     from formats.codecs.contract import ReadOptions
-    from formats.sharing import ShareOptions
     from formats.tensordata.engine import EngineOptions
+    from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+    from formats.verbs.share import ShareOptions
 
     writing = (EngineOptions, RaisingOptions, RuntimeOptions, *dict.fromkeys(codec.options for codec in codecs))
     return {

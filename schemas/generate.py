@@ -19,14 +19,14 @@ import option_rows  # noqa: E402
 import rten_schema  # noqa: E402
 
 TARGETS = (
-    ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/schema.py"),
-    ("schemas/onnx.proto", onnx_stub.generate, "formats/onnxpb/proto.pyi"),
+    ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/wire/schema.py"),
+    ("schemas/onnx.proto", onnx_stub.generate, "formats/onnx_compat/protos/classes.pyi"),
     ("schemas/rten.fbs", rten_schema.generate, "formats/rten/file/schema.py"),
 )
 FROM_CODE = (
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
-    (option_rows.lists, "formats/option_lists.py"),
+    (option_rows.lists, "formats/wording/option_lists.py"),
     (option_rows.reference, "docs/options.md"),
 )
 

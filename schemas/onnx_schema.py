@@ -90,7 +90,7 @@ class Schema:
 
 
 def generate(source_text: str) -> str:
-    """Return the text of `formats/onnxpb/schema.py` for the text of `onnx.proto`.
+    """Return the text of `formats/onnxpb/wire/schema.py` for the text of `onnx.proto`.
 
     Raises: SchemaError if the text is not proto2, or uses more of it than this module supports.
     """

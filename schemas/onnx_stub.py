@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from onnx_schema import Field, Message, Schema, parse
 
-HEADER = '''"""The types of the message classes, which `proto.py` makes from the schema when it is imported.
+HEADER = '''"""The types of the message classes, which `classes.py` makes from the schema when it is imported.
 
 Generated from schemas/onnx.proto by `python schemas/generate.py`; change that file, not this one.
 """
@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
 from formats.ir.model import Model, Tensor
-from formats.onnxpb.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
-from formats.onnxpb.descriptor import EnumDescriptor
-from formats.onnxpb.message import ProtoMessage
+from formats.onnx_compat.protos.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
+from formats.onnx_compat.protos.descriptor import EnumDescriptor
+from formats.onnx_compat.protos.message import ProtoMessage
 
 E = TypeVar("E")
 
@@ -50,7 +50,7 @@ IN_PLACE = {"float_data", "int32_data", "int64_data", "double_data", "uint64_dat
 
 
 def generate(source_text: str) -> str:
-    """Return the text of `formats/onnxpb/proto.pyi` for the text of `onnx.proto`.
+    """Return the text of `formats/onnx_compat/protos/classes.pyi` for the text of `onnx.proto`.
 
     Raises: SchemaError if the text is not proto2, or uses more of it than this module supports.
     """

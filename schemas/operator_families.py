@@ -31,7 +31,7 @@ class Family(NamedTuple):
 
 def families() -> list[Family]:
     """The modules of operators that define some."""
-    from formats.rten.operators.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import OperatorSpec
 
     found = []
     for path in sorted((ROOT / "formats" / "rten" / "operators").glob("[a-z]*.py")):

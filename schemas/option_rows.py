@@ -1,7 +1,7 @@
 """Write the keywords and the reference page of the options from the rows of their classes.
 
 `formats/keywords.py` declares the keywords of `formats.load`, `save` and `convert` for type checkers and editors;
-`docs/options.md` is the table for people. `formats/option_lists.py` is what `help` shows of them.
+`docs/options.md` is the table for people. `formats/wording/option_lists.py` is what `help` shows of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 import formats
-from formats.choices import ConversionOptions
 from formats.cli.command_line import GENERAL, panels
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
@@ -21,6 +20,7 @@ from formats.codecs.contract import ReadOptions
 from formats.options import names_of, rows_of
 from formats.signatures import keywords_of, option_classes
 from formats.tensordata.engine import EngineOptions
+from formats.verbs.choices import ConversionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,8 +31,8 @@ TARGETS = tuple(dict.fromkeys(codec.options for codec in lookup.built_in()))
 IMPORTS = {  # the modules of the names in annotations
     "Callable": "collections.abc",
     "Mapping": "collections.abc",
-    "Key": "formats.onnxpb.keys",
-    "Source": "formats.tensordata.source",
+    "Key": "formats.codecs.keys",
+    "Source": "formats.tensordata.sources.source",
 }
 
 
@@ -201,7 +201,7 @@ def _value(row: Row, flag: Flag) -> str:
 
 
 def lists() -> str:
-    """The text of `formats/option_lists.py`."""
+    """The text of `formats/wording/option_lists.py`."""
     texts = {_wrapped(lines_by_option(OPTIONS[each.name])): _constant(each.name) for each in KEYWORDS}
     table = []
     for name, module in formats._MODULES.items():

@@ -34,25 +34,29 @@ from unittest.mock import patch
 
 import numpy as np
 import onnx
-import rten_golden
 from google.protobuf import json_format, text_format
 from onnx import helper, numpy_helper
 from onnx.parser import parse_model
 
 import formats
-from formats import registry
+from formats.codecs import lookup
+from formats.codecs.keys import Key
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import Model
-from formats.onnxpb import crypt, decoder
-from formats.onnxpb.keys import Key
+from formats.onnxpb.encryption import crypt
+from formats.onnxpb.wire import decoder
 from formats.rten.convert.refusal import RefusalError
 from formats.rten.file import fbs
 from formats.rten.file.builder import build
 from formats.rten.file.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
 from formats.rten.file.schema import UNIONS
-from formats.rten.operators.spec import RTEN_DOMAIN
-from formats.tensordata.source import Literal
+from formats.rten.operators.shared.spec import RTEN_DOMAIN
+from formats.tensordata.sources.source import Literal
+
+sys.path.insert(0, str(Path(__file__).parent / "rten"))  # if this is run as a program
+
+import rten_golden
 
 MAX_SECONDS = 1.0  # of processor time, for one input
 MAX_RESIDENT_KIB = 256 << 10  # of additional memory, for one input
@@ -519,7 +523,7 @@ def use_bytes(format_name: str) -> Callable[[bytes, int], None]:
 
 def use_lenient(data: bytes, number: int) -> None:
     """Read an archive as `--lenient` does."""
-    read = registry.by_name("onnxz").read_lenient
+    read = lookup.by_name("onnxz").read_lenient
     assert read is not None
     exercise(read(Literal(data), None)[0], number)
 

@@ -20,12 +20,12 @@ from onnx import helper, numpy_helper
 from runtime.runner import RELEASES, Runner
 
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten import CODEC
 from formats.rten.convert.refusal import RefusalError
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 DOMAIN = "ai.onnx.ml"
 POST_TRANSFORMS = ("NONE", "NONE", "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")

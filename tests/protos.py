@@ -8,10 +8,10 @@ import onnx
 from hypothesis import strategies as st
 
 from formats.ir.model import MESSAGE_CLASSES
-from formats.onnxpb.decoder import decode
-from formats.onnxpb.encoder import encode
-from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
-from formats.tensordata.source import Literal, Source
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.schema import ENUMS, MESSAGES, MessageField
+from formats.tensordata.sources.source import Literal, Source
 
 CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 

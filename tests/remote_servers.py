@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from formats import registry
+from formats.codecs import lookup
 from formats.ir.model import Graph, Model, Node, OperatorSetId, Tensor, ValueInfo
-from formats.tensordata.source import Source
+from formats.tensordata.sources.source import Source
 
 RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
@@ -249,7 +249,7 @@ def large_model(count: int, nbytes: int, nodes: int = 100) -> Model:
 
 def write_sparse(model: Model, path: Path, **options: Any) -> None:
     """Write the model to a file with holes instead of zeros; the checksums in it are those of empty data."""
-    codec = registry.for_writing(path)
+    codec = lookup.for_writing(path)
     for file in codec.plan(model, path, codec.options(**options)).files:
         with file.path.open("wb") as output:
             output.truncate(file.nbytes)

@@ -30,15 +30,15 @@ from types import ModuleType
 from typing import Annotated, get_origin
 
 import formats
-from formats.onnxpb.schema import ENUMS
+from formats.onnxpb.wire.schema import ENUMS
 
 ROOT = Path(__file__).parents[1]
 CACHED = type(functools.cache(len))
 MISUNDERSTOOD = (  # and why
     r"formats\.ir\.model\.Submessage",  # `Optional` for programs that read annotations, a descriptor for type checkers
     r"formats\.ir\.model\.Message\.__repr__",  # mypy does not know the names of `recursive_repr`'s parameters
-    r"formats\.onnxpb\.proto\.(EnumType|E)",  # the stub describes enums with it
-    r"formats\.onnxzip\.far_entries\.FarEntry",  # a tuple with additional attributes
+    r"formats\.onnx_compat\.protos\.classes\.(EnumType|E)",  # the stub describes enums with it
+    r"formats\.onnxzip\.reading\.far_entries\.FarEntry",  # a tuple with additional attributes
     r"formats\..*@\d+",  # a class inside a function
 )
 
@@ -86,8 +86,8 @@ def exceptions() -> Iterator[str]:
         scope, _, name = enum.rpartition(".")
         inner = "".join(rf"{re.escape(part)}\." for part in scope.split(".") if part)
         for member in (name, *values):
-            yield rf"formats\.onnxpb(\.proto)?\.{inner}{member}(\..*)?"
-    yield r"formats\.onnxpb\.proto\..*\.__init__"
+            yield rf"formats\.(onnxpb|onnx_compat\.protos\.classes)\.{inner}{member}(\..*)?"
+    yield r"formats\.onnx_compat\.protos\.classes\..*\.__init__"
 
 
 def main(arguments: list[str]) -> int:

@@ -22,7 +22,7 @@ import pytest
 import formats
 from formats.rten import operators
 from formats.rten.operators import SPECS
-from formats.rten.operators.deviations import Told
+from formats.rten.operators.shared.deviations import Told
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, MATTERING, RANGE, RARE, RESULTS, SEEN, SPECIAL, USE, Seen
 
 ROOT = Path(__file__).parents[1]

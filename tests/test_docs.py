@@ -21,7 +21,7 @@ import formats.codec
 import formats.options
 from formats.cli.typer_commands import EXAMPLES
 from formats.cli.verbs import VERBS
-from formats.registry import Codec
+from formats.codecs.contract import Codec
 from formats.testing.checks import OF_CODEC, OF_MODEL
 
 RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code build on each other
@@ -221,7 +221,7 @@ def test_files_that_are_mentioned_exist() -> None:
 
 @pytest.mark.parametrize("name", rten_tables.TABLES)
 def test_tables_are_those_of_the_code(name: str) -> None:
-    """Each table of `docs/rten.md` is what `tests/rten_tables.py` makes from the code and from test outcomes."""
+    """Each table of `docs/rten.md` is what `tests/rten/rten_tables.py` makes from the code and from test outcomes."""
     assert rten_tables.TABLES[name]() == rten_tables.blocks(rten_tables.DOCUMENT.read_text(encoding="utf-8"))[name]
 
 

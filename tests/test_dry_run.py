@@ -13,14 +13,14 @@ from typing import Any
 import onnx
 import pytest
 from commands import run
-from test_companions import model
+from test_model_files import model
 
 import formats
 from formats.errors import FormatError, OptionError, WireError
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
-from formats.tensordata.source import Literal, Source
-from formats.tensordata.transform import varints
+from formats.tensordata.sources.source import Literal, Source
+from formats.tensordata.sources.transform import varints
 
 CONVERSIONS: list[tuple[str, dict[str, Any]]] = [
     ("b.onnx", {}),

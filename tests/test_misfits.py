@@ -12,8 +12,8 @@ import pytest
 
 import formats
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
-from formats.onnxpb.encoder import encode
-from formats.onnxpb.schema import MESSAGES, MessageField
+from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.schema import MESSAGES, MessageField
 from formats.tensordata.plan import lay_out
 
 WRONG: dict[str, Any] = {

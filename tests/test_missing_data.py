@@ -12,7 +12,7 @@ import pytest
 
 import formats
 from formats.errors import ExternalDataError
-from formats.onnxpb.encoder import encode
+from formats.onnxpb.wire.encoder import encode
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

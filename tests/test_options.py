@@ -10,14 +10,14 @@ import onnx
 import pytest
 
 import formats
-from formats import registry
-from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+from formats.codecs import lookup
+from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
 from formats.options import Row, names_of, rows_of
-from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions
+from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
 
-TARGETS = tuple(dict.fromkeys(codec.options for codec in registry.built_in()))
+TARGETS = tuple(dict.fromkeys(codec.options for codec in lookup.built_in()))
 CLASSES = (ConversionOptions, RaisingOptions, RuntimeOptions, ReadOptions, EngineOptions, *TARGETS)
 ROWS = [pytest.param(each, row, id=f"{each.__name__}.{row.name}") for each in CLASSES for row in rows_of(each)]
 KEY = formats.Key.of("secret")
@@ -88,7 +88,7 @@ def needed(options: type) -> dict[str, Any]:
 def test_possible_values_are_taken(options: type, row: Row) -> None:
     """Every option accepts each of its values, and sizes and keys are passed on as numbers of bytes and as keys."""
     for value in good(row):
-        if options is not registry.built_in()[0].options and row.name == "external_data" and value is not False:
+        if options is not lookup.built_in()[0].options and row.name == "external_data" and value is not False:
             continue  # text has no data file
         found = getattr(options(**{row.name: value}), row.name)
         assert isinstance(found, int) or row.kind.metavar != "SIZE"
@@ -111,7 +111,7 @@ def test_other_values_are_refused(options: type, row: Row) -> None:
 @pytest.mark.parametrize(("options", "row"), ROWS)
 def test_mistakes_are_found_before_anything_is_read(options: type, row: Row, tmp_path: Path) -> None:
     """A wrong value is an error even if the source does not exist."""
-    codec = next((codec for codec in registry.built_in() if codec.options is options), registry.built_in()[0])
+    codec = next((codec for codec in lookup.built_in() if codec.options is options), lookup.built_in()[0])
     for value in BAD.get(row.name, []):
         given = {**needed(codec.options), row.name: value}
         with pytest.raises(OptionError):
@@ -119,7 +119,7 @@ def test_mistakes_are_found_before_anything_is_read(options: type, row: Row, tmp
     assert [] == [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("codec", registry.built_in(), ids=lambda codec: codec.name)
+@pytest.mark.parametrize("codec", lookup.built_in(), ids=lambda codec: codec.name)
 def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
     """Each option is used by a format, or an error names it."""
     heeded = names_of(codec.options) | names_of(EngineOptions) | names_of(ReadOptions)
@@ -137,7 +137,7 @@ def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_
     assert [tiny_model] == [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("codec", registry.built_in(), ids=lambda codec: codec.name)
+@pytest.mark.parametrize("codec", lookup.built_in(), ids=lambda codec: codec.name)
 def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
     """Every pair of options of a format makes a file with the whole model, or is an error that names both."""
     out = tmp_path / f"a{codec.extensions[0]}"

@@ -11,9 +11,9 @@ import pytest
 from systems import posix
 
 import formats
-from formats.onnxpb import crypt
-from formats.tensordata.osio import SYSTEM
-from formats.tensordata.output import OutputFile
+from formats.onnxpb.encryption import crypt
+from formats.tensordata.local.osio import SYSTEM
+from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import Permissions
 
 pytestmark = posix

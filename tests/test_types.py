@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from code_blocks import DOCUMENTS, SHOWN_IN_PARTS, blocks
 
-from formats.onnxpb.schema import MESSAGES
+from formats.onnxpb.wire.schema import MESSAGES
 
 pytestmark = pytest.mark.outer
 

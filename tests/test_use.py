@@ -16,9 +16,9 @@ import pytest
 import formats
 from formats.ir.model import MESSAGE_CLASSES
 from formats.tensordata.file import File
-from formats.tensordata.osio import SYSTEM
-from formats.tensordata.source import Concat, FileSpan, Literal, Source
-from formats.tensordata.transform import cast, clamp, pack, varints
+from formats.tensordata.local.osio import SYSTEM
+from formats.tensordata.sources.source import Concat, FileSpan, Literal, Source
+from formats.tensordata.sources.transform import cast, clamp, pack, varints
 
 FORMATS = {"onnx": {}, "onnxz": {}, "rten": {}, "textproto": {}, "json": {}, "onnxc": {"key": formats.Key(b"secret")}}
 WEIGHT = np.arange(4096, dtype=np.float32).reshape(64, 64)

@@ -122,9 +122,9 @@ def with_verb(texts: Sequence[str], verbs: Sequence[Verb]) -> str:
 
 def is_model(text: str) -> bool:
     """Whether a text is the name of a model, of a file or of a folder."""
-    from formats import registry
+    from formats.codecs import lookup
 
-    known = {extension for codec in registry.codecs() for extension in codec.extensions}
+    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
     return bool(text) and not text.startswith("-") and (Path(text).suffix.lower() in known or Path(text).exists())
 
 

@@ -210,9 +210,9 @@ def check_arguments(typed: Typed, verb: Verb, table: Mapping[str, tuple[Row, Fla
 
 
 def _model_extensions() -> set[str]:
-    from formats import registry
+    from formats.codecs import lookup
 
-    return {extension for codec in registry.built_in() for extension in codec.extensions}
+    return {extension for codec in lookup.built_in() for extension in codec.extensions}
 
 
 def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> list[str]:

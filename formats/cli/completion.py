@@ -45,10 +45,10 @@ def suggested() -> list[SuggestedVerb]:
     """All verbs, with the options of installed codecs, too."""
     import inspect  # its import is slow, and only this function needs it
 
-    from formats import registry
     from formats.cli.verbs import VERBS
+    from formats.codecs import lookup
 
-    formats = ", ".join(codec.name for codec in registry.codecs())
+    formats = ", ".join(codec.name for codec in lookup.codecs())
     found = []
     for verb in VERBS:
         options = {}

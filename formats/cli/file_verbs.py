@@ -10,16 +10,16 @@ from formats.cli.looking_verbs import LOOK, Seen, look
 from formats.cli.several import CONVERT, out_option
 from formats.cli.shared_options import FileOptions, NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import source_of
+from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
-from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, option
-from formats.registry import ReadOptions
+from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from formats.cli.command_line import Request
-    from formats.relocation import Relocation
+    from formats.verbs.relocate import Relocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class IntoOptions:
 
 def files(request: Request) -> int:
     """Print which files belong to models."""
-    from formats import companions
     from formats.cli.report_lines import files_lines
+    from formats.verbs import model_files
 
     given = request.of(ReadOptions, FileOptions)
 
     def see(file: Path) -> Seen:
-        found = companions.files(file, **given)
+        found = model_files.files(file, **given)
         return Seen(found, lambda: files_lines(found))
 
     return look(request, how_to_tell(request), see, title="read")
@@ -75,30 +75,30 @@ def files(request: Request) -> int:
 
 def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
-    from formats import relocation
+    from formats.verbs import relocate
 
-    return _told(request, lambda given: relocation.cp(*request.arguments, **given))
+    return _told(request, lambda given: relocate.cp(*request.arguments, **given))
 
 
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
-    from formats import relocation
+    from formats.verbs import relocate
 
-    return _told(request, lambda given: relocation.mv(*request.arguments, **given))
+    return _told(request, lambda given: relocate.mv(*request.arguments, **given))
 
 
 def remove(request: Request) -> int:
     """Remove models with their data files, and print what was removed; a folder is no model."""
-    from formats import relocation
-    from formats.arguments import local_path_of
     from formats.cli.report_lines import relocation_lines
+    from formats.verbs import relocate
+    from formats.verbs.arguments import local_path_of
 
     given = request.of(RemovalOptions)
     for name in request.arguments:  # an error in one of them is reported before anything is removed
         local_path_of(source_of(name))
 
     def see(file: Path) -> Seen:
-        done = relocation.rm(file, **given)
+        done = relocate.rm(file, **given)
         return Seen(done, lambda: relocation_lines(done))
 
     title = "to remove" if given.get("dry_run") else "removed"
@@ -116,10 +116,11 @@ def _told(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
 
 def share(request: Request) -> int:
     """Write models with equal weights stored once, and print what that saves."""
-    from formats import job_list, sharing
+    from formats.batch import job_list
     from formats.cli.looking_verbs import progress
     from formats.cli.report_lines import sharing_lines
     from formats.tensordata.engine import EngineOptions
+    from formats.verbs import share as sharing
 
     output = how_to_tell(request)
     out = request.of(IntoOptions).get("out")
@@ -135,8 +136,8 @@ def share(request: Request) -> int:
 
 def share_groups(of_all_packages: bool) -> Sequence[Group]:
     """The options of `share`."""
-    from formats.sharing import ShareOptions
     from formats.tensordata.engine import EngineOptions
+    from formats.verbs.share import ShareOptions
 
     return groups(IntoOptions, ShareOptions, EngineOptions, OutputOptions, NoteOptions, ReadOptions)(of_all_packages)
 

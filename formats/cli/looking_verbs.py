@@ -14,17 +14,18 @@ from formats.cli.printing import json_text, printable, say, show
 from formats.cli.progress_bar import Progress
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import STREAM, check_single, source_of
+from formats.codecs.contract import ReadOptions
+from formats.codecs.lookup import RUNTIME
 from formats.errors import FormatError, OptionError
-from formats.late_dataclasses import dataclass, replace
 from formats.options import SWITCH, Flag, Kind, count, option, settle
-from formats.registry import RUNTIME, ReadOptions
+from formats.python.late_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from formats.cli.command_line import Request
     from formats.cli.shared_options import Report
-    from formats.inspection import Inspection
+    from formats.verbs.inspect import Inspection
 
 EXIT_WRONG = 1  # the file is damaged; the models differ
 EXIT_TROUBLE = 2  # the models could not be compared; `cmp` and `diff` use the same code
@@ -41,7 +42,7 @@ def _picture(name: str) -> Path:
 
 
 def _any_path(name: str) -> Path:
-    from formats.arguments import path_of
+    from formats.verbs.arguments import path_of
 
     if not name or "\0" in name:
         raise ValueError(name)
@@ -159,8 +160,8 @@ class Seen:
 
 def inspect(request: Request) -> int:
     """Print the content of files, and draw it."""
-    from formats import inspection
     from formats.cli.report_lines import inspection_lines
+    from formats.verbs import inspect as inspection
 
     output = how_to_tell(request)
     given = request.of(InspectOptions)
@@ -192,8 +193,8 @@ def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
 
 def verify(request: Request) -> int:
     """Print the errors in files."""
-    from formats import verification
     from formats.cli.report_lines import verification_lines
+    from formats.verbs import verify as verification
 
     output = how_to_tell(request)
     given = request.of(VerifyOptions, ReadOptions, FileOptions)
@@ -216,8 +217,8 @@ def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) ->
 
 
 def _is_several(request: Request, *, in_folders: bool = True) -> bool:
-    from formats.arguments import path_of
     from formats.tensordata.file import is_address
+    from formats.verbs.arguments import path_of
 
     path = path_of(request.arguments[0])
     return len(request.arguments) > 1 or (in_folders and not is_address(path) and path.is_dir())
@@ -272,7 +273,7 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
     if not in_folders:
         yield from map(source_of, request.arguments)
         return
-    from formats import job_list
+    from formats.batch import job_list
 
     for place in job_list.places_of(request.arguments, None, request.of(FileOptions).get("format")):
         yield place.source
@@ -291,14 +292,14 @@ def _told(request: Request, output: dict[str, Any], file: Path, error: Exception
 
 def diff(request: Request) -> int:
     """Print how two models differ."""
-    from formats import difference
     from formats.cli.report_lines import comparison_lines
+    from formats.verbs import compare
 
     output = how_to_tell(request)
     given = request.of(DiffOptions, ReadOptions)
     if request.arguments == [STREAM, STREAM]:
         raise OptionError("stdin has one model, so only one of A and B can be -")
-    result = difference.diff(*map(source_of, request.arguments), **given)
+    result = compare.diff(*map(source_of, request.arguments), **given)
     tell(output, result, lambda: comparison_lines(result))
     return 0 if result.equal else EXIT_WRONG
 
@@ -316,10 +317,10 @@ def progress(*, wanted: bool) -> Iterator[Progress | None]:
 
 def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) -> None:
     """Write a picture of the layout of the files of a model, as SVG or HTML."""
-    from formats import layout
     from formats.tensordata.engine import EngineOptions, execute
     from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
-    from formats.tensordata.source import Literal
+    from formats.tensordata.sources.source import Literal
+    from formats.verbs import layout
 
     files = layout.layout(file, **reading)
     text = layout.to_html(files) if picture.suffix.lower() == ".html" else layout.to_svg(files)

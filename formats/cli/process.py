@@ -15,8 +15,8 @@ from formats.cli.error_text import describe, error_to_json, traceback_lines
 from formats.cli.printing import json_text, printable, say
 from formats.cli.streams import STREAM
 from formats.cli.verbs import VERBS
-from formats.collector import rest_at_exit
 from formats.errors import OptionError
+from formats.python.collector import rest_at_exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

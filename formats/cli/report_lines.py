@@ -7,19 +7,19 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from formats.cli.columns import shortened, table, terminal_width
-from formats.units import in_units
+from formats.wording.units import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formats.companions import ModelFiles
-    from formats.difference import Comparison
-    from formats.inspection import Inspection, RuntimeFindings, TensorEntry
-    from formats.relocation import Relocation
-    from formats.reports import ConversionReport, WrittenFile
-    from formats.restoration import Repair
-    from formats.sharing import DataFile, Sharing
-    from formats.verification import Verification
+    from formats.verbs.compare import Comparison
+    from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry
+    from formats.verbs.model_files import ModelFiles
+    from formats.verbs.relocate import Relocation
+    from formats.verbs.repair import Repair
+    from formats.verbs.report import ConversionReport, WrittenFile
+    from formats.verbs.share import DataFile, Sharing
+    from formats.verbs.verify import Verification
 
 MAX_FINDINGS = 20
 MAX_CELL = 48
@@ -27,7 +27,7 @@ MAX_CELL = 48
 
 def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
     """The answer to a conversion; for a dry run, also a line for each file that would be written."""
-    from formats.reports import answer
+    from formats.verbs.report import answer
 
     first, *others = answer(report, "--notes", every=notes)
     return [first, *(written_lines(report.files) if report.dry_run else ()), *others]
@@ -214,7 +214,7 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
 
 def sharing_lines(done: Sharing, *, notes: bool = False) -> Iterator[str]:
     """The new files of the models, the losses, and the saved bytes."""
-    from formats.reports import is_gathered, loss_lines
+    from formats.verbs.report import is_gathered, loss_lines
 
     for source, model in zip(done.sources, done.models, strict=True):
         data = [file.path.name for file in done.data_files if model in file.models]

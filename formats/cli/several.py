@@ -13,17 +13,17 @@ from formats.cli.error_text import describe, error_to_json, in_flags, traceback_
 from formats.cli.printing import json_text, printable, say, show
 from formats.cli.progress_bar import JobProgress
 from formats.errors import OptionError
-from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, Kind, count, option, settle, text
+from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
     from contextlib import AbstractContextManager
 
+    from formats.batch.job import Job, JobResult
     from formats.cli.command_line import Request
-    from formats.jobs import Job, JobResult
-    from formats.registry import Codec
+    from formats.codecs.contract import Codec
 
 PANEL = "Options for many models"
 CONVERT = "Convert"  # the section of the help
@@ -38,7 +38,7 @@ def _any_path(name: str) -> Path:
 
 
 def _any_place(name: str) -> Path:
-    from formats.arguments import path_of
+    from formats.verbs.arguments import path_of
 
     return path_of(_any_path(name) and name)
 
@@ -130,8 +130,8 @@ def is_folder(text: str) -> bool:
 
     A store has no real folders, only objects with a common prefix in their names.
     """
-    from formats.arguments import path_of
     from formats.tensordata.file import is_address
+    from formats.verbs.arguments import path_of
 
     path = path_of(text)
     return text.endswith(("/", os.sep)) or (not path.suffix if is_address(path) else path.is_dir())
@@ -139,7 +139,7 @@ def is_folder(text: str) -> bool:
 
 def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
     """The jobs for the typed sources, with destinations in `folder`."""
-    from formats import job_list
+    from formats.batch import job_list
 
     places = job_list.places_of(sources, folder, given.get("from_format"), given.get("storage_options"))
     return job_list.jobs_into(folder, places, target)
@@ -150,7 +150,7 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
 
     Raises: OSError if the list cannot be read; OptionError if it is not text.
     """
-    from formats import job_list
+    from formats.batch import job_list
 
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="surrogateescape")
@@ -166,7 +166,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
 
     Raises: OptionError for options that are for one model.
     """
-    from formats import batches
+    from formats.batch import run as batches
 
     if isinstance(given.get("external_data"), str):
         raise OptionError(
@@ -197,7 +197,7 @@ def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
     """The executor for the jobs, if they do not run in our own processes."""
     if dask is None:
         return nullcontext()
-    from formats import clusters
+    from formats.batch import clusters
 
     return clusters.dask_executor(dask)
 
@@ -267,7 +267,7 @@ def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, st
 
 
 def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> str:
-    from formats.units import in_units
+    from formats.wording.units import in_units
 
     counts, nbytes = _counts(results)
     words = {CONVERTED: "to convert"} if dry_run else {}

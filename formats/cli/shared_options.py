@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.cli.command_line import Group
 from formats.cli.printing import show
+from formats.codecs.lookup import FORMAT
 from formats.errors import OptionError
-from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, option
-from formats.registry import FORMAT
+from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

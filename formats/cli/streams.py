@@ -59,8 +59,8 @@ def check_single(arguments: list[str]) -> None:
 
 
 def _typed(text: str) -> Path:
-    from formats.arguments import path_of
     from formats.tensordata.file import or_stream
+    from formats.verbs.arguments import path_of
 
     return or_stream(path_of(text))
 

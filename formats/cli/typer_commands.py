@@ -212,9 +212,9 @@ def first_line(verb: Verb) -> str:
 
 def write_options(verb: Verb, formatter: Any, *, common: bool, with_version: bool) -> None:
     """Write all options of a verb, or the common ones, with a formatter of click."""
-    from formats import registry
+    from formats.codecs import lookup
 
-    names = ", ".join(codec.name for codec in registry.codecs())
+    names = ", ".join(codec.name for codec in lookup.codecs())
     count = sum(len(options) for options in panels(verb.groups(True)).values())
     shown = panels(verb.groups(True), common=common)
     for number, (panel, options) in enumerate(shown.items()):

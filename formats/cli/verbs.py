@@ -15,23 +15,23 @@ from formats.cli.file_verbs import FILE_VERBS, FILES
 from formats.cli.looking_verbs import LOOKING_VERBS, Seen, look, progress
 from formats.cli.printing import json_text, say
 from formats.cli.shared_options import NoteOptions, OutputOptions, groups, how_to_tell, tell
+from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
-from formats.registry import ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.cli.command_line import Request
-    from formats.registry import Codec
+    from formats.codecs.contract import Codec
 
 
 def convert_groups(of_all_packages: bool) -> list[Group]:
     """The options of `convert`: of every conversion, of reading, and of the formats."""
-    from formats import registry
-    from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+    from formats.codecs import lookup
     from formats.tensordata.engine import EngineOptions
+    from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
 
-    codecs = registry.codecs() if of_all_packages else registry.built_in()
+    codecs = lookup.codecs() if of_all_packages else lookup.built_in()
     extensions: dict[type, tuple[str, ...]] = {}
     for codec in codecs:
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
@@ -56,11 +56,12 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 
 def convert(request: Request) -> int:
     """Convert, and print the result."""
-    from formats import conversion, registry
-    from formats.arguments import path_of
-    from formats.choices import ConversionOptions
     from formats.cli.report_lines import summary
+    from formats.codecs import lookup
     from formats.tensordata.engine import EngineOptions
+    from formats.verbs import convert as conversion
+    from formats.verbs.arguments import path_of
+    from formats.verbs.choices import ConversionOptions
 
     arguments = [*request.arguments, *request.of(several.DestinationOptions).values()]
     *sources, dst = arguments
@@ -76,10 +77,10 @@ def convert(request: Request) -> int:
         streams.check_single(arguments)
         return _convert_into(path_of(dst), sources, request, output)
     src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
-    target = registry.for_writing(destination, "to_format") if to_format is None else registry.by_name(to_format)
+    target = lookup.for_writing(destination, "to_format") if to_format is None else lookup.by_name(to_format)
     given = _given(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
-        from formats.jobs import Job
+        from formats.batch.job import Job
 
         return several.run(request, [Job(src, destination)], given, output)
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
@@ -108,22 +109,22 @@ def batch(request: Request) -> int:
 
 def _is_new_model(text: str) -> bool:
     """Whether a text is the name of a model that does not exist, so that it is no source."""
-    from formats import registry
-    from formats.arguments import path_of
+    from formats.codecs import lookup
     from formats.tensordata.file import is_address
+    from formats.verbs.arguments import path_of
 
     path = path_of(text)
-    known = {extension for codec in registry.codecs() for extension in codec.extensions}
+    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
     return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
 
 
 def _check_folder(dst: str) -> None:
     """Raises OptionError if the destination of several models has the name of a single model."""
-    from formats import registry
-    from formats.arguments import path_of
+    from formats.codecs import lookup
+    from formats.verbs.arguments import path_of
 
     suffix = path_of(dst).suffix.lower()
-    codec = next((codec for codec in registry.codecs() if suffix in codec.extensions), None)
+    codec = next((codec for codec in lookup.codecs() if suffix in codec.extensions), None)
     if codec is not None and not several.is_folder(dst):
         advice = f"write them into a folder, such as {dst[: -len(suffix)]}/ --to {codec.name}"
         raise OptionError(f"{dst} is the name of one model, but there are several; {advice}")
@@ -131,14 +132,14 @@ def _check_folder(dst: str) -> None:
 
 def _convert_into(folder: Path, sources: Sequence[str], request: Request, output: dict[str, Any]) -> int:
     """Convert files into a folder, which is made if it is missing."""
-    from formats import registry
-    from formats.choices import ConversionOptions
-    from formats.job_list import folders_of, shard_of
+    from formats.batch.job_list import folders_of, shard_of
+    from formats.codecs import lookup
+    from formats.verbs.choices import ConversionOptions
 
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is None:
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
-    target = registry.by_name(to_format)
+    target = lookup.by_name(to_format)
     given = _given(request, target)
     jobs = several.jobs_into(folder, sources, target, given)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
@@ -154,8 +155,8 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
 
 def _given(request: Request, target: Codec) -> dict[str, Any]:
     """The keywords of `convert` that were given."""
-    from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
     from formats.tensordata.engine import EngineOptions
+    from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
 
     general = (ConversionOptions, RuntimeOptions, EngineOptions, RaisingOptions)
     own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
@@ -166,8 +167,8 @@ def _given(request: Request, target: Codec) -> dict[str, Any]:
 
 def repair(request: Request) -> int:
     """Complete or undo interrupted writes, and print the results."""
-    from formats import restoration
     from formats.cli.report_lines import repair_lines
+    from formats.verbs import repair as restoration
 
     def see(file: Path) -> Seen:
         done = restoration.repair(file)

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.onnxzip.records import Entry
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 
 def _archive_entries() -> Callable[[Source], list[Entry]]:
-    from formats.onnxzip.reader import read_entries
+    from formats.onnxzip.reading.reader import read_entries
 
     return read_entries
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from formats.errors import CryptError, OptionError
-from formats.handed import Handed
-from formats.late_dataclasses import dataclass
 from formats.options import (
     ASKED,
     REMOTE,
@@ -26,16 +24,18 @@ from formats.options import (
     option,
     settle,
 )
+from formats.python.handed import Handed
+from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from formats.codecs.keys import Key
     from formats.errors import UnsupportedError
     from formats.ir.model import Model
-    from formats.onnxpb.keys import Key
     from formats.onnxzip.records import Entry
     from formats.tensordata.plan import Loss, WritePlan
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 HEAD_BYTES = 4096
 MAX_DEPTH = 100  # nested messages, the limit of the official parsers
@@ -55,7 +55,7 @@ ENCRYPTED = "Options for .onnxc, read or written"
 
 
 def _key(value: Any) -> Key:
-    from formats.onnxpb.keys import Key
+    from formats.codecs.keys import Key
 
     try:
         return Key.of(value)
@@ -64,13 +64,13 @@ def _key(value: Any) -> Key:
 
 
 def _key_in_file(path: str) -> Key:
-    from formats.onnxpb.keys import Key
+    from formats.codecs.keys import Key
 
     return Key.from_file(path)
 
 
 def _key_in_environment(name: str) -> Key:
-    from formats.onnxpb.keys import Key
+    from formats.codecs.keys import Key
 
     return Key.from_environment(name)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.collector import collector_paused
 from formats.ir.model import Message, set_fields
-from formats.tensordata.source import Source
+from formats.python.collector import collector_paused
+from formats.tensordata.sources.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

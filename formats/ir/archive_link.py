@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.model import StringStringEntry, entries
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 
 if TYPE_CHECKING:
     from formats.ir.model import Model

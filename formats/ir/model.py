@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 from formats.errors import FormatError
-from formats.late_dataclasses import dataclass, field
+from formats.python.late_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
     T = TypeVar("T")
 

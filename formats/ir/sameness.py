@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.model import Node, ValueInfo
-from formats.tensordata.source import Concat, Literal
+from formats.tensordata.sources.source import Concat, Literal
 
 if TYPE_CHECKING:
     from formats.ir.model import Differing, Message, Undecoded
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 
 def is_left_alike(first: Message, second: Message, name: str) -> bool:

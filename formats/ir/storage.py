@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import ExternalDataError, TensorDataError
 from formats.ir import dtypes, walk
 from formats.ir.model import EXTERNAL, Message, StringStringEntry, Tensor, set_fields
-from formats.tensordata.source import Literal, Source
+from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
     """A typed field in raw form: floats have it already, integers are varints with the element in their low bits."""
     if row.field in ("float_data", "double_data"):
         return field
-    from formats.tensordata.transform import pack, varints
+    from formats.tensordata.sources.transform import pack, varints
 
     entries = dtypes.count(dims) if row.bits == 6 else row.nbytes(dims) * 8 // max(row.bits, 8)
     if entries > field.nbytes:  # each needs at least a byte; otherwise, dims alone could request any amount of memory
@@ -100,7 +100,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
         except ValueError as error:
             raise TensorDataError(f"tensor {tensor.name!r:.80}: {error}") from error
     else:
-        from formats.tensordata.transform import unpack
+        from formats.tensordata.sources.transform import unpack
 
         data = raw_source(tensor).view()
         if row.bits < 8:
@@ -135,7 +135,7 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
     array = numpy.ascontiguousarray(array, dtype=dtypes.numpy_dtype(row.number)).reshape(-1)
     data = array.view(numpy.uint8).data
     if row.bits < 8:
-        from formats.tensordata.transform import pack
+        from formats.tensordata.sources.transform import pack
 
         data = memoryview(pack(row.bits).apply(data)).cast("B")
     tensor.raw_data = Literal(data)

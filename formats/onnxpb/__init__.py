@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.onnxpb.message_files import PARSE_FILE, SERIALIZE_FILE
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from formats.onnxpb import external_data_helper, serialization, unknown_fields
-    from formats.onnxpb.api import (
+    from formats.onnx_compat.encrypted import (
+        load_encrypted,
+        load_encrypted_string,
+        save_encrypted,
+        save_encrypted_string,
+    )
+    from formats.onnx_compat.io import (
         load,
         load_from_string,
         load_model,
@@ -21,21 +22,8 @@ if TYPE_CHECKING:
         save_model,
         save_tensor,
     )
-    from formats.onnxpb.encrypted import load_encrypted, load_encrypted_string, save_encrypted, save_encrypted_string
-    from formats.onnxpb.external_data_helper import (
-        ExternalDataInfo,
-        convert_model_from_external_data,
-        convert_model_to_external_data,
-        load_external_data_for_model,
-        load_external_data_for_tensor,
-        remove_external_data_field,
-        save_external_data,
-        set_external_data,
-        uses_external_data,
-        write_external_data_tensors,
-    )
-    from formats.onnxpb.loading import ParseOptions
-    from formats.onnxpb.proto import (
+    from formats.onnx_compat.loading import ParseOptions
+    from formats.onnx_compat.protos.classes import (
         EXPERIMENTAL,
         IR_VERSION,
         IR_VERSION_2017_10_10,
@@ -80,24 +68,22 @@ if TYPE_CHECKING:
         unwrap,
         wrap,
     )
-    from formats.onnxpb.saving import SerializeOptions
+    from formats.onnx_compat.saving import SerializeOptions
+    from formats.onnxpb import external_data_helper, serialization, unknown_fields
+    from formats.onnxpb.external_data_helper import (
+        ExternalDataInfo,
+        convert_model_from_external_data,
+        convert_model_to_external_data,
+        load_external_data_for_model,
+        load_external_data_for_tensor,
+        remove_external_data_field,
+        save_external_data,
+        set_external_data,
+        uses_external_data,
+        write_external_data_tensors,
+    )
     from formats.onnxpb.unknown_fields import UnknownFieldSet
 
-
-def _parse_file() -> Callable[..., Any]:
-    from formats.onnxpb.api import parse_file
-
-    return parse_file
-
-
-def _serialize_file() -> Callable[..., None]:
-    from formats.onnxpb.api import serialize_file
-
-    return serialize_file
-
-
-PARSE_FILE.hand_in(_parse_file)
-SERIALIZE_FILE.hand_in(_serialize_file)
 
 __all__ = [
     "EXPERIMENTAL",
@@ -173,7 +159,15 @@ __all__ = [
     "wrap",
     "write_external_data_tensors",
 ]
-_MODULES = ("api", "encrypted", "external_data_helper", "loading", "proto", "saving", "unknown_fields")
+_MODULES = (
+    "onnx_compat.io",
+    "onnx_compat.encrypted",
+    "onnxpb.external_data_helper",
+    "onnx_compat.loading",
+    "onnx_compat.protos.classes",
+    "onnx_compat.saving",
+    "onnxpb.unknown_fields",
+)
 _SUBMODULES = ("external_data_helper", "serialization", "unknown_fields")
 
 
@@ -187,7 +181,7 @@ if not TYPE_CHECKING:  # so that a type checker sees only existing names
             return import_module(f"formats.onnxpb.{name}")
         if name in __all__:
             for module in _MODULES:
-                found = vars(import_module(f"formats.onnxpb.{module}"))
+                found = vars(import_module(f"formats.{module}"))
                 if name in found:
                     return globals().setdefault(name, found[name])
         raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Checksum, ReadOptions
     from formats.ir.model import Model
     from formats.tensordata.plan import Loss, WritePlan
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 # The fields of ModelProto by tag, as far as a file's first bytes need them: all are varints or have a length.
 _IR_VERSION = 0x08
@@ -53,28 +53,28 @@ def sniff(head: bytes, nbytes: int) -> Match:
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`; its external data is looked for next to `path`."""
-    from formats.onnxpb.external import read_model
+    from formats.onnxpb.external.model import read_model
 
     return read_model(source, path, options)
 
 
 def plan(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
     """How to write `model` to `destination`, and its external data next to it."""
-    from formats.onnxpb.external import plan_model
+    from formats.onnxpb.external.model import plan_model
 
     return plan_model(model, destination, options)
 
 
 def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
     """The SHA-1 of data files, if tensors have it."""
-    from formats.onnxpb.checksums import checksums_of
+    from formats.onnxpb.external.checksums import checksums_of
 
     return checksums_of(model)
 
 
 def losses_of_others(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
     """A loss for each other model whose weights the plan replaces, and for each data file that it leaves behind."""
-    from formats.onnxpb.shared_data import check_shared_data, left_behind
+    from formats.onnxpb.external.shared_data import check_shared_data, left_behind
 
     return (*check_shared_data(plan, overwrite), *(left_behind(plan) if overwrite else ()))
 
@@ -93,21 +93,21 @@ def sniff_encrypted(head: bytes, nbytes: int) -> Match:
 
 def read_encrypted(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`, which is encrypted with `options.key`."""
-    from formats.onnxpb.crypt import read_model
+    from formats.onnxpb.encryption.crypt import read_model
 
     return read_model(source, path, options)
 
 
 def plan_encrypted(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
     """How to write `model`, encrypted, to the one file `destination`."""
-    from formats.onnxpb.crypt import plan_model
+    from formats.onnxpb.encryption.crypt import plan_model
 
     return plan_model(model, destination, options)
 
 
 def cautions_encrypted(source: Source, model: Model) -> Iterator[Loss]:
     """A loss for each part of an encrypted model that its key does not protect."""
-    from formats.onnxpb.crypt import cautions
+    from formats.onnxpb.encryption.crypt import cautions
 
     return cautions(source, model)
 
@@ -139,7 +139,7 @@ def sniff_json(head: bytes, nbytes: int) -> Match:
 
 def _is_field(name: bytes) -> bool:
     """Whether a ModelProto has a field with this name, in either notation."""
-    from formats.onnxpb.schema import MESSAGES
+    from formats.onnxpb.wire.schema import MESSAGES
 
     spelling = name.decode().replace("_", "").lower()
     return any(row.name.replace("_", "") == spelling for row in MESSAGES["ModelProto"])
@@ -147,30 +147,30 @@ def _is_field(name: bytes) -> bool:
 
 def read_text(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in the text `source`; its external data is looked for next to `path`."""
-    from formats.onnxpb import text, textfile
+    from formats.onnxpb.text import textfile, textproto
 
-    return textfile.read_model(source, path, options, text.parse)
+    return textfile.read_model(source, path, options, textproto.parse)
 
 
 def plan_text(model: Model, destination: Path, options: TextOptions) -> WritePlan:
     """How to write `model` in protobuf's text format to `destination`."""
-    from formats.onnxpb import text, textfile
+    from formats.onnxpb.text import textfile, textproto
 
-    return textfile.plan_model(model, destination, options, text.to_text)
+    return textfile.plan_model(model, destination, options, textproto.to_text)
 
 
 def read_json(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in the JSON text `source`; its external data is looked for next to `path`."""
-    from formats.onnxpb import jsontext, textfile
+    from formats.onnxpb.text import protojson, textfile
 
-    return textfile.read_model(source, path, options, jsontext.parse)
+    return textfile.read_model(source, path, options, protojson.parse)
 
 
 def plan_json(model: Model, destination: Path, options: TextOptions) -> WritePlan:
     """How to write `model` as JSON to `destination`."""
-    from formats.onnxpb import jsontext, textfile
+    from formats.onnxpb.text import protojson, textfile
 
-    return textfile.plan_model(model, destination, options, jsontext.to_json)
+    return textfile.plan_model(model, destination, options, protojson.to_json)
 
 
 TEXT_CODEC = Codec(

@@ -20,12 +20,12 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, StringStringEntry, Tensor
 from formats.ir.storage import places_of
-from formats.onnxpb.data_files import Outside
-from formats.onnxpb.locations import DataFiles
+from formats.onnx_compat.protos.classes import unwrap
+from formats.onnx_compat.protos.errors import protobuf_errors
+from formats.onnx_compat.saving import SerializeOptions, check_place, is_initialiser, moves_of
+from formats.onnxpb.external.confinement import DataFiles
+from formats.onnxpb.external.data_files import Outside
 from formats.onnxpb.options import OnnxOptions
-from formats.onnxpb.proto import unwrap
-from formats.onnxpb.protobuf_errors import protobuf_errors
-from formats.onnxpb.saving import SerializeOptions, check_place, is_initialiser, moves_of
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan

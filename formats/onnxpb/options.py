@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ENCRYPTED, KEY
 from formats.errors import OptionError
-from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, Flag, Kind, choice, option, rows_of, settle, size
+from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from formats.onnxpb.keys import Key
+    from formats.codecs.keys import Key
 
 
 def _file_name_or_truth(value: Any) -> str | bool:

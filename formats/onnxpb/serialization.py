@@ -17,13 +17,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.errors import UnknownFormatError
-from formats.extras import needed
-from formats.onnxpb import jsontext, text
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
-from formats.onnxpb.decoder import decode
-from formats.onnxpb.encoder import encode
+from formats.onnxpb.text import protojson, textproto
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encode
+from formats.python.extras import needed
 from formats.tensordata.plan import lay_out
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -63,13 +63,13 @@ class _OwnSerializer:
 
     def serialize_proto(self, proto: Any) -> bytes:
         """The bytes of a message."""
-        from formats.onnxpb.proto import unwrap
+        from formats.onnx_compat.protos.classes import unwrap
 
         message = unwrap(proto)
         if self.codec is TEXT_CODEC:
-            return text.to_text(message).encode()
+            return textproto.to_text(message).encode()
         if self.codec is JSON_CODEC:
-            return jsontext.to_json(message).encode()
+            return protojson.to_json(message).encode()
         return b"".join(write.source.view() for write in lay_out(encode(message))[0])
 
     def deserialize_proto(self, serialized: bytes | str, proto: Any) -> Any:
@@ -77,7 +77,7 @@ class _OwnSerializer:
 
         Raises: TypeError for anything but bytes, or text if the format is text; DecodeError.
         """
-        from formats.onnxpb.proto import wrap
+        from formats.onnx_compat.protos.classes import wrap
 
         if not isinstance(serialized, bytes if self.codec is CODEC else (bytes, str)):
             raise TypeError(f"{self.supported_format} is read from bytes, not from {type(serialized).__name__}")
@@ -85,9 +85,9 @@ class _OwnSerializer:
         if isinstance(serialized, str):
             serialized = serialized.encode()
         if self.codec is TEXT_CODEC:
-            message = text.parse(serialized.decode(), message_class)
+            message = textproto.parse(serialized.decode(), message_class)
         elif self.codec is JSON_CODEC:
-            message = jsontext.parse(serialized.decode(), message_class)
+            message = protojson.parse(serialized.decode(), message_class)
         else:
             message = decode(Literal(serialized), message_class)
         proto.CopyFrom(wrap(message))

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
-from formats.onnxpb.proto import unwrap
-from formats.onnxpb.wire import WireType, decode_varint, skip_field
+from formats.onnx_compat.protos.classes import unwrap
+from formats.onnxpb.wire.varints import WireType, decode_varint, skip_field
 
 __all__ = ["UnknownField", "UnknownFieldSet"]
 

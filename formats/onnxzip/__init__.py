@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from formats.codecs.contract import Checksum, ReadOptions, Region
     from formats.ir.model import Model
-    from formats.onnxzip.editing import Update
+    from formats.onnxzip.writing.editing import Update
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss, WritePlan
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 
 def sniff(head: bytes, nbytes: int) -> Match:
     """How much the first bytes of a file look like an archive: any zip file might be one, ours have a mark."""
-    from formats.onnxzip.reader import looks_like_archive, looks_like_zip
+    from formats.onnxzip.reading.reader import looks_like_archive, looks_like_zip
 
     if not looks_like_zip(head):
         return Match.NONE
@@ -32,7 +32,7 @@ def sniff(head: bytes, nbytes: int) -> Match:
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`; the bytes of every tensor are a range of `source`."""
-    from formats.onnxzip.model_reader import advised, read_model
+    from formats.onnxzip.reading.model import advised, read_model
 
     try:
         return read_model(source, options.max_depth)
@@ -45,7 +45,7 @@ def check(source: Source) -> None:
 
     Raises: DecodeError or ExternalDataError; `requirement` is the number of the broken requirement in docs/onnxz.md.
     """
-    from formats.onnxzip.model_reader import check
+    from formats.onnxzip.reading.model import check
 
     check(source)
 
@@ -54,14 +54,14 @@ def read_lenient(
     source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
 ) -> tuple[Model, tuple[Loss, ...]]:
     """The model in `source`, which any zip tool may have made, and notes on faults for which `read` refuses it."""
-    from formats.onnxzip.model_reader import read_loose_model
+    from formats.onnxzip.reading.model import read_loose_model
 
     return read_loose_model(source, options.max_depth)
 
 
 def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
     """How to write `model` to the one file `destination`."""
-    from formats.onnxzip.archive import plan_model
+    from formats.onnxzip.writing.archive import plan_model
 
     return plan_model(model, destination, options)
 
@@ -80,7 +80,7 @@ def update(
     Raises: DecodeError if there is no archive at `path`; FileExistsError if an earlier update was interrupted; other
     FormatErrors and OSErrors as in writing. Then the archive is unchanged.
     """
-    from formats.onnxzip import editing
+    from formats.onnxzip.writing import editing
     from formats.tensordata.engine import EngineOptions
 
     return editing.update(model, Path(path), options or ArchiveOptions(), engine or EngineOptions())
@@ -91,18 +91,18 @@ def repair(path: str | os.PathLike[str]) -> bool:
 
     Raises: DecodeError if it is damaged in another way.
     """
-    from formats.onnxzip import editing
+    from formats.onnxzip.writing import editing
 
     return editing.repair(Path(path))
 
 
 def settled(source: Source, path: Path) -> Source:
     """The archive in `source`, the file at `path`, or its state before an interrupted update."""
-    from formats.tensordata.tail_replacement import undo_path
+    from formats.tensordata.replacing.tail_replacement import undo_path
 
     if not undo_path(path).exists():
         return source
-    from formats.onnxzip import editing
+    from formats.onnxzip.writing import editing
 
     return editing.settled(source, path)
 

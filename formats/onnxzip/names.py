@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from formats.tensordata.osio import DEVICE_NAMES
+from formats.tensordata.local.osio import DEVICE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import Checksum, Region
-from formats.onnxzip.far_entries import payload_of
 from formats.onnxzip.names import MODEL_NAME
-from formats.onnxzip.reader import read_entries
+from formats.onnxzip.reading.far_entries import payload_of
+from formats.onnxzip.reading.reader import read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 
 def regions_of(source: Source) -> Iterator[Region]:

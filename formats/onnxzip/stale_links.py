@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from formats.errors import FormatError
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.file import File
 from formats.tensordata.plan import INTERFACE, Loss
 

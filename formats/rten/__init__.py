@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Checksum, ReadOptions, Region, Runnable
     from formats.ir.model import Model
     from formats.tensordata.plan import Loss, WritePlan
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 
 def sniff(head: bytes, nbytes: int) -> Match:
@@ -42,14 +42,14 @@ def plan(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
 
 def raise_model(model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tuple[Loss, ...]]:
     """The model, read by `read`, in ONNX's operators, and the losses."""
-    from formats.rten.convert.raising.model import raise_model
+    from formats.rten.raising.model import raise_model
 
     return raise_model(model, pin_types)
 
 
 def runnable(model: Model) -> Runnable:
     """The model, in ONNX's operators, as ONNX that RTen's own loader runs."""
-    from formats.rten.convert.runnable import runnable
+    from formats.rten.onnx_loader.runnable import runnable
 
     return runnable(model)
 

@@ -15,11 +15,11 @@ from formats.rten.file.builder import build, too_many_tables
 from formats.rten.file.fbs import MAX_TABLES
 from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.graph.encoder import Encoder, is_constant
-from formats.rten.operators.spec import RTEN_DOMAIN
+from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.options import HASH_KEY, METADATA_KEYS
 from formats.rten.target import ALL_RELEASES, parse_target
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from formats.rten.file.fbs import Table
     from formats.rten.options import RtenOptions
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 RTEN_VERSION: Final = 1  # the operator set that a model read from a .rten file imports
 ALIGNMENT: Final = 64

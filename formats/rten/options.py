@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import OptionError
-from formats.late_dataclasses import dataclass
 from formats.options import ANY, SWITCH, Kind, choice, option, settle, texts_in_file
+from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 HASH_KEY = "onnx_hash"
 METADATA_KEYS = (

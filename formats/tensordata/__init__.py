@@ -10,28 +10,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from formats.tensordata.address import Address
     from formats.tensordata.engine import EngineOptions, Result
     from formats.tensordata.file import File
-    from formats.tensordata.osio import Capabilities
+    from formats.tensordata.local.osio import Capabilities
     from formats.tensordata.plan import WritePlan
+    from formats.tensordata.remote.address import Address
     from formats.tensordata.streams import Stream
 
 
 def _open_here() -> Callable[[Path, bool, Capabilities | None], File]:
-    from formats.tensordata.osio import open_here
+    from formats.tensordata.local.osio import open_here
 
     return open_here
 
 
 def _open_address() -> Callable[[Address], File]:
-    from formats.tensordata.remote import RemoteFile
+    from formats.tensordata.remote.remote_file import RemoteFile
 
     return RemoteFile
 
 
 def _kind_at_address() -> Callable[[Address], str | None]:
-    from formats.tensordata.remote import kind_of
+    from formats.tensordata.remote.remote_file import kind_of
 
     return kind_of
 
@@ -43,7 +43,7 @@ def _stream_of_pipe() -> Callable[[str], Stream]:
 
 
 def _write_to_address() -> Callable[[WritePlan, EngineOptions], Result]:
-    from formats.tensordata.upload import upload
+    from formats.tensordata.remote.upload import upload
 
     return upload
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from formats.errors import ExternalDataError
 from formats.tensordata.file import File
-from formats.tensordata.source import FileSpan
+from formats.tensordata.sources.source import FileSpan
 
 if TYPE_CHECKING:
     from pathlib import Path

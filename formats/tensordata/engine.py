@@ -10,14 +10,12 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.late_dataclasses import dataclass, replace
 from formats.options import ANY, REMOTE, RETRIES, STORAGE, STORAGE_FLAG, SWITCH, count, option, settle, size
-from formats.tensordata.digest import new_digester
-from formats.tensordata.directory import made_folders
+from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.file import is_address, is_stream
-from formats.tensordata.further_name import FurtherName
-from formats.tensordata.osio import SYSTEM, Capabilities, processors
-from formats.tensordata.output import OutputFile, destination_of, follows_link
+from formats.tensordata.local.directory import made_folders
+from formats.tensordata.local.osio import SYSTEM, Capabilities, processors
+from formats.tensordata.local.output import OutputFile, destination_of, follows_link
 from formats.tensordata.places import WRITE_TO_ADDRESS, WRITE_TO_STREAM
 from formats.tensordata.plan import (
     OWNER_ACCESS,
@@ -29,14 +27,16 @@ from formats.tensordata.plan import (
     WritePlan,
     check_plan,
 )
-from formats.tensordata.publication import finish_interrupted, publish
+from formats.tensordata.replacing.further_name import FurtherName
+from formats.tensordata.replacing.publication import finish_interrupted, publish
+from formats.tensordata.sources.digest import new_digester
 from formats.tensordata.tasks import carry_out, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from formats.tensordata.file import File
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
     from formats.tensordata.tasks import Target, Task
 
 MAX_THREADS = 8  # more threads are not faster with any disk or memory bus

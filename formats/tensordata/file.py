@@ -1,6 +1,6 @@
 """A file that is open for reading, here or elsewhere: the interface for sources, without details of a format.
 
-`osio.py` has the files of this system, `remote.py` the files in stores of objects and on other machines.
+`osio.py` has the files of this system, `remote_file.py` the files in stores of objects and on other machines.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from formats.tensordata import places
-from formats.tensordata.source import FileSpan
+from formats.tensordata.sources.source import FileSpan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from formats.tensordata.address import Address
-    from formats.tensordata.osio import Capabilities
+    from formats.tensordata.local.osio import Capabilities
+    from formats.tensordata.remote.address import Address
     from formats.tensordata.streams import Stream
 
 ALL_PERMISSIONS = 0o777

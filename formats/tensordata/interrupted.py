@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from formats.errors import DecodeError, FormatError, TensorDataError
 from formats.tensordata.file import File, is_address, is_stream
-from formats.tensordata.hidden import HiddenFileError, hidden_path, open_hidden
-from formats.tensordata.journal import MAX_JOURNAL_BYTES, content_of, journal_path, load_journal, parsed
-from formats.tensordata.lock import is_locked
-from formats.tensordata.osio import SYSTEM, LocalFile
+from formats.tensordata.local.osio import SYSTEM, LocalFile
+from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden
+from formats.tensordata.replacing.journal import MAX_JOURNAL_BYTES, content_of, journal_path, load_journal, parsed
+from formats.tensordata.replacing.lock import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

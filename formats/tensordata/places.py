@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.handed import Handed
+from formats.python.handed import Handed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from formats.tensordata.address import Address
     from formats.tensordata.engine import EngineOptions, Result
     from formats.tensordata.file import File
-    from formats.tensordata.osio import Capabilities
+    from formats.tensordata.local.osio import Capabilities
     from formats.tensordata.plan import WritePlan
+    from formats.tensordata.remote.address import Address
     from formats.tensordata.streams import Stream
 
 OPEN_HERE: Handed[Callable[[Path, bool, Capabilities | None], File]] = Handed()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from typing import Literal as OneOf  # `Literal` is a source
 
-from formats.tensordata.source import READ_BYTES, Concat, Literal, Source
+from formats.tensordata.sources.source import READ_BYTES, Concat, Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from formats.tensordata.digest import Digester
     from formats.tensordata.file import File
+    from formats.tensordata.sources.digest import Digester
 
 
 SMALL_BYTES = 64 << 10  # a smaller source costs more as a separate write than as a copy through a buffer

@@ -11,10 +11,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError, file_exists
-from formats.tensordata.further_name import OneNameError, check_further_name
-from formats.tensordata.osio import SYSTEM, Capabilities
-from formats.tensordata.output import check_name, destination_of, follows_link, replaced_mode
-from formats.tensordata.publication import expected_names
+from formats.tensordata.local.osio import SYSTEM, Capabilities
+from formats.tensordata.local.output import check_name, destination_of, follows_link, replaced_mode
+from formats.tensordata.replacing.further_name import OneNameError, check_further_name
+from formats.tensordata.replacing.publication import expected_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

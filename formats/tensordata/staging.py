@@ -7,16 +7,16 @@ import stat
 from typing import TYPE_CHECKING
 
 from formats.errors import file_exists
-from formats.tensordata.directory import sync_files
-from formats.tensordata.hidden import is_hidden, temporary_path
-from formats.tensordata.journal import Move, Old, sample_of, sha256_of
+from formats.tensordata.local.directory import sync_files
+from formats.tensordata.replacing.hidden import is_hidden, temporary_path
+from formats.tensordata.replacing.journal import Move, Old, sample_of, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from formats.tensordata.further_name import FurtherName
-    from formats.tensordata.output import OutputFile
+    from formats.tensordata.local.output import OutputFile
+    from formats.tensordata.replacing.further_name import FurtherName
 
 
 def put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:

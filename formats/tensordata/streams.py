@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from formats.errors import EncodeError, FormatError, TensorDataError, UnsupportedError
 from formats.tensordata.engine import Result, source_files_of, transfer
 from formats.tensordata.file import ALL_PERMISSIONS, File
-from formats.tensordata.osio import SYSTEM, LocalFile, Located
-from formats.tensordata.output import OpenedFile
+from formats.tensordata.local.osio import SYSTEM, LocalFile, Located
+from formats.tensordata.local.output import OpenedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

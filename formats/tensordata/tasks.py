@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from formats.errors import FormatError
 from formats.tensordata.plan import PlacedWrite, WritePlan
-from formats.tensordata.source import GAP_BYTES, READ_BYTES, Concat, FileSpan, Literal, Source, contents
+from formats.tensordata.sources.source import GAP_BYTES, READ_BYTES, Concat, FileSpan, Literal, Source, contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from formats.tensordata.digest import Digester
     from formats.tensordata.file import File
+    from formats.tensordata.sources.digest import Digester
 
 JOIN_BYTES = 256 << 10  # sources below this size go through a buffer with their neighbours
 WHOLE_COPIES = 3  # the copies in memory for a transform of a whole source: input, output, and the copy that is written

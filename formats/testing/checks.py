@@ -12,19 +12,19 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
-from formats import conversion
 from formats.codecs import lookup
 from formats.codecs.contract import HEAD_BYTES, Codec, Match, ReadOptions
-from formats.difference import differences
 from formats.errors import EncodeError, FormatError
 from formats.ir import walk
 from formats.options import rows_of
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
-from formats.tensordata.osio import LocalFile
+from formats.tensordata.local.osio import LocalFile
 from formats.tensordata.plan import WritePlan, check_plan
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 from formats.testing.models import linear
+from formats.verbs import convert
+from formats.verbs.compare import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -327,7 +327,7 @@ def own_operators_are_raised(subject: Subject, make: Callable[[], Model], folder
     if domain is not None:
         raised, _ = _raised(subject, model)
         assert domain not in {entry.domain for entry in raised.opset_import}, "operators of the format must not remain"
-        conversion.dumps(raised, "onnx")
+        convert.dumps(raised, "onnx")
 
 
 def _raised(subject: Subject, model: Model) -> tuple[Model, Any]:

@@ -22,7 +22,7 @@ from formats.ir.model import (
     ValueInfo,
 )
 from formats.ir.storage import from_numpy
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

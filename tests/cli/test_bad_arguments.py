@@ -189,7 +189,9 @@ def test_permissions_are_named(arguments: str, line: str, place: Path, monkeypat
         "glob, heapq, importlib.metadata, json, queue, tempfile, numpy"  # another user may be unable to import them
     )
     program = f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); import {modules}, commands\n"
-    program += "from formats import conversion, inspection, relocation, restoration, verification, foreign\n"
+    program += (
+        "from formats.verbs import convert, inspect, relocate, repair, verify; from formats.codecs import foreign\n"
+    )
     for code in (f"os.seteuid({NOBODY})", f"done = commands.run('formats', *{arguments.split()!r})"):
         program += f"{code}\n"
     program += "print(done.stderr, end=''); sys.stdout.flush(); os._exit(done.exit_code)"

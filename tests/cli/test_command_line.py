@@ -23,7 +23,7 @@ from formats.codecs import lookup
 from formats.errors import OptionError
 from formats.options import SWITCH, Flag, Row, count, option, rows_of, settle, size
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 BY_NAME = {verb.name: verb for verb in VERBS}
 LINES = 100  # of each verb

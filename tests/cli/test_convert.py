@@ -20,17 +20,20 @@ import onnx
 import pytest
 
 import formats
-from formats import __version__, conversion, registry, verification
+from formats import __version__
 from formats.cli import progress_bar
-from formats.onnxpb.keys import Key
-from formats.tensordata import output, publication
+from formats.codecs import lookup
+from formats.codecs.keys import Key
+from formats.tensordata.local import output
+from formats.tensordata.replacing import publication
+from formats.verbs import convert, verify
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")
 CONVERT = ("-c", "from formats.cli import convert; convert()")
 SLOW = """
 import sys, time
-from formats.tensordata import output
+from formats.tensordata.local import output
 def slowly(function):
     def call(*arguments):
         time.sleep(0.2)
@@ -218,7 +221,7 @@ def test_help_says_what_is_needed(command: Command, flag: str) -> None:
         assert text in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     words = done.stdout.replace(",", " ").replace(".", " ").split()
-    assert {codec.name for codec in registry.built_in()} <= {*words}
+    assert {codec.name for codec in lookup.built_in()} <= {*words}
 
 
 def test_version_is_printed(command: Command) -> None:
@@ -295,7 +298,7 @@ def test_rten_options_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPa
     given = ("--metadata", "about.json", "--no-onnx-hash", "--rten-version", "1", "--exact")
     assert 0 == invoke("digits.onnx", "a.rten", *given).exit_code
     assert b"RTEN" != Path("a.rten").read_bytes()[:4]
-    metadata = {entry.key: entry.value for entry in conversion.load("a.rten").metadata_props}
+    metadata = {entry.key: entry.value for entry in convert.load("a.rten").metadata_props}
     assert "MIT" == metadata["license"]
     assert "onnx_hash" not in metadata
 
@@ -526,7 +529,7 @@ def test_mistakes_of_the_program_are_one_line_too(
     def fail(*_: Any, **__: Any) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(conversion, "convert", fail)
+    monkeypatch.setattr(convert, "convert", fail)
     done = invoke(digits, tmp_path / "a.onnx")
     assert 1 == done.exit_code
     assert one_line(done.stderr).startswith("convert: error: KeyError: 'oops'; this is a bug in formats")
@@ -538,7 +541,7 @@ def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypa
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(conversion, "convert", fail)
+    monkeypatch.setattr(convert, "convert", fail)
     assert "convert: error: there is not enough memory" == one_line(invoke(digits, tmp_path / "a.onnx").stderr)
 
 
@@ -740,7 +743,7 @@ def test_checksums_are_noted(digits: Path, command: Command) -> None:
     """With `--checksum`, the model contains the SHA-1 of its data file, which `formats verify --data` checks."""
     done = command(str(digits), "a.onnx", "--external-data", "--checksum")
     assert (0, "") == (done.returncode, done.stderr)
-    found = verification.verify(digits.with_name("a.onnx"), data=True)
+    found = verify.verify(digits.with_name("a.onnx"), data=True)
     assert (2, True) == (found.checksums, found.ok)
 
 
@@ -793,7 +796,7 @@ def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest
     done = invoke(digits, tmp_path / "b.onnxc", "--ask-key")
     assert (2, "convert: error: the two typed keys differ\n") == (done.exit_code, done.stderr)
     assert not (tmp_path / "b.onnxc").exists()
-    assert digits.read_bytes() == conversion.dumps(conversion.load(encrypted, key=Key.of("secret")), "onnx")
+    assert digits.read_bytes() == convert.dumps(convert.load(encrypted, key=Key.of("secret")), "onnx")
 
 
 def test_types_that_rten_lacks_are_pinned(command: Command, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from formats.cli.printing import printable
 from formats.cli.report_lines import summary
 from formats.cli.verbs import convert_groups
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
-from formats.late_dataclasses import replace
-from formats.reports import ConversionReport, WrittenFile
+from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
+from formats.verbs.report import ConversionReport, WrittenFile
 
 ROWS = Request(Typed([], []), convert_groups(False)).rows()
 

@@ -34,7 +34,7 @@ def test_limits_are_named(name: str, digits: Path) -> None:
     before = sorted(digits.parent.iterdir())
     code = (
         "import resource, sys\n"
-        "import formats.cli.process, formats.conversion\n"  # what the interpreter itself needs
+        "import formats.cli.process, formats.verbs.convert\n"  # what the interpreter itself needs
         "limit = int(sys.argv.pop(1))\n"
         f"if {name!r} == 'RLIMIT_AS':\n"
         "    limit += int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"

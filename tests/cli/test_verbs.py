@@ -110,7 +110,7 @@ def test_verification_needs_little_memory(tmp_path: Path, python: Any) -> None:
     )
     assert 0 == python("-c", code).returncode
     measured = (
-        "from formats.verification import verify\nassert verify('big.onnxz', data=True).ok\n"
+        "from formats.verbs.verify import verify\nassert verify('big.onnxz', data=True).ok\n"
         "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0])"
     )
     assert int(python("-c", measured).stdout) < 128 << 10

@@ -17,8 +17,8 @@ import numpy as np
 import formats
 from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, onnxzip
 from formats.errors import FormatError
-from formats.tensordata import publication, tail_replacement
 from formats.tensordata.engine import EngineOptions
+from formats.tensordata.replacing import publication, tail_replacement
 
 KEY = b"key"
 SIZES = (300, 5000, 20_000)

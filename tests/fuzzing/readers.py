@@ -18,7 +18,7 @@ from formats.cli.printing import printable
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import Model
-from formats.onnxpb import crypt
+from formats.onnxpb.encryption import crypt
 
 KEY = "fuzz"
 FORMATS = ("onnx", "onnxz", "onnxz-lenient", "rten", "onnxc", "textproto", "json")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import readers
-from formats.onnxpb import crypt
+from formats.onnxpb.encryption import crypt
 
 HERE = Path(__file__).parent
 HAS_ATHERIS = (3, 11) <= sys.version_info < (3, 14)  # as pyproject.toml says

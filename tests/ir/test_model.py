@@ -11,8 +11,8 @@ import pytest
 
 from formats.errors import FormatError
 from formats.ir.model import MESSAGE_CLASSES, Attribute, Dimension, Graph, Model, Node, Tensor, TensorShape
-from formats.onnxpb.decoder import decode
-from formats.tensordata.source import Literal
+from formats.onnxpb.wire.decoder import decode
+from formats.tensordata.sources.source import Literal
 
 NODES = 1000  # so many that they stay undecoded
 GRAPH = b"\x0a\x05\x22\x03Abs" * NODES  # node { op_type: "Abs" }

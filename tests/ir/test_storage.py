@@ -14,9 +14,9 @@ from formats.errors import TensorDataError
 from formats.ir import dtypes
 from formats.ir.model import StringStringEntry, Tensor, TensorSegment
 from formats.ir.storage import from_numpy, places_of, with_raw_data, with_reference
-from formats.onnxpb.decoder import decode
-from formats.onnxpb.encoder import encode
-from formats.tensordata.source import Literal, Source
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encode
+from formats.tensordata.sources.source import Literal, Source
 
 NUMBERS = [row.number for row in dtypes.DATA_TYPES if row.name != "STRING"]
 SHAPES = [(), (1,), (7,), (2, 3), (0, 3)]

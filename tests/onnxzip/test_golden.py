@@ -11,7 +11,7 @@ import pytest
 
 from formats import onnxzip
 from formats.errors import FormatError
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 GOLDEN = Path(__file__).with_name("golden")
 SMALL = GOLDEN / "small.onnxz"

@@ -23,8 +23,8 @@ import formats
 from formats import Graph, Model, Node, OperatorSetId, onnxpb, onnxzip
 from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError, OptionError, UnsupportedError
 from formats.ir.archive_link import ARCHIVE, DIRECTORY, KEYS, NBYTES
-from formats.onnxzip.reader import read_entries
-from formats.tensordata.source import Literal
+from formats.onnxzip.reading.reader import read_entries
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from runtime.runner import Runner

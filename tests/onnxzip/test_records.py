@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formats.errors import DecodeError, TruncatedError
-from formats.onnxzip import reader, records
+from formats.onnxzip import records
+from formats.onnxzip.reading import reader
 from formats.onnxzip.records import Entry, Structure
-from formats.tensordata.source import Concat, Literal, Source
+from formats.tensordata.sources.source import Concat, Literal, Source
 
 GIB = 1 << 30
 STRUCTURES = [

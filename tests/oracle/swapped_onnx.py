@@ -15,8 +15,8 @@ from typing import Any
 
 import google.protobuf.message
 
-from formats.onnxpb import proto
-from formats.onnxpb.message import ProtoMessage
+from formats.onnx_compat.protos import classes
+from formats.onnx_compat.protos.message import ProtoMessage
 
 
 class AnyMessage(ABC):  # noqa: B024 - other classes register
@@ -30,8 +30,8 @@ def swap() -> None:
     real.loader.exec_module(module_from_spec(real))  # another generated module uses the definitions of this one
     for name in ("onnx.onnx_ml_pb2", "onnx.onnx_data_pb2"):
         sys.modules[name] = ModuleType(name)
-        vars(sys.modules[name]).update({key: value for key, value in vars(proto).items() if not key.startswith("__")})
-    assert import_module("onnx").ModelProto is proto.ModelProto
+        vars(sys.modules[name]).update({key: value for key, value in vars(classes).items() if not key.startswith("__")})
+    assert import_module("onnx").ModelProto is classes.ModelProto
     AnyMessage.register(google.protobuf.message.Message)
     AnyMessage.register(ProtoMessage)
     google.protobuf.message.Message = AnyMessage

@@ -8,12 +8,12 @@ import onnx
 import pytest
 from corpus import backend_cases, backend_files
 
-from formats import registry
+from formats.codecs import contract, lookup
 from formats.ir.model import Model
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
-ONNX, ONNXZ = registry.by_name("onnx"), registry.by_name("onnxz")
+ONNX, ONNXZ = lookup.by_name("onnx"), lookup.by_name("onnxz")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def models() -> dict[str, bytes]:
     return models
 
 
-def convert(data: bytes, source: registry.Codec, target: registry.Codec) -> bytes:
+def convert(data: bytes, source: contract.Codec, target: contract.Codec) -> bytes:
     """Return the model in another format, all in memory."""
     model: Model = source.read(Literal(data), None)
     return to_bytes(target.plan(model, Path(f"model{target.extensions[0]}"), target.options()))

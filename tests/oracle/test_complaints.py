@@ -27,8 +27,8 @@ from references import model_with_references
 
 import formats
 from formats import onnxpb
-from formats.onnxpb.wire import encode_varint
-from formats.tensordata.source import FileSpan
+from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.sources.source import FileSpan
 
 COMPLAINED_OF = {"onnx": "1.23.2", "onnx-ir": "1.1.0", "rten-convert": "0.22.0"}
 ONNX, ONNX_IR, RTEN_CONVERT = (importlib.metadata.version(name) == version for name, version in COMPLAINED_OF.items())

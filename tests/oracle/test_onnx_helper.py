@@ -30,8 +30,8 @@ import pytest
 from corpus import backend_cases
 from onnx import TensorProto, checker, compose, external_data_helper, helper, numpy_helper, parser
 
-from formats.onnxpb import proto
-from formats.onnxpb.message import ProtoMessage
+from formats.onnx_compat.protos import classes
+from formats.onnx_compat.protos.message import ProtoMessage
 
 MODULES = (
     onnx,
@@ -48,7 +48,7 @@ MODULES = (
     onnx.utils,
     onnx.version_converter,
 )
-NAMES = [name for name, cls in proto.CLASSES.items() if not cls.DESCRIPTOR.containing_type]
+NAMES = [name for name, cls in classes.CLASSES.items() if not cls.DESCRIPTOR.containing_type]
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def swapped() -> Iterator[None]:
         for module in MODULES:
             for name in NAMES:
                 if hasattr(module, name):
-                    patch.setattr(module, name, getattr(proto, name))
+                    patch.setattr(module, name, getattr(classes, name))
         patch.setattr(google.protobuf.message, "Message", (google.protobuf.message.Message, ProtoMessage))
         yield
 
@@ -88,7 +88,7 @@ def check(call: Callable[[], Any]) -> None:
     """Assert that a call gives the same with both classes, and really used ours."""
     expected = outcome(call)
     with swapped():
-        assert helper.TensorProto is proto.TensorProto
+        assert helper.TensorProto is classes.TensorProto
         assert expected == outcome(call)
 
 
@@ -394,7 +394,7 @@ def test_files(tmp_path: Path) -> None:
         external_data_helper.convert_model_to_external_data(message, location="weights", size_threshold=0)
         onnx.save(message, tmp_path / "external.onnx")
         found = onnx.load(tmp_path / "external.onnx")
-        assert isinstance(found, proto.ModelProto)
+        assert isinstance(found, classes.ModelProto)
         assert plain(np.ones((3, 3), np.float32)) == plain(numpy_helper.to_array(found.graph.initializer[0]))
         external_data_helper.convert_model_from_external_data(found)
     assert 36 == os.stat(tmp_path / "weights").st_size
@@ -404,7 +404,7 @@ def test_files(tmp_path: Path) -> None:
 def test_attributes_and_tensors_of_real_models() -> None:
     """In every model of the test suite of `onnx`, tensors and attributes have the same values in both classes."""
     for case in backend_cases():
-        theirs, mine = onnx.ModelProto.FromString(case.model), proto.ModelProto.FromString(case.model)
+        theirs, mine = onnx.ModelProto.FromString(case.model), classes.ModelProto.FromString(case.model)
         for their, own in zip(theirs.graph.initializer, mine.graph.initializer, strict=True):
             assert plain(numpy_helper.to_array(their)) == plain(numpy_helper.to_array(own)), case.id
         for their, own in zip(theirs.graph.node, mine.graph.node, strict=True):
@@ -421,7 +421,7 @@ def test_serialisation_of_onnx_ir() -> None:
         expected = serialize_model(deserialize_model(onnx.ModelProto.FromString(case.model)))
         with swapped():
             made = serialize_model(deserialize_model(onnx.ModelProto.FromString(case.model)))
-            assert isinstance(made, proto.ModelProto)
+            assert isinstance(made, classes.ModelProto)
         if expected.SerializeToString() != made.SerializeToString():
             different.append(case.id)
     assert [] == different

@@ -20,11 +20,11 @@ from protos import SCALARS, message_type
 import formats
 from formats.ir import dtypes
 from formats.ir.model import MESSAGE_CLASSES, Graph, Model, Tensor
-from formats.onnxpb.decoder import decode
-from formats.onnxpb.encoder import encode
-from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
-from formats.onnxpb.wire import encode_varint
-from formats.tensordata.source import Concat, Literal, Source
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.schema import ENUMS, MESSAGES, MessageField
+from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.sources.source import Concat, Literal, Source
 
 CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 WEIGHTS = {field for field, kind in Tensor.__annotations__.items() if kind == "Source | None"}

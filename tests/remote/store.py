@@ -18,7 +18,7 @@ from typing import Any
 import fsspec
 
 import formats
-from formats.arguments import path_of
+from formats.verbs.arguments import path_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.onnx"
 
@@ -72,7 +72,7 @@ class Store:
 
     def check_a_race(self) -> None:
         """A file that appears during the conversion is not replaced."""
-        from formats.tensordata.upload import _Upload
+        from formats.tensordata.remote.upload import _Upload
 
         looked, _Upload.exists = _Upload.exists, lambda _: False  # type: ignore[method-assign]
         try:
@@ -134,9 +134,10 @@ class Store:
 
     def check_batches(self) -> None:
         """A folder of the store is converted to another one, and a second run has nothing to do."""
-        from formats import job_list, registry
+        from formats.batch import job_list
+        from formats.codecs import lookup
 
-        target = registry.by_name("onnxz")
+        target = lookup.by_name("onnxz")
         out = path_of(f"{self.folder}/out")
         places = job_list.places_of([self.folder], out, "onnx", self.given["storage_options"])
         jobs = job_list.jobs_into(out, places, target)

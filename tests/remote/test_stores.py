@@ -16,7 +16,7 @@ from remote_servers import Asked, S3Server, large_model
 
 import formats
 from formats.errors import FormatError, TensorDataError
-from formats.tensordata.address import Address
+from formats.tensordata.remote.address import Address
 
 MIB = 1 << 20
 
@@ -571,7 +571,8 @@ def test_nothing_is_imported_unasked(digits: Path, tmp_path: Path) -> None:
     code = (
         "import sys, formats; formats.convert(sys.argv[1], sys.argv[2]); formats.inspect(sys.argv[2]);"
         "found = [n for n in sys.modules if n.partition('.')[0] in ('fsspec', 'aiohttp', 's3fs', 'upath')"
-        " or n in ('formats.tensordata.remote', 'formats.tensordata.address', 'formats.tensordata.upload')];"
+        " or n in ('formats.tensordata.remote.remote_file', 'formats.tensordata.remote.address',"
+        " 'formats.tensordata.remote.upload')];"
         "sys.exit(str(found) if found else 0)"
     )
     subprocess.run([sys.executable, "-c", code, str(digits), str(tmp_path / "out.onnxz")], check=True)

@@ -171,8 +171,8 @@ def test_arrays_and_sessions(web: WebServer, larger: str, model: str) -> None:
 
 def test_large_arrays_are_mapped(web: WebServer, monkeypatch: pytest.MonkeyPatch, larger: str) -> None:
     """A weight that is too large for memory is mapped from a temporary file."""
-    monkeypatch.setattr("formats.tensordata.remote.MAPPED_BYTES", 1000)
-    monkeypatch.setattr("formats.tensordata.remote.PART_BYTES", 300_000)
+    monkeypatch.setattr("formats.tensordata.remote.remote_file.MAPPED_BYTES", 1000)
+    monkeypatch.setattr("formats.tensordata.remote.remote_file.PART_BYTES", 300_000)
     here, there = formats.load(web.folder / "larger.onnxz"), formats.load(larger)
     assert here.graph is not None and there.graph is not None
     assert here.graph.initializer[2].numpy().tobytes() == there.graph.initializer[2].numpy().tobytes()

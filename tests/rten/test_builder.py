@@ -22,7 +22,7 @@ from formats.rten.file.builder import build
 from formats.rten.file.fbs import Span, Table, read
 from formats.rten.file.forms import NAME, Filled, Form, Gap, Layout
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS, TableField
-from formats.tensordata.source import Literal, Source
+from formats.tensordata.sources.source import Literal, Source
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 

@@ -10,14 +10,14 @@ from formats.errors import EncodeError, TensorDataError
 from formats.ir.dtypes import DATA_TYPES
 from formats.ir.model import SparseTensor, Tensor
 from formats.ir.storage import from_numpy
-from formats.onnxpb.wire import encode_varint
+from formats.onnxpb.wire.varints import encode_varint
 from formats.rten.graph import constants
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import TensorSection, constant_tensor, convert, densify
 from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
-from formats.tensordata import transform
-from formats.tensordata.source import Literal
-from formats.tensordata.transform import cast
+from formats.tensordata.sources import transform
+from formats.tensordata.sources.source import Literal
+from formats.tensordata.sources.transform import cast
 
 INT64 = np.iinfo(np.int64)
 CASES = [

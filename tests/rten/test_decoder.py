@@ -9,7 +9,7 @@ from formats.errors import DecodeError
 from formats.rten.file.fbs import Span
 from formats.rten.graph.attributes import get_int
 from formats.rten.graph.decoder import Decoder
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 ELEMENTS = np.arange(6, dtype="<f4")
 SECTION = Literal(bytes(8) + ELEMENTS.tobytes())

@@ -58,7 +58,7 @@ def test_onnxruntime_gives_what_is_wanted(fault):
 
 
 def test_page_and_program_are_written_from_the_models():
-    """`python tests/rten_faults.py` would write the page and the program again without a change."""
+    """`python tests/rten/rten_faults.py` would write the page and the program again without a change."""
     assert page() == DOCUMENT.read_text(encoding="utf-8")
     assert program() == PROGRAM.read_text(encoding="utf-8")
 

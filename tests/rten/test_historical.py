@@ -18,11 +18,11 @@ from runtime.runner import RELEASES
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
 from formats.rten import CODEC
-from formats.rten.convert.raising.model import raise_model
 from formats.rten.convert.refusal import RefusalError
 from formats.rten.options import RtenOptions
+from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 EXPECTED = json.loads((Path(__file__).parent / "historical_outcomes.json").read_text())
 TOLERANCE = 2e-4  # some references have four digits

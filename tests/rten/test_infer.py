@@ -14,12 +14,12 @@ from rten_cases import CASES, Case, int64, node, run, to_proto
 
 from formats.ir.dtypes import from_numpy_dtype
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType, declared_type
-from formats.rten.operators.rules import broadcast_dims
-from formats.tensordata.source import Literal
+from formats.rten.operators.shared.rules import broadcast_dims
+from formats.tensordata.sources.source import Literal
 
 
 def bare(model: Model) -> Model:

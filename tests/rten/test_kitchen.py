@@ -18,10 +18,11 @@ from rten_operators import ALL_SPECS
 import formats.rten
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.refusal import Refused
-from formats.rten.operators import BY_DOMAIN, SPECS, activation, rules
+from formats.rten.operators import BY_DOMAIN, SPECS, activation
 from formats.rten.operators.families import FAMILIES as NAMES
 from formats.rten.operators.reduction import ReduceMax
-from formats.rten.operators.spec import OperatorSpec, Row
+from formats.rten.operators.shared import rules
+from formats.rten.operators.shared.spec import OperatorSpec, Row
 from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
 
 ROOT = Path(__file__).parents[2]

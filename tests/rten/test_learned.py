@@ -13,12 +13,12 @@ from onnx import helper, numpy_helper
 
 import formats
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten import CODEC
 from formats.rten.convert.legalize import legalize
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 SEEDS = 12
 MODELS = sorted((Path(__file__).parent / "learned").glob("*.onnx"))

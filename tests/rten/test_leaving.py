@@ -17,7 +17,7 @@ from formats.errors import FormatError
 from formats.ir.model import Graph, Model, OperatorSetId, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators.spec import RTEN_DOMAIN
+from formats.rten.operators.shared.spec import RTEN_DOMAIN
 
 RELEASE = DEFAULT_RELEASES[-1]  # users who leave .rten use the newest
 TOLERANCE = 1e-6  # relative to the largest number, because sums may have another order

@@ -19,13 +19,13 @@ from rten_operators import ALL_SPECS
 
 from formats.errors import FormatError
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten import CODEC
 from formats.rten.convert.legalize import MAX_NESTING, Legalized, legalize
 from formats.rten.operators import SPECS
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 BY_NAME = {case.name: case for case in CASES}

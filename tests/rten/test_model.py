@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import formats
+from formats.codecs.contract import Match
 from formats.errors import DecodeError, EncodeError, FormatError, OptionError, UnsupportedError
 from formats.ir.model import Node, StringStringEntry, Tensor
-from formats.registry import Match
 from formats.rten import CODEC
 from formats.rten.convert.loss_report import Losses, add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
@@ -23,7 +23,7 @@ from formats.rten.model import METADATA_KEYS, is_rten_form
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import EngineOptions, to_bytes, transfer
 from formats.tensordata.file import File
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 PATH = Path("m.rten")
 SOURCE = Literal(b"the bytes of a file")

@@ -7,7 +7,7 @@ import pytest
 from rten_operators import HELD
 
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS
-from formats.rten.operators.spec import ANY, FieldKind, Row
+from formats.rten.operators.shared.spec import ANY, FieldKind, Row
 
 ROWS = [(name, spec.row) for name, spec in HELD.items()]
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from formats.ir.model import Attribute, Graph, Node, set_fields
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten.graph.ordering import mentioned, subgraphs, topological
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 
 class Left:

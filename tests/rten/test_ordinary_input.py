@@ -15,11 +15,11 @@ from graphs import difference, held, run_in_onnxruntime
 
 import formats
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten.convert.refusal import RefusalError
 from formats.rten.graph.makers import folded
 from formats.rten.operators import foldings
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 F, I = np.float32, np.int64  # noqa: E741 - types of elements
 LINES = np.sin(np.arange(32, dtype=F)).reshape(8, 4)

@@ -12,11 +12,11 @@ from onnx import helper
 from runtime.runner import RunnerError
 
 import formats
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten.convert import plan_depth as module
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.plan_depth import plan_depth
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 
 def model_of(nodes: list[Any], *outputs: str) -> onnx.ModelProto:

@@ -12,14 +12,14 @@ from rten_cases import CASES, floats
 
 from formats import load
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten.convert import legalize as legalize_module
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.legalize import Legalized, legalize
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.scope import Scope
 from formats.rten.operators import SPECS, elementwise
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 FLOAT, INT8 = 1, 3
 

@@ -13,11 +13,11 @@ from onnx import helper, numpy_helper
 from rten_cases import CONTRIB, node
 
 from formats.ir.model import Model
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.wire.decoder import decode
 from formats.rten import CODEC
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 SEEDS = range(60)
 # The allowed difference of numbers, relative to the largest one: the last bit of sums of floats and of activations is

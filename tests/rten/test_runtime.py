@@ -23,10 +23,10 @@ from formats.rten.convert.refusal import RefusalError
 from formats.rten.file.builder import build
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators.spec import FieldKind
+from formats.rten.operators.shared.spec import FieldKind
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 # The largest allowed deviation, relative to the largest magnitude of the reference. The runtime computes in float32
 # what a half-precision type rounds after every operator: errors of 11 bits, or 8 for bfloat16, add up over a model's

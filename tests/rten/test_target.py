@@ -30,7 +30,7 @@ from formats.rten.target import (
     parse_target,
 )
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 PACKAGE = Path(formats.__file__).parent
 BY_NAME = {case.name: case for case in CASES}

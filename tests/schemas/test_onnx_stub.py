@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from formats.onnxpb import proto
-from formats.onnxpb.properties import RepeatedProperty, Submessage
+from formats.onnx_compat.protos import classes as proto
+from formats.onnx_compat.protos.field_properties import RepeatedProperty, Submessage
 
 ROOT = Path(__file__).resolve().parents[2]
-STUB = (ROOT / "formats/onnxpb/proto.pyi").read_text()
+STUB = (ROOT / "formats/onnx_compat/protos/classes.pyi").read_text()
 
 METHODS = {"__init__", "HasField", "ClearField", "WhichOneof"}
 RIGHT = """
 import formats.onnxpb as onnx
 from formats.onnxpb import GraphProto, MapProto, ModelProto, NodeProto, TensorProto, TypeProto
-from formats.onnxpb.containers import RepeatedMessages
+from formats.onnx_compat.protos.containers import RepeatedMessages
 
 def operators(nodes: RepeatedMessages[NodeProto]) -> list[str]:
     return [node.op_type for node in nodes if node.HasField("op_type")] + [node.name for node in nodes[1:]]

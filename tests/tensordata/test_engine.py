@@ -21,14 +21,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.tensordata import engine, publication, tasks
+from formats.tensordata import engine, tasks
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
 from formats.tensordata.file import File
-from formats.tensordata.osio import SYSTEM, LocalFile
-from formats.tensordata.output import BLOCK_BYTES
+from formats.tensordata.local.osio import SYSTEM, LocalFile
+from formats.tensordata.local.output import BLOCK_BYTES
 from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
-from formats.tensordata.source import Concat, Literal, Source
-from formats.tensordata.transform import Transform, cast, varints
+from formats.tensordata.replacing import publication
+from formats.tensordata.sources.source import Concat, Literal, Source
+from formats.tensordata.sources.transform import Transform, cast, varints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -478,7 +479,7 @@ def test_killed(sample: Sample, tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from formats.tensordata.engine import execute, EngineOptions\n"
         "from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan\n"
-        "from formats.tensordata.source import Literal\n"
+        "from formats.tensordata.sources.source import Literal\n"
         "plan = WritePlan((FilePlan(Path(sys.argv[1]), 3, (PlacedWrite(0, Literal(b'abc')),)),))\n"
         "execute(plan, EngineOptions(progress=lambda done, total: os.kill(os.getpid(), signal.SIGKILL)))\n"
     )

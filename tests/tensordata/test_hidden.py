@@ -24,12 +24,13 @@ import pytest
 import formats
 from formats import Graph, Model, onnxzip
 from formats.errors import DecodeError, FormatError
-from formats.tensordata import hidden, holder, interrupted, journal, lock, publication, tail_replacement
+from formats.tensordata import interrupted
 from formats.tensordata.file import File
-from formats.tensordata.hidden import HiddenFileError, hidden_path, open_hidden, temporary_path
-from formats.tensordata.holder import Holder
-from formats.tensordata.journal import Journal, Move, Old, journal_path
-from formats.tensordata.osio import SYSTEM
+from formats.tensordata.local.osio import SYSTEM
+from formats.tensordata.replacing import hidden, holder, journal, lock, publication, tail_replacement
+from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden, temporary_path
+from formats.tensordata.replacing.holder import Holder
+from formats.tensordata.replacing.journal import Journal, Move, Old, journal_path
 
 SECRET = b"precious" * 100
 needs_unix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

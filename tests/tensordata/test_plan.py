@@ -19,7 +19,7 @@ from formats.tensordata.plan import (
     check_plan,
     lay_out,
 )
-from formats.tensordata.source import Literal, Source
+from formats.tensordata.sources.source import Literal, Source
 
 
 def rendered(writes: list[PlacedWrite], nbytes: int) -> bytes:

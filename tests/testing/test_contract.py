@@ -17,7 +17,7 @@ from formats.onnxzip.options import ArchiveOptions
 from formats.options import SWITCH, count, option
 from formats.rten.options import RtenOptions
 from formats.tensordata.plan import FilePlan, PlacedWrite
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 from formats.testing import Check, contract
 
 KEY = formats.Key.of(bytes(range(32)))
@@ -230,7 +230,7 @@ def test_the_kit_needs_no_test_runner(python: Callable[..., Any]) -> None:
     """The checks run without pytest, and without onnx."""
     code = (
         "import sys, tempfile, pathlib; sys.modules['pytest'] = sys.modules['onnx'] = None\n"
-        "from formats import registry, testing\n"
+        "from formats.codecs import lookup as registry; from formats import testing\n"
         "checks = testing.contract(registry.by_name('onnxz'))\n"
         "for check in checks[:3]: check(pathlib.Path(tempfile.mkdtemp()))\n"
         "print(len(checks) > 40)"

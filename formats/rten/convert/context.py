@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
 from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.graph.attributes import make_attribute, make_node, with_fields
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Tensor
     from formats.rten.convert.value_types import Dims
-    from formats.rten.operators.deviations import Told
-    from formats.rten.operators.spec import OperatorSpec
+    from formats.rten.operators.shared.deviations import Told
+    from formats.rten.operators.shared.spec import OperatorSpec
     from formats.rten.target import Target
 
 NEWEST = 24  # the operator set of rewritten nodes; the forms that they use are the same in all later operator sets

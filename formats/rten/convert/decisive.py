@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formats.ir.model import Node
-    from formats.rten.operators.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import OperatorSpec
 
 
 def _names(*specs: OperatorSpec) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.ordering import subgraphs, topological

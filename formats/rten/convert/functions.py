@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import AttributeType
 
 if TYPE_CHECKING:

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Model, Node, OperatorSetId
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import KEEPING_APART, fed, with_distinct_outputs
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
-from formats.rten.convert.kept import Applied, Kept
 from formats.rten.convert.loss_report import Losses, add_outputs
-from formats.rten.convert.onnx_reading import is_readable_constant
 from formats.rten.convert.plan_depth import add_deep_plans
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
@@ -30,8 +28,10 @@ from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
 from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.names import used_and_read
 from formats.rten.graph.ordering import all_mentioned, graphs, topological
+from formats.rten.onnx_loader.kept import Applied, Kept
+from formats.rten.onnx_loader.reading import is_readable_constant
 from formats.rten.operators import SPECS, creation, spec_of
-from formats.rten.operators.spec import STANDARD_DOMAINS
+from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import FLOATS, NOT_NUMBERS
 from formats.tensordata.plan import RANGE, RESULTS
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute
     from formats.rten.convert.functions import Key
     from formats.rten.convert.precedents import Likeness
-    from formats.rten.operators.deviations import Told
-    from formats.rten.operators.spec import OperatorSpec
+    from formats.rten.operators.shared.deviations import Told
+    from formats.rten.operators.shared.spec import OperatorSpec
     from formats.rten.target import Target
     from formats.tensordata.plan import Seen
 

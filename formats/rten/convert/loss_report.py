@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from formats import late_dataclasses
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
+from formats.python import late_dataclasses
 from formats.rten.graph.attributes import get_int, with_fields
 from formats.rten.operators import casting
 from formats.rten.types import HOLDERS, RTEN_FLOAT

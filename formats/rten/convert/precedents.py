@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.rten.graph.attributes import alike, shared_attributes, with_fields
 from formats.rten.operators import SPECS
-from formats.rten.operators.spec import STANDARD_DOMAINS
+from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.types import FLOATS
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from formats.rten.convert.value_types import (
     nameless,
 )
 from formats.rten.operators import shape, spec_of
-from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
+from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.types import BYTES, FLOATS, INT32_LIMITS, INTS, PARTLY_HELD, UNSIGNED, limits
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
-    from formats.rten.operators.spec import ContentsRule, RangeRule
+    from formats.rten.operators.shared.spec import ContentsRule, RangeRule
     from formats.rten.target import Fault
 
 MAX_COPIES = 8  # the number of copies of copies that are followed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from formats.rten.graph.ordering import topological
 from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS
-from formats.rten.operators.spec import OperatorSpec
+from formats.rten.operators.shared.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Graph

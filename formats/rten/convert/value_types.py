@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 
 Dim = int | str | None
 Dims = tuple[Dim, ...]

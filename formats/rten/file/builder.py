@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from formats.rten.file.fbs import Slot, Table
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 MAX_NBYTES = (1 << 31) - 1  # the limits of FlatBuffers' addresses and of RTen's verifier
 ALIGNMENT = 8  # of the buffer, and therefore of its size

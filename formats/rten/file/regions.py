@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formats.ir.model import Model
-    from formats.tensordata.source import Source
+    from formats.tensordata.sources.source import Source
 
 
 def regions_of(source: Source) -> Iterator[Region]:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.model import Attribute, Tensor
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import AttributeType, message_of
-from formats.rten.operators.spec import ANY, ONES, FieldKind
+from formats.rten.operators.shared.spec import ANY, ONES, FieldKind
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formats.ir.model import Graph, Node
     from formats.rten.file.fbs import Table
-    from formats.rten.operators.spec import Field, OperatorSpec, Row
+    from formats.rten.operators.shared.spec import Field, OperatorSpec, Row
     from formats.rten.target import Target
 
 UINT32_MAX: Final = (1 << 32) - 1

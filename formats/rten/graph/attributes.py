@@ -90,7 +90,7 @@ def alike(attributes: list[Attribute]) -> Alike | None:
 
 
 def _encoded(attributes: list[Attribute]) -> bytes:
-    from formats.onnxpb.encoder import encode
+    from formats.onnxpb.wire.encoder import encode
 
     (field,) = encode(message_of(Node, attribute=attributes))
     assert isinstance(field, bytes)

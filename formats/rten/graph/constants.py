@@ -16,14 +16,14 @@ from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy, raw_source
 from formats.rten.types import FLOATS, HOLDERS, INT32_LIMITS, INT64_LIMITS, PARTLY_HELD, clamp_int32
 from formats.tensordata.plan import PlacedWrite
-from formats.tensordata.source import Literal, place_of
+from formats.tensordata.sources.source import Literal, place_of
 
 if TYPE_CHECKING:
     from formats.ir.dtypes import DataType
     from formats.ir.model import Node, SparseTensor
     from formats.rten.types import Element
-    from formats.tensordata.source import Source
-    from formats.tensordata.transform import Transform
+    from formats.tensordata.sources.source import Source
+    from formats.tensordata.sources.transform import Transform
 
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where RTen reads shapes
 ALIGNMENT = 64
@@ -54,7 +54,7 @@ def convert(tensor: Tensor) -> Constant:
     row = dtypes.BY_NUMBER[tensor.data_type or 0]
     if row.number == dtypes.INT64 and source.nbytes <= INLINE_ELEMENTS * 8:
         return _few_integers(element, dims, source)
-    from formats.tensordata.transform import are_kept, cast, clamp, range_of
+    from formats.tensordata.sources.transform import are_kept, cast, clamp, range_of
 
     if row.bits < 16 and row.kind != "b":
         nbytes = prod(dims) * element.nbytes
@@ -71,7 +71,7 @@ def convert(tensor: Tensor) -> Constant:
 
 def _are_short(source: Source) -> bool:
     """Whether the elements are many varints of four bytes at most, which 28 bits hold."""
-    from formats.tensordata.varints import Varints
+    from formats.tensordata.sources.varints import Varints
 
     return isinstance(source, Varints) and source.have_at_most(4)
 
@@ -102,7 +102,7 @@ def needs_clamping(least: int, greatest: int) -> bool:
 
 def _widen_small(row: DataType, element: Element) -> Transform:
     """Elements of eight bits or fewer, packed, as elements of one of RTen's types."""
-    from formats.tensordata.transform import Transform, unpack
+    from formats.tensordata.sources.transform import Transform, unpack
 
     def apply(data: bytes | bytearray | memoryview) -> Any:
         import numpy

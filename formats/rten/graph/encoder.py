@@ -25,7 +25,7 @@ from formats.rten.graph.names import Names
 from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS, creation, shape
-from formats.rten.operators.spec import RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, RTEN_FLOAT, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from formats.rten.file.fbs import Table
     from formats.rten.file.forms import Values
     from formats.rten.graph.uses import Uses
-    from formats.rten.operators.spec import OperatorSpec, Row
+    from formats.rten.operators.shared.spec import OperatorSpec, Row
     from formats.rten.target import Target
 
 FIRST_IR_WITH_DEFAULTS = 4  # in earlier versions, every initialiser had to be an input

@@ -6,9 +6,9 @@ from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.graph.ordering import mentioned
-from formats.rten.operators.deviations import Told
+from formats.rten.operators.shared.deviations import Told
 from formats.tensordata.plan import USE
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import OperatorSpec
 
 _FOLDED = Told("RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE)
 MAX_LENGTH = 64  # of a constant that decides a form

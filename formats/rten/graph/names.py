@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from formats.ir.model import Graph
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.graph.ordering import defined, graphs, subgraphs
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from formats.rten.operators.families import FAMILIES, WITH_FOLDINGS
-from formats.rten.operators.spec import STANDARD_DOMAINS, OperatorSpec
+from formats.rten.operators.shared.spec import STANDARD_DOMAINS, OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
-    from formats.rten.operators.spec import Folding
+    from formats.rten.operators.shared.spec import Folding
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_float
-from formats.rten.operators import comparison, elementwise, ranges, shape
-from formats.rten.operators.deviations import Told, of_floats
-from formats.rten.operators.rewritings import dropped
-from formats.rten.operators.rules import broadcast, broadcast_dims, same, unknown
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators import comparison, elementwise, shape
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.rewritings import dropped
+from formats.rten.operators.shared.rules import broadcast, broadcast_dims, same, unknown
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_27, Fault
 from formats.rten.types import FLOATS
 from formats.tensordata.plan import RANGE, SPECIAL

@@ -18,9 +18,9 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.deviations import Told, of_floats
-from formats.rten.operators.rules import same
-from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.rules import same
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import INT64_MAX
 from formats.tensordata.plan import RARE, SPECIAL
 

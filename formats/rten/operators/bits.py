@@ -12,9 +12,9 @@ from formats.ir.dtypes import INT32, UINT32, UINT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_string
 from formats.rten.operators import comparison, elementwise, reduction, shape
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rules import broadcast, of_any_input, same
-from formats.rten.operators.spec import OperatorSpec
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rules import broadcast, of_any_input, same
+from formats.rten.operators.shared.spec import OperatorSpec
 from formats.rten.types import BYTES, INTS, PARTLY_HELD, UNSIGNED, limits, width
 from formats.tensordata.plan import RANGE
 

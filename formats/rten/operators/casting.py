@@ -22,11 +22,12 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import bits, comparison, elementwise, ranges, shape, small_floats
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
+from formats.rten.operators import bits, comparison, elementwise, shape, small_floats
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rules import INDEX_TYPES, of_attribute, same, same_contents
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
 from formats.rten.operators.small_floats import SMALL_FLOATS
-from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
 from formats.rten.target import RTEN_0_27
 from formats.rten.types import (
     BYTES,

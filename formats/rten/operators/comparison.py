@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL, INT64
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import ranges, shape
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rewritings import broadcast_by_attribute, widened
-from formats.rten.operators.rules import always, broadcast, of_either, pairs, same, stretch
-from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators import shape
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rewritings import broadcast_by_attribute, widened
+from formats.rten.operators.shared.rules import always, broadcast, of_either, pairs, same, stretch
+from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS, INT64_MAX
 from formats.tensordata.plan import RARE

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import (
@@ -25,7 +25,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.spec import ANY, MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared.spec import ANY, MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
 from formats.rten.target import RTEN_0_26
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.spec import Rewriting
+    from formats.rten.operators.shared.spec import Rewriting
 
 
 def _plus(context: Context, value: str, place: int) -> str:

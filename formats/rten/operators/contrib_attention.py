@@ -23,8 +23,8 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.spec import MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.spec import MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
 from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:

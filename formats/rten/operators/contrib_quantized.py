@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT4, INT8, UINT4, UINT8
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.operators import (
@@ -26,12 +26,12 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.spec import MICROSOFT, OperatorSpec
+from formats.rten.operators.shared.spec import MICROSOFT, OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.spec import Rewriting
+    from formats.rten.operators.shared.spec import Rewriting
 
 
 def _scaled(

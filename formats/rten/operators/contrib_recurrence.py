@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT64
-from formats.late_dataclasses import dataclass
+from formats.python.late_dataclasses import dataclass
 from formats.rten.operators import (
     comparison,
     dynamic_quantization,
@@ -16,12 +16,12 @@ from formats.rten.operators import (
     indexing,
     integer_products,
     recurrence,
-    recurrent_loop,
     reduction,
     shape,
     slicing,
 )
-from formats.rten.operators.spec import MICROSOFT, OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared import recurrent_loop
+from formats.rten.operators.shared.spec import MICROSOFT, OnnxForm, OperatorSpec, Row
 from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, nameless
 from formats.rten.graph.attributes import find, get_int, get_ints, make_node
 from formats.rten.operators import comparison, creation, elementwise, indexing, shape, slicing
-from formats.rten.operators.rules import normalize, unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.rules import normalize, unknown
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.deviations import SPREAD, Told
-from formats.rten.operators.rules import unknown
-from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
-from formats.rten.operators.window import (
+from formats.rten.operators.shared.deviations import SPREAD, Told
+from formats.rten.operators.shared.rules import unknown
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
+from formats.rten.operators.shared.window import (
     PADDING,
     VOLUME_AXES,
     Window,

@@ -9,9 +9,10 @@ from formats.ir.dtypes import FLOAT
 from formats.ir.storage import from_numpy
 from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find
-from formats.rten.operators import casting, comparison, cumulative, elementwise, ranges, shape
-from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
-from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators import casting, comparison, cumulative, elementwise, shape
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import FLOATS, INTS, VALUE_TYPES
 

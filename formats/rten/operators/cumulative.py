@@ -8,9 +8,10 @@ from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.model import Graph
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import comparison, control_flow, elementwise, padding, ranges, reduction, shape, slicing
-from formats.rten.operators.rules import normalize, same
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators import comparison, control_flow, elementwise, padding, reduction, shape, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.rules import normalize, same
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, UINT8
 from formats.rten.operators import comparison, elementwise, indexing, quantization, reduction, shape, slicing
-from formats.rten.operators.deviations import ANY_NAN
-from formats.rten.operators.rules import always
-from formats.rten.operators.spec import OperatorSpec, Row
+from formats.rten.operators.shared.deviations import ANY_NAN
+from formats.rten.operators.shared.rules import always
+from formats.rten.operators.shared.spec import OperatorSpec, Row
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
-    from formats.rten.operators.deviations import Told
+    from formats.rten.operators.shared.deviations import Told
 
 
 def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:

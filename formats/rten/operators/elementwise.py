@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64, UINT16
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int, with_fields
-from formats.rten.operators import comparison, ranges
-from formats.rten.operators.deviations import Told, of_floats
-from formats.rten.operators.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
-from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
-from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators import comparison
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
+from formats.rten.operators.shared.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
+from formats.rten.operators.shared.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL

@@ -13,10 +13,10 @@ from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, shape, slicing
-from formats.rten.operators.deviations import SPREAD, Told, of_floats
-from formats.rten.operators.rules import unknown
 from formats.rten.operators.sampling import divided
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared.deviations import SPREAD, Told, of_floats
+from formats.rten.operators.shared.rules import unknown
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:

@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import casting, ranges, shape, slicing
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rewritings import widened
-from formats.rten.operators.rules import always, like_second, normalize, same, unknown
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field, of_input
+from formats.rten.operators import casting, shape, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rewritings import widened
+from formats.rten.operators.shared.rules import always, like_second, normalize, same, unknown
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    axis_field,
+    of_input,
+)
 from formats.rten.target import RTEN_0_27, Fault
 from formats.tensordata.plan import RESULTS
 

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import INT32, UINT8
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, with_fields
-from formats.rten.operators import (
-    casting,
-    convolution,
-    elementwise,
-    matrix,
-    padding,
-    quantization,
-    ranges,
-    reduction,
-    shape,
-)
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rules import always
-from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row
-from formats.rten.operators.window import kernel_shape
+from formats.rten.operators import casting, convolution, elementwise, matrix, padding, quantization, reduction, shape
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rules import always
+from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared.window import kernel_shape
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS

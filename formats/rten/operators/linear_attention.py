@@ -15,8 +15,8 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import control_flow, creation, elementwise, matrix, shape
-from formats.rten.operators.rules import unknown
-from formats.rten.operators.spec import OperatorSpec, of_input
+from formats.rten.operators.shared.rules import unknown
+from formats.rten.operators.shared.spec import OperatorSpec, of_input
 
 if TYPE_CHECKING:
     from formats.ir.model import Node

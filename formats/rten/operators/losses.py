@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import find, get_int, get_string
 from formats.rten.operators import comparison, elementwise, indexing, normalization, reduction, shape
-from formats.rten.operators.rules import unknown
-from formats.rten.operators.spec import OperatorSpec
+from formats.rten.operators.shared.rules import unknown
+from formats.rten.operators.shared.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node

@@ -8,19 +8,12 @@ from formats.ir.dtypes import INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string, with_fields
-from formats.rten.operators import (
-    comparison,
-    elementwise,
-    indexing,
-    ranges,
-    reduction,
-    shape,
-    slicing,
-)
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rewritings import dropped, without_gaps
-from formats.rten.operators.rules import broadcast_dims, of_any_input, unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rewritings import dropped, without_gaps
+from formats.rten.operators.shared.rules import broadcast_dims, of_any_input, unknown
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import Fault
 from formats.tensordata.plan import RESULTS
 

@@ -23,7 +23,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec
 from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from formats.ir.dtypes import FLOAT, INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
-from formats.rten.operators.rules import always
-from formats.rten.operators.spec import OperatorSpec
+from formats.rten.operators.shared.rules import always
+from formats.rten.operators.shared.spec import OperatorSpec
 from formats.rten.types import INT32_LIMITS
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import comparison, elementwise, indexing, padding, pooling, reduction, shape, slicing
-from formats.rten.operators.deviations import Told, of_floats
-from formats.rten.operators.rewritings import dropped
-from formats.rten.operators.rules import same, unknown
-from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field
+from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.rewritings import dropped
+from formats.rten.operators.shared.rules import same, unknown
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
 

@@ -13,9 +13,9 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_ints
 from formats.rten.operators import convolution, creation, elementwise, indexing, reduction, scatter, shape, slicing
-from formats.rten.operators.deviations import SPREAD
-from formats.rten.operators.rules import unknown
-from formats.rten.operators.spec import OperatorSpec
+from formats.rten.operators.shared.deviations import SPREAD
+from formats.rten.operators.shared.rules import unknown
+from formats.rten.operators.shared.spec import OperatorSpec
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_ints, get_string
-from formats.rten.operators import comparison, creation, elementwise, indexing, ranges, scatter, shape, slicing
-from formats.rten.operators.rules import normalize
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators import comparison, creation, elementwise, indexing, scatter, shape, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.rules import normalize
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 

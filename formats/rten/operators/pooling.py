@@ -11,10 +11,20 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
-from formats.rten.operators.deviations import ANY_NAN, Told, of_floats
-from formats.rten.operators.rules import always, unknown
-from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OnnxForm, OperatorSpec, Row, of_input, sizes_field
-from formats.rten.operators.window import (
+from formats.rten.operators.shared.deviations import ANY_NAN, Told, of_floats
+from formats.rten.operators.shared.rules import always, unknown
+from formats.rten.operators.shared.spec import (
+    ANY,
+    ONES,
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    of_input,
+    sizes_field,
+)
+from formats.rten.operators.shared.window import (
     KERNEL,
     PADDING,
     VOLUME_AXES,

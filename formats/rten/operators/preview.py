@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
 from formats.ir.model import Function, Node
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.convert.functions import expand
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node
 from formats.rten.graph.ordering import defined, mentioned
 from formats.rten.operators import comparison, creation, elementwise, matrix, normalization, shape
-from formats.rten.operators.rules import unknown
-from formats.rten.operators.spec import PREVIEW, TRAINING, OperatorSpec
+from formats.rten.operators.shared.rules import unknown
+from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.rten.convert.context import Context
-    from formats.rten.operators.spec import OperatorSpec as Operator
+    from formats.rten.operators.shared.spec import OperatorSpec as Operator
 
 
 def _precision(node: Node, types: list[ValueType]) -> int:

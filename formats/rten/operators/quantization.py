@@ -17,10 +17,9 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rules import normalize, same, unknown
-from formats.rten.operators.small_floats import SMALL_FLOATS
-from formats.rten.operators.spec import (
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rules import normalize, same, unknown
+from formats.rten.operators.shared.spec import (
     ANY,
     Field,
     FieldKind,
@@ -31,6 +30,7 @@ from formats.rten.operators.spec import (
     axis_field,
     of_input,
 )
+from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
 from formats.tensordata.plan import RARE

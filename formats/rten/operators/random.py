@@ -9,9 +9,10 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
-from formats.rten.operators import casting, comparison, creation, ranges, shape
-from formats.rten.operators.rules import always, of_attribute, same, same_all, unknown
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
+from formats.rten.operators import casting, comparison, creation, shape
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.rules import always, of_attribute, same, same_all, unknown
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
 from formats.rten.types import FLOAT_TYPES
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, get_strings
-from formats.rten.operators import activation, elementwise, matrix, recurrent_loop, shape
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rewritings import dropped
-from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators import activation, elementwise, matrix, shape
+from formats.rten.operators.shared import recurrent_loop
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rewritings import dropped
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import FLOATS
 from formats.tensordata.plan import RESULTS, SPECIAL
 

@@ -8,11 +8,12 @@ from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, make_attribute, with_fields
-from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, ranges, shape, slicing
-from formats.rten.operators.deviations import NAN_ORDER, Told
-from formats.rten.operators.rewritings import promoted, widened
-from formats.rten.operators.rules import always, multiply, normalize, reduced, same_contents
-from formats.rten.operators.spec import (
+from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, shape, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import NAN_ORDER, Told
+from formats.rten.operators.shared.rewritings import promoted, widened
+from formats.rten.operators.shared.rules import always, multiply, normalize, reduced, same_contents
+from formats.rten.operators.shared.spec import (
     ANY,
     KEEP_DIMS,
     Field,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.graph.makers import Makers
-    from formats.rten.operators.spec import Deviation, Rewriting
+    from formats.rten.operators.shared.spec import Deviation, Rewriting
 
 _REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
 

@@ -11,8 +11,8 @@ from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, padding, scatter, shape, slicing
-from formats.rten.operators.rules import normalize, unknown
-from formats.rten.operators.spec import OperatorSpec
+from formats.rten.operators.shared.rules import normalize, unknown
+from formats.rten.operators.shared.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node

@@ -15,11 +15,11 @@ from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
-from formats.rten.operators.deviations import Told, of_floats
-from formats.rten.operators.interpolation import Axis
-from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
-from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.interpolation import Axis
+from formats.rten.operators.shared.rules import normalize, unknown
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS, SPECIAL

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, reduction, shape
-from formats.rten.operators.deviations import SPREAD, Told
-from formats.rten.operators.interpolation import Kernel, indices, inside, weight_matrix
+from formats.rten.operators.shared.deviations import SPREAD, Told
+from formats.rten.operators.shared.interpolation import Kernel, indices, inside, weight_matrix
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.interpolation import Axis
-    from formats.rten.operators.spec import OperatorSpec
+    from formats.rten.operators.shared.interpolation import Axis
+    from formats.rten.operators.shared.spec import OperatorSpec
 
 
 class Line(NamedTuple):

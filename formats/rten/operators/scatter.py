@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BOOL, INT16, INT64, UINT16
 from formats.rten.graph.attributes import get_int, get_string
-from formats.rten.operators import comparison, creation, elementwise, ranges, shape, slicing
-from formats.rten.operators.deviations import NAN_ORDER
-from formats.rten.operators.rewritings import widened
-from formats.rten.operators.rules import normalize, same, unknown
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators import comparison, creation, elementwise, shape, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import NAN_ORDER
+from formats.rten.operators.shared.rewritings import widened
+from formats.rten.operators.shared.rules import normalize, same, unknown
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
 from formats.rten.types import BYTES
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.deviations import Told
+    from formats.rten.operators.shared.deviations import Told
 
 _REDUCTION = {"none": "None", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
 _REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTION)

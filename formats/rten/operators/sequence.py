@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Graph, SequenceType, TensorType, Type, ValueInfo
-from formats.late_dataclasses import replace
+from formats.python.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
-from formats.rten.operators import comparison, control_flow, elementwise, ranges, shape
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rewritings import without_gaps
-from formats.rten.operators.rules import always, normalize, of_attribute, same, scalar, unknown
-from formats.rten.operators.spec import KEEP_DIMS, Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators import comparison, control_flow, elementwise, shape
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rewritings import without_gaps
+from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar, unknown
+from formats.rten.operators.shared.spec import KEEP_DIMS, Field, FieldKind, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, VALUE_TYPES
 from formats.tensordata.plan import RESULTS

@@ -9,9 +9,10 @@ from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
-from formats.rten.operators import elementwise, ranges, reduction, slicing
-from formats.rten.operators.rewritings import promoted, widened
-from formats.rten.operators.rules import (
+from formats.rten.operators import elementwise, reduction, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.rewritings import promoted, widened
+from formats.rten.operators.shared.rules import (
     always,
     broadcast_dims,
     multiply,
@@ -23,7 +24,7 @@ from formats.rten.operators.rules import (
     unknown,
     unknown_dims,
 )
-from formats.rten.operators.spec import (
+from formats.rten.operators.shared.spec import (
     Field,
     FieldKind,
     OnnxForm,

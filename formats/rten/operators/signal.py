@@ -9,15 +9,15 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, with_input
 from formats.rten.operators import creation, elementwise, shape
-from formats.rten.operators.deviations import Told, of_floats
-from formats.rten.operators.rules import of_attribute, unknown
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.rules import of_attribute, unknown
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.spec import Rewriting
+    from formats.rten.operators.shared.spec import Rewriting
 
 
 def dft_axis(node: Node, context: Context) -> list[Node] | None:

@@ -8,11 +8,12 @@ from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, with_input
-from formats.rten.operators import casting, comparison, creation, elementwise, indexing, ranges, shape
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rewritings import promoted, widened, without_gaps
-from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
-from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators import casting, comparison, creation, elementwise, indexing, shape
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rewritings import promoted, widened, without_gaps
+from formats.rten.operators.shared.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
 from formats.tensordata.plan import RARE, RESULTS

@@ -11,7 +11,7 @@ from formats.ir.dtypes import INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_floats, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, matrix, ml, reduction, shape, slicing
-from formats.rten.operators.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node

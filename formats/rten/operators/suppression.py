@@ -21,14 +21,14 @@ from formats.rten.operators import (
     elementwise,
     indexing,
     padding,
-    ranges,
     reduction,
     shape,
     slicing,
 )
-from formats.rten.operators.deviations import Told
-from formats.rten.operators.rules import always
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.rules import always
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:

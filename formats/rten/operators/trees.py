@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import DOUBLE, FLOAT, INT32
-from formats.late_dataclasses import dataclass
+from formats.python.late_dataclasses import dataclass
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_string
 from formats.rten.operators import (
@@ -26,8 +26,8 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.spec import MACHINE_LEARNING, OperatorSpec
-from formats.rten.operators.tree_nodes import MODES, Trees, floats_of, numbered, placed, size_of_attributes
+from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.operators.shared.tree_nodes import MODES, Trees, floats_of, numbered, placed, size_of_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

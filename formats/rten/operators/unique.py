@@ -20,14 +20,14 @@ from formats.rten.operators import (
     elementwise,
     indexing,
     padding,
-    ranges,
     reduction,
     scatter,
     shape,
     slicing,
 )
-from formats.rten.operators.rules import always, normalize
-from formats.rten.operators.spec import OperatorSpec, of_input
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.rules import always, normalize
+from formats.rten.operators.shared.spec import OperatorSpec, of_input
 
 if TYPE_CHECKING:
     from formats.ir.model import Node

@@ -12,7 +12,7 @@ from formats import onnxzip
 from formats.ir.model import Graph, Model, Tensor
 from formats.onnxzip import options
 from formats.tensordata.engine import to_bytes
-from formats.tensordata.source import Literal
+from formats.tensordata.sources.source import Literal
 
 PATH = Path(__file__).with_name("small.onnxz")
 

@@ -1,4 +1,4 @@
-// The program of docs/rten_faults.md; tests/rten_faults.py writes both.
+// The program of docs/rten_faults.md; tests/rten/rten_faults.py writes both.
 use std::error::Error;
 use std::path::Path;
 

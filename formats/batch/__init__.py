@@ -1,0 +1,1 @@
+"""Many conversions in one run: the list of jobs, the processes, and the manifest."""

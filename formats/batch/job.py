@@ -1,0 +1,238 @@
+"""One of many conversions: the job, its execution in any process, and the result.
+
+Everything here can be pickled, so that jobs and results pass between processes and machines.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.batch import manifest
+from formats.errors import FormatError, OptionError
+from formats.python.late_dataclasses import dataclass, field, replace
+from formats.tensordata.file import is_address, is_stream
+from formats.verbs import convert
+from formats.verbs.arguments import path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from formats.batch.manifest import Record
+    from formats.verbs.report import ConversionReport
+
+CONVERTED, UNCHANGED, FAILED, SKIPPED = "converted", "unchanged", "failed", "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A file to convert, and its destination; `options` are keywords of `formats.convert` for this job only."""
+
+    source: Path
+    destination: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """The result of a job.
+
+    `state` is "converted" (in a dry run, it would be), "unchanged" if a manifest says that this was done before,
+    "failed", or "skipped" if an earlier job failed and `fail_fast` was given. A converted job has a `report`, a failed
+    one an `error`; `record` is its line in the manifest. `host` is the name of the machine that did it, if the
+    caller's executor chose one.
+    """
+
+    job: Job
+    state: str
+    report: ConversionReport | None = None
+    error: Exception | None = None
+    seconds: float = 0.0
+    record: Record | None = None
+    host: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the destination is now the result of this job."""
+        return self.state in (CONVERTED, UNCHANGED)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result in strings, numbers, lists and dictionaries."""
+        return {
+            "source": str(self.job.source),
+            "destination": str(self.job.destination),
+            "state": self.state,
+            "seconds": round(self.seconds, 6),
+            "report": None if self.report is None else self.report.to_json(),
+            "error": None if self.error is None else manifest.error_to_json(self.error),
+        }
+
+
+class Task(NamedTuple):
+    """A job with its keywords, and with the record of a manifest, if there is one.
+
+    `fingerprint` has the other things, besides the source, that change the written bytes; it needs a manifest.
+    `begun` is the time before its start, if there was nothing at its destination then.
+    """
+
+    number: int
+    job: Job
+    keywords: Mapping[str, Any]
+    fingerprint: Mapping[str, Any] | None = None
+    before: Record | None = None
+    begun: float | None = None
+
+
+def job_of(given: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -> Job:
+    """The job for a caller's argument: a job itself, or a source and a destination.
+
+    Raises: OptionError for a stream; TypeError for anything else.
+    """
+    if isinstance(given, Job):
+        job = Job(path_of(given.source), path_of(given.destination), given.options)
+    else:
+        source, destination = given
+        job = Job(path_of(source), path_of(destination))
+    if found := [place for place in (job.source, job.destination) if is_stream(place)]:
+        raise OptionError(f"{found[0]} is a stream, which cannot be a job; `formats.convert` takes it")
+    return job
+
+
+def run(task: Task) -> JobResult:
+    """The result of doing a task in this process; an error is part of it."""
+    started = perf_counter()
+    try:
+        try:
+            return _done(task, started)
+        except FileExistsError:
+            if not _was_done(task):
+                raise
+            return _done(task._replace(keywords={**task.keywords, "overwrite": True}), started)
+    except Exception as error:  # after any error, the other jobs continue
+        return failed(task, error, perf_counter() - started)
+
+
+def run_elsewhere(tasks: Sequence[Task], folder: str) -> list[JobResult]:
+    """The results of doing tasks on a machine that an executor chose, with the name of the machine."""
+    return [_run_elsewhere(task, folder) for task in tasks]
+
+
+def _run_elsewhere(task: Task, folder: str) -> JobResult:
+    """The result of doing a task on a machine that an executor chose, with the name of the machine.
+
+    Relative paths of the job start from `folder`, the caller's; the result contains the job as it was given.
+    """
+    job = task.job
+    if os.getcwd() == folder:  # noqa: PTH109 - a text
+        return replace(run(task), host=platform.node())
+    source, destination = (path if is_address(path) else folder / path for path in (job.source, job.destination))
+    found = run(task._replace(job=replace(job, source=source, destination=destination)))
+    record = found.record and found.record.about(job.source, job.destination)
+    report = found.report and replace(found.report, source=job.source, destination=job.destination)
+    return replace(found, job=job, host=platform.node(), record=record, report=report)
+
+
+def seen_from_here(task: Task, result: JobResult) -> JobResult:
+    """The result of another machine, or an error if this machine does not see the same files."""
+    advice = "workers need the same storage as this machine, under the same names, or remote addresses"
+    job, error = task.job, result.error
+    if isinstance(error, FileNotFoundError):
+        if not (_is_seen(job.source) and (is_address(job.destination) or job.destination.absolute().parent.is_dir())):
+            return result
+        told = FormatError(f"{result.host or 'a worker'} does not see this file; {advice}", path=error.filename)
+    elif (
+        (report := result.report) is not None
+        and not report.dry_run
+        and (unseen := [file.path for file in report.files if not _is_seen(file.path)])
+    ):
+        told = FormatError(f"{result.host} wrote it, but this machine does not see it; {advice}", path=unseen[0])
+    else:
+        return result
+    return replace(failed(task, told, result.seconds), host=result.host)
+
+
+def _is_seen(path: Path) -> bool:
+    """Whether a file is there; network filesystems may report a new file as missing until its folder is read."""
+    if is_address(path):
+        return path.exists()
+    if not os.path.lexists(path):
+        with suppress(OSError):
+            os.listdir(path.absolute().parent)  # noqa: PTH208 - read now
+    return os.path.lexists(path)
+
+
+def _was_done(task: Task) -> bool:
+    """Whether the file at the destination is the result of this task, from a worker that was lost afterwards.
+
+    The content must be what the task writes; a file of this system must also have been written since the task began.
+    """
+    job = task.job
+    if is_address(job.destination):
+        beside = None
+    elif task.begun is not None and manifest.is_written_since(job.destination, task.begun):
+        beside = job.destination.parent
+    else:
+        return False
+    with TemporaryDirectory(prefix=".again-", dir=beside) as folder:
+        report = convert.convert(job.source, Path(folder, job.destination.name), **task.keywords)
+        return all(manifest.is_same_file(file.path, job.destination.with_name(file.path.name)) for file in report.files)
+
+
+def _done(task: Task, started: float) -> JobResult:
+    """Do a task and return its result; an error in the task is raised."""
+    if task.fingerprint is not None:
+        return _recorded(task, task.fingerprint, started)
+    report = convert.convert(task.job.source, task.job.destination, **task.keywords)
+    return JobResult(task.job, CONVERTED, report, seconds=perf_counter() - started)
+
+
+def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:
+    """The result of a task that ended with an error."""
+    error = _portable(error)
+    record = None
+    if task.fingerprint is not None:
+        record = manifest.of_failure(
+            task.job.source, task.job.destination, task.fingerprint, error, seconds, task.before
+        )
+    return JobResult(task.job, FAILED, error=error, seconds=seconds, record=record)
+
+
+def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> JobResult:
+    """The result of a task with a manifest: existing results are not made again."""
+    job, before = task.job, task.before
+    if before is not None and before.is_done(job.source, job.destination, fingerprint):
+        return JobResult(job, UNCHANGED, seconds=perf_counter() - started, record=before)
+    keywords = dict(task.keywords)
+    if before is not None and _replaces_only(task, before.own_files(job.destination)):
+        keywords["overwrite"] = True
+    stamps = manifest.stamps([job.source])
+    report = convert.convert(job.source, job.destination, **keywords)
+    if report.dry_run:
+        return JobResult(job, CONVERTED, report, seconds=perf_counter() - started)
+    seconds = perf_counter() - started
+    record = manifest.of_report(report, fingerprint, seconds, stamps)
+    return JobResult(job, CONVERTED, report, seconds=seconds, record=record)
+
+
+def _replaces_only(task: Task, own: set[str]) -> bool:
+    """Whether the task would replace no other files than these; with other options it may write other data files."""
+    if not own:
+        return False
+    keywords = {**task.keywords, "overwrite": True, "dry_run": True}
+    report = convert.convert(task.job.source, task.job.destination, **keywords)
+    return {manifest.plain(file.path) for file in report.files if manifest.is_there(file.path)} <= own
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one with the same text if it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - it was made here
+    except Exception:  # an error class of another package may do anything
+        return FormatError(f"{type(error).__name__}: {error}", path=getattr(error, "path", None))
+    return error

@@ -1,0 +1,376 @@
+"""Many conversions, in many processes or on a cluster: the engine behind every command with several sources."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import deque
+from concurrent.futures import BrokenExecutor, CancelledError
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, nullcontext
+from functools import lru_cache, partial
+from pathlib import Path
+from queue import SimpleQueue
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from formats.batch.job import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run, run_elsewhere, seen_from_here
+from formats.batch.manifest import Manifest
+from formats.batch.workers import pool_of, work
+from formats.codecs import lookup
+from formats.codecs.contract import ReadOptions
+from formats.errors import FormatError, OptionError, UnknownFormatError
+from formats.options import names_of
+from formats.python.late_dataclasses import replace
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.file import is_address, with_storage
+from formats.tensordata.local.osio import processors
+from formats.verbs.choices import ConversionOptions, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor, Future
+    from contextlib import AbstractContextManager
+
+    from typing_extensions import Unpack
+
+    from formats.codecs.keys import Key
+    from formats.keywords import JobKeywords
+
+WINDOW = 1024  # the jobs of an executor at one time, done or not: more than any cluster has workers
+JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process waits, and few to repeat if one is killed
+# A pool gets several short jobs at a time: passing a job to a process takes longer than reading a small file.
+JOINED_SECONDS = 0.05
+MAX_JOINED = 32
+KEY_ROUNDS = 100_000  # as for the key of a file: a digest in a manifest is no easier to guess than that
+OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
+
+
+def convert_many(
+    jobs: Iterable[Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]],
+    *,
+    executor: Executor | None = None,
+    processes: int = 0,
+    on_result: Callable[[JobResult], None] | None = None,
+    manifest: str | os.PathLike[str] | None = None,
+    fail_fast: bool = False,
+    **keywords: Unpack[JobKeywords],
+) -> list[JobResult]:
+    """Convert many models; return the result of each job, in order.
+
+    `jobs` are pairs of source and destination, or `Job` objects. A failed job does not stop the others, unless
+    `fail_fast` is true: then no other job is started. `executor` is any executor of `concurrent.futures`, such as that
+    of a Dask client. By default, `processes` processes run; 0 chooses a suitable number. `on_result` is called with
+    each result as soon as it exists, in the calling thread. Keywords are those of `convert`; jobs may have their own.
+    With several processes, each job uses one thread, unless `threads` says otherwise.
+
+    `manifest` is a file with a line of JSON for each job. A second run with it converts only what is missing or whose
+    content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
+    `dry_run`, nothing is written, not even the manifest, and each report says what would be written. The job of a
+    killed process is tried once more, alone. If `executor` is a process pool that breaks, other processes do the rest.
+    On a cluster, all workers must see the same files under the same names.
+
+    Raises: OptionError for invalid keywords, and for two jobs with the same destination, before anything is done;
+    DecodeError if `manifest` is not a manifest; BlockingIOError if another run uses it. An exception from `on_result`
+    ends the run.
+    """
+    if executor is not None and processes:
+        raise OptionError("`executor` and `processes` exclude each other")
+    listed = [_located(job_of(job), keywords) for job in jobs]
+    count = min(processes or processors(), len(listed))
+    is_alone = executor is None and count <= 1
+    given: dict[str, Any] = {**keywords}
+    if not is_alone:
+        given.setdefault("threads", max(processors() // count, 1) if executor is None else 1)
+    merged = _checked(listed, given)
+    _check_destinations(listed)
+    is_dry = bool(keywords.get("dry_run"))
+    with _book(manifest, listed, executor is not None, is_dry) as book:
+        queue = _Queue(_tasks(listed, merged, book), book, joins=not fail_fast)
+        if is_alone:
+            found = ((task, run(task)) for task in queue)
+        elif executor is None:
+            found = _in_processes(queue, count)
+        else:
+            found = _through(executor, queue)
+        results = [JobResult(job, SKIPPED) for job in listed]
+        with closing(found):
+            for task, result in found:
+                results[task.number] = result
+                if book is not None and result.record is not None:
+                    book.add(result.record)
+                if fail_fast and result.state == FAILED:
+                    queue.stop()
+                if on_result is not None:
+                    on_result(result)
+        if book is not None:
+            book.end(job.destination for job in listed)
+    return results
+
+
+def _book(
+    path: str | os.PathLike[str] | None, jobs: Sequence[Job], done_elsewhere: bool, dry_run: bool
+) -> AbstractContextManager[Manifest | None]:
+    """The manifest at `path`, if there is one."""
+    if path is None:
+        return nullcontext()
+    return Manifest(Path(path), done_elsewhere, dry_run=dry_run, sources=[job.source for job in jobs])
+
+
+def _checked(jobs: Iterable[Job], keywords: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keywords of each job; jobs without their own options share one object, which is checked once per format.
+
+    Raises: OptionError if a keyword is invalid. An unknown format of the destination is an error of the job.
+    """
+    shared = {**keywords}
+    checked: set[str] = set()
+    found = []
+    for job in jobs:
+        suffix = job.destination.suffix.lower()
+        merged = {**keywords, **job.options} if job.options else shared
+        if merged is not shared or suffix not in checked:
+            _check_keywords(job, merged)
+            checked.add(suffix)
+        found.append(merged)
+    return found
+
+
+def _check_keywords(job: Job, merged: Mapping[str, Any]) -> None:
+    """Raises OptionError if a keyword of a job is invalid."""
+    if merged.get("progress") is not None:
+        raise OptionError("`progress` is for a single conversion; use `on_result` for many")
+    given = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
+    ConversionOptions(**given)
+    try:
+        name = given.get("to_format")
+        target = lookup.for_writing(job.destination, "to_format") if name is None else lookup.by_name(name)
+    except UnknownFormatError:
+        return
+    others = {name: value for name, value in merged.items() if name not in (*OF_CONVERSIONS, "options")}
+    choose(target, merged.get("options"), others, reads=True)
+
+
+def _located(job: Job, keywords: Mapping[str, Any]) -> Job:
+    """The job; if it has addresses, they get the options of their stores.
+
+    Raises: OptionError if an option is invalid.
+    """
+    if not (is_address(job.source) or is_address(job.destination)):
+        return job
+    merged = {**keywords, **job.options}
+    reading = ReadOptions(**{name: merged[name] for name in ("storage_options", "retries") if name in merged})
+    source, destination = (
+        with_storage(path, reading.storage_options, reading.retries) for path in (job.source, job.destination)
+    )
+    return replace(job, source=source, destination=destination)
+
+
+def _check_destinations(jobs: Sequence[Job]) -> None:
+    """Raises OptionError if two jobs write to the same place."""
+    seen: dict[str, Job] = {}
+    for job in jobs:
+        other = seen.setdefault(os.path.normcase(str(job.destination.absolute())), job)
+        if other is not job:
+            sources = f"{other.source} and {job.source}"
+            raise OptionError(
+                f"{sources} would both be written to {job.destination}; convert them to different folders"
+            )
+
+
+def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest | None) -> Iterator[Task]:
+    """The tasks for jobs with their keywords."""
+    fingerprints: dict[int, dict[str, Any]] = {}  # by the id of the keywords
+    new_salt = next((record.salt for record in book.records.values() if record.salt), "") if book is not None else ""
+    new_salt = new_salt or os.urandom(16).hex()
+    for number, (job, keywords) in enumerate(zip(jobs, merged, strict=True)):
+        if book is None:
+            yield Task(number, job, keywords)
+            continue
+        fingerprint = fingerprints.get(id(keywords))
+        if fingerprint is None:
+            fingerprint = fingerprints[id(keywords)] = _fingerprint(keywords)
+        before = book.records.get(str(job.destination))
+        begun = None if before is None else before.begun
+        salt = (before and before.salt) or new_salt
+        key = key_digest(keywords.get("key"), salt)
+        yield Task(number, job, keywords, fingerprint if key is None else {**fingerprint, "key": key}, before, begun)
+
+
+def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that change the written bytes, as JSON values; no key, and no password of a store, is one of them."""
+    without = names_of(EngineOptions) | {"key", "storage_options", "retries"}
+    texts = {name: value for name, value in keywords.items() if name not in without and value is not None}
+    found: dict[str, Any] = json.loads(json.dumps(texts, default=str, sort_keys=True))
+    return found
+
+
+def key_digest(given: Key | str | bytes | None, salt: str) -> str | None:
+    """What a manifest says of a key, so that another key makes a job new: its salt and a slow digest."""
+    from formats.codecs.keys import Key
+
+    return None if given is None else _key_digest(Key.of(given).password, salt)
+
+
+@lru_cache(64)
+def _key_digest(key: bytes, salt: str) -> str:
+    return f"{salt}${hashlib.pbkdf2_hmac('sha256', key, bytes.fromhex(salt), KEY_ROUNDS).hex()}"
+
+
+class _Queue:
+    """The tasks that have not begun yet, in their order."""
+
+    def __init__(self, tasks: Iterable[Task], book: Manifest | None, *, joins: bool = False) -> None:
+        """If it `joins`, short tasks may be taken several at a time."""
+        self.is_stopped = False
+        self.joins = joins
+        self._seconds: float | None = None  # the time of a job, as far as is known
+        self.refusal: RuntimeError | None = None  # the error of an executor that accepts no more tasks
+        self._tasks = deque(tasks)
+        self._book = book
+
+    def __iter__(self) -> Iterator[Task]:
+        while self._tasks:
+            yield self.take()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def take(self) -> Task:
+        """The next task, which is about to begin."""
+        task = self._tasks.popleft()
+        if not is_address(task.job.destination) and not os.path.lexists(task.job.destination):
+            task = task._replace(begun=time())
+        if self._book is not None:
+            self._book.begin(task.job.source, task.job.destination)
+        return task
+
+    def take_some(self, window: int) -> list[Task]:
+        """The next tasks for one process: one, or more if they are short and there are enough for a whole `window`."""
+        count = 1
+        if self.joins and self._seconds is not None:
+            count = min(int(JOINED_SECONDS / max(self._seconds, 1e-6)), MAX_JOINED, len(self._tasks) // window)
+        return [self.take() for _ in range(max(count, 1))]
+
+    def note(self, result: JobResult) -> None:
+        """Learn from a result how long jobs take; a long job counts at once, short ones gradually."""
+        before = result.seconds if self._seconds is None else self._seconds
+        self._seconds = max(result.seconds, 0.9 * before + 0.1 * result.seconds)
+
+    def put_back(self, tasks: Iterable[Task]) -> None:
+        """Put tasks back that did not begin."""
+        self._tasks.extendleft(reversed([*tasks]))
+
+    def stop(self) -> None:
+        """Begin no more tasks."""
+        self.is_stopped = True
+        self._tasks.clear()
+
+
+# Executors
+
+
+def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tuple[Task, JobResult], None, None]:
+    """Each task with its result, as they come.
+
+    If a pool of processes breaks, it stays broken; our own processes then do the other tasks. If another executor
+    breaks, all tasks that it has get its error.
+    """
+    processes = getattr(executor, "_max_workers", 0)  # of a pool
+    function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
+    suspects: list[Task] = []
+    queue.joins = False  # an executor of a cluster distributes jobs one by one
+    for task, outcome in _outcomes(executor, function, queue, window or JOBS_PER_PROCESS * processes or WINDOW):
+        if isinstance(outcome, JobResult):
+            yield task, seen_from_here(task, outcome)
+        elif isinstance(outcome, BrokenProcessPool):
+            suspects.append(task)
+        else:
+            yield task, failed(task, _lost(outcome))
+    if suspects or isinstance(queue.refusal, BrokenProcessPool):
+        yield from _in_processes(queue, processes or processors(), suspects)
+    for task in queue:
+        yield task, failed(task, FormatError("the executor accepts no more jobs", path=task.job.source))
+
+
+def _outcomes(
+    executor: Executor, function: Callable[[Sequence[Task]], list[JobResult]], queue: _Queue, window: int
+) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
+    """Each task with its result, or with the error of its worker; tasks left in the queue were refused."""
+    done: SimpleQueue[Future[list[JobResult]]] = SimpleQueue()
+    waiting: dict[Future[list[JobResult]], list[Task]] = {}
+    try:
+        while waiting or (queue and queue.refusal is None):
+            while queue and queue.refusal is None and len(waiting) < window:
+                tasks = queue.take_some(window)
+                try:
+                    future = executor.submit(function, tasks)
+                except RuntimeError as error:  # it is broken, or was shut down
+                    queue.put_back(tasks)
+                    queue.refusal = error
+                    break
+                waiting[future] = tasks
+                future.add_done_callback(done.put)
+            if not waiting:
+                return
+            future = done.get()
+            tasks = waiting.pop(future)
+            if queue.is_stopped:
+                for other in waiting:
+                    other.cancel()
+                if future.cancelled():
+                    continue
+            yield from zip(tasks, _outcomes_of(future, len(tasks), queue), strict=True)
+    finally:
+        for other in waiting:
+            other.cancel()  # futures without a result yet
+
+
+def _outcomes_of(future: Future[list[JobResult]], count: int, queue: _Queue) -> Sequence[JobResult | BaseException]:
+    """The results of the tasks of a future; if their worker was lost, each has this error."""
+    try:
+        results = future.result()
+    except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` returns the errors of jobs
+        return [error] * count
+    for result in results:
+        queue.note(result)
+    return results
+
+
+def _lost(error: BaseException) -> FormatError:
+    """The error of a job whose worker ended before it was done."""
+    if isinstance(error, BrokenExecutor):
+        return FormatError("the process that converted it was killed, perhaps because the system ran out of memory")
+    return FormatError(f"its worker failed with {type(error).__name__}: {error}")
+
+
+# Processes
+
+
+def _in_processes(
+    queue: _Queue, count: int, suspects: Sequence[Task] = ()
+) -> Generator[tuple[Task, JobResult], None, None]:
+    """Each task with its result, as they come, from our own processes.
+
+    If a process is killed, it is unknown which of the unfinished tasks it had. Each of these `suspects` is then tried
+    alone.
+    """
+    while queue or suspects:
+        alone = _Queue(suspects, None)
+        suspects = []
+        while alone:
+            alone.refusal = None
+            with pool_of(1) as pool:
+                for task, outcome in _outcomes(pool, work, alone, 1):
+                    yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
+        if not queue:
+            return
+        queue.refusal = None
+        with pool_of(count) as pool:
+            for task, outcome in _outcomes(pool, work, queue, JOBS_PER_PROCESS * count):
+                if isinstance(outcome, JobResult):
+                    yield task, outcome
+                elif isinstance(outcome, BrokenExecutor):
+                    suspects.append(task)
+                else:
+                    yield task, failed(task, _lost(outcome))

@@ -1,0 +1,97 @@
+"""Processes of this machine that do jobs for their parent, and end when it ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from time import sleep
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+from formats.batch.job import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from multiprocessing.context import BaseContext
+    from types import FrameType
+
+    from formats.batch.job import JobResult, Task
+
+INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, not the worker itself
+GRACE_SECONDS = 5.0  # for a worker without a parent, to remove its incomplete files
+
+
+@contextmanager
+def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of processes; if the caller is interrupted, their incomplete files are removed."""
+    context: BaseContext = multiprocessing.get_context()
+    if context.get_start_method() == "fork" and threading.active_count() > 1:  # locks of other threads stay locked
+        context = multiprocessing.get_context("forkserver")
+    pool = ProcessPoolExecutor(count, context, _begin_worker)
+    try:
+        yield pool
+    except BaseException:
+        for process in [*(getattr(pool, "_processes", None) or {}).values()]:
+            if INTERRUPT is not None and process.is_alive():
+                os.kill(process.pid, INTERRUPT)
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _Worker:
+    """The state of this process, if it is a worker of a pool."""
+
+    is_busy: ClassVar[bool] = False
+
+
+def _begin_worker() -> None:
+    """Let a worker leave Ctrl+C to its parent, and end soon after it.
+
+    If a worker is interrupted during a job, the job ends and the engine removes incomplete files. Between jobs, it has
+    nothing to remove and waits for the pool. A pool that breaks ends its processes with SIGTERM.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    if INTERRUPT is not None:
+        signal.signal(INTERRUPT, _interrupt)
+    threading.Thread(target=_follow_parent, name="parent", daemon=True).start()
+
+
+def work(tasks: Sequence[Task]) -> list[JobResult]:
+    """The results of tasks, in a worker."""
+    _Worker.is_busy = True
+    try:
+        return [run(task) for task in tasks]
+    except SystemExit:  # otherwise, the pool would treat it as the result
+        _kill()
+        raise
+    finally:
+        _Worker.is_busy = False
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if _Worker.is_busy:
+        raise KeyboardInterrupt
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    if _Worker.is_busy:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sleep(GRACE_SECONDS)
+    _kill()
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

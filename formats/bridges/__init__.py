@@ -1,0 +1,1 @@
+"""Models of other packages: made into ours, and made of ours."""

@@ -1,0 +1,128 @@
+"""Makes our models of objects of other packages; `to_others.py` does the opposite. It imports packages when needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from formats.ir import walk
+from formats.ir.archive_link import ArchiveLink
+from formats.ir.model import Model
+from formats.ir.storage import places_of
+from formats.onnx_compat.protos.merging import merge
+from formats.onnx_compat.protos.message import ProtoMessage
+from formats.onnxpb.external.confinement import DataFiles
+from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES, locate_data
+from formats.onnxpb.text.fields import CLASSES
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.schema import MESSAGES
+from formats.python.extras import needed
+from formats.tensordata.sources.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def model_of(model: Any) -> Model:
+    """The model of the IR for a `ModelProto` of `formats.onnxpb` or of `onnx`, or an `onnx_ir.Model`.
+
+    Raises: TypeError for anything else; FormatError if it cannot be read.
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, ProtoMessage) and isinstance(model._ir, Model):
+        return model._ir
+    found = type(model)
+    if getattr(getattr(model, "DESCRIPTOR", None), "full_name", None) == "onnx.ModelProto":
+        return from_onnx(model)
+    if found.__module__.split(".")[0] == "onnx_ir" and found.__name__ == "Model":
+        return from_onnx_ir(model)
+    if isinstance(model, (str, bytes, os.PathLike)):
+        raise TypeError(f"expected a model, got {found.__name__}; read it with formats.load or formats.loads")
+    raise TypeError(f"expected a model of formats, onnx or onnx_ir, got {found.__module__}.{found.__qualname__}")
+
+
+# onnx
+
+
+def from_onnx(proto: Any, base_dir: str | os.PathLike[str] | None = None) -> Model:
+    """Make a model of an `onnx.ModelProto`; they share no data.
+
+    References to external data are resolved in `base_dir`; without it they are kept, but their data is not available.
+    A message of more than 2 GiB loses the unknown fields of its outermost parts.
+
+    Raises: ExternalDataError if external data cannot be or may not be read.
+    """
+    model: Model = _from_protobuf(proto, Model)
+    return model if base_dir is None else locate_data(model, Path(base_dir) / "model.onnx")
+
+
+def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
+    """The object of the IR for a message: from its bytes, or from its fields if there are too many bytes."""
+    if (data := _serialized(proto)) is not None:
+        return decode(Literal(data), message_class)
+    message, rest = message_class(), type(proto)()
+    for row in MESSAGES[message_class.message]:
+        value = getattr(proto, row.name)
+        if row.label == "repeated" and row.kind == "message":
+            setattr(message, row.name, [_from_protobuf(item, CLASSES[row.type_name]) for item in value])
+        elif row.label == "repeated":
+            getattr(rest, row.name).extend(value)
+        elif not proto.HasField(row.name):
+            continue
+        elif row.kind == "message":
+            setattr(message, row.name, _from_protobuf(value, CLASSES[row.type_name]))
+        elif row.name == "raw_data":
+            message.raw_data = Literal(value)
+        else:
+            setattr(rest, row.name, value)
+    merge(message, decode(Literal(rest.SerializeToString()), message_class))
+    return message
+
+
+def _serialized(proto: Any) -> bytes | None:
+    """The bytes of a message, or `None` if they are too many for protobuf."""
+    with needed("google", "messages of onnx"):
+        from google.protobuf.message import EncodeError as TooLargeError  # type: ignore[import-untyped]
+
+    try:
+        data: bytes = proto.SerializeToString()
+    except TooLargeError:
+        return None
+    return data if len(data) <= PROTOBUF_LIMIT_BYTES else None
+
+
+# onnx_ir
+
+
+def from_onnx_ir(model: Any) -> Model:
+    """Make a model of an `onnx_ir.Model`: weights in memory are copied, external data stays in its files.
+
+    Raises: ExternalDataError if external data cannot be or may not be read.
+    """
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
+
+    directories = {
+        (tensor.name, os.fspath(tensor.location)): Path(tensor.base_dir) for tensor in _external_tensors(model)
+    }
+    new = from_onnx(onnx_ir.to_proto(model))
+    link = ArchiveLink.of(new)
+    files = {directory: DataFiles(directory / "model.onnx", link=link) for directory in directories.values()}
+    for where, tensor in walk.external_tensors(new):
+        directory = directories[tensor.name, places_of(tensor).get("location", "")]
+        tensor.external_source = files[directory].find(tensor, where)
+    return new
+
+
+def _external_tensors(model: Any) -> Iterator[Any]:
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
+
+    for graph in model.graphs():
+        values = [value.const_value for value in graph.initializers.values()]
+        for node in graph:
+            for attribute in node.attributes.values():
+                values += attribute.value if isinstance(attribute.value, (list, tuple)) else (attribute.value,)
+        yield from (value for value in values if isinstance(value, onnx_ir.ExternalTensor))

@@ -1,0 +1,234 @@
+"""Models as objects of other packages, each imported when it is first needed; `from_others.py` does the opposite.
+
+How weights reach onnxruntime was measured with version 1.31 and a weight of 200 MB:
+
+| way                                              | copies | while the session is made |
+|--------------------------------------------------|--------|---------------------------|
+| references into the file that has the weight     | 0      | 0, and no byte is read    |
+| `add_external_initializers`                      | 1      | 1                         |
+| `add_external_initializers_from_files_in_memory` | 1      | 2                         |
+
+The first way maps the file, and the weight can be at any offset in it. The last way cannot be used together with the
+first. So weights in a file (a model, an archive or a data file) use the first way. Weights that are only in memory,
+or that are stored in another form than onnxruntime's, use the second way.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import EncodeError
+from formats.ir import dtypes, walk
+from formats.ir.archive_link import without_link
+from formats.ir.model import Model, Tensor
+from formats.ir.storage import with_raw_data, with_reference, without_data
+from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES
+from formats.onnxpb.wire.encoder import encode, misfits_located
+from formats.onnxpb.wire.schema import MESSAGES
+from formats.python.extras import needed
+from formats.python.late_dataclasses import dataclass, field, replace
+from formats.tensordata.file import is_stream
+from formats.tensordata.plan import lay_out
+from formats.tensordata.sources.source import FileSpan, Source
+from formats.verbs import convert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from formats.ir.model import Graph
+    from formats.tensordata.file import File
+    from formats.tensordata.plan import PlacedWrite
+
+SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime needs some to infer shapes
+FOLDER_KEY = "session.model_external_initializers_file_folder_path"
+COMPLEX = frozenset((14, 15))  # types of values that onnxruntime does not have
+
+
+# onnx
+
+
+def to_onnx(model: Any) -> Any:
+    """Make an `onnx.ModelProto` of a model; they share no data.
+
+    It contains all weights, including those in other files; only references to unknown data are kept.
+
+    Raises: EncodeError if the model is not consistent; TensorDataError or OSError if weights cannot be read.
+    """
+    return _to_onnx(_raised(model), _inlined)
+
+
+def _raised(model: Any) -> Model:
+    """The model of the IR, in the operators of ONNX; it does not mention the archive that contains its weights."""
+    return without_link(convert.raise_model(model)[0])
+
+
+def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:
+    with needed("onnx", "messages of onnx"):
+        import onnx
+
+    proto = onnx.ModelProto()
+    _to_protobuf(model, proto, stored)
+    return proto
+
+
+def _inlined(tensor: Tensor) -> Tensor:
+    return tensor if tensor.external_source is None else with_raw_data(tensor, tensor.source())
+
+
+def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -> None:
+    """An empty message becomes that of the IR: from its bytes, or from its fields if there are too many bytes."""
+    message = stored(message) if isinstance(message, Tensor) else message
+    writes, nbytes = lay_out(encode(message, stored))
+    if nbytes <= PROTOBUF_LIMIT_BYTES:
+        proto.ParseFromString(_joined(writes))
+        return
+    rows = [row for row in MESSAGES[message.message] if row.kind == "message" or row.name == "raw_data"]
+    empty: dict[str, Any] = {row.name: [] if row.label == "repeated" else None for row in rows}
+    proto.ParseFromString(_joined(lay_out(encode(replace(message, **empty)))[0]))
+    for row in rows:
+        value = getattr(message, row.name)
+        if row.label == "repeated":
+            for item in value:
+                _to_protobuf(item, getattr(proto, row.name).add(), stored)
+        elif isinstance(value, Source):
+            proto.raw_data = value.read()
+        elif value is not None:
+            inner = getattr(proto, row.name)
+            inner.SetInParent()
+            _to_protobuf(value, inner, stored)
+
+
+def _joined(writes: list[PlacedWrite]) -> bytes:
+    return b"".join([write.source.view() for write in writes])
+
+
+# Write the IR's content into an empty message: from its bytes, or from its fields if there are too many bytes.
+
+
+def to_onnx_ir(model: Any) -> Any:
+    """Make an `onnx_ir.Model` of a model; its larger initialisers are arrays that map the files, not copies.
+
+    Unknown fields are lost, because `onnx_ir` does not support them.
+
+    Raises: EncodeError if the model is not consistent; TensorDataError or OSError if weights cannot be read.
+    """
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
+
+    model = _raised(model)
+    tensors = model.graph.initializer if model.graph else []
+    with misfits_located(model):
+        shared = {id(tensor) for tensor in tensors if not tensor.string_data and tensor.source().nbytes >= SMALL_BYTES}
+    proto = _to_onnx(model, lambda tensor: without_data(tensor) if id(tensor) in shared else _inlined(tensor))
+    new = onnx_ir.from_proto(proto)
+    for tensor in tensors:
+        if id(tensor) in shared:
+            new.graph.initializers[tensor.name].const_value = onnx_ir.Tensor(
+                tensor.numpy(),
+                onnx_ir.DataType(tensor.data_type),
+                name=tensor.name,
+                doc_string=tensor.doc_string,
+                metadata_props={entry.key: entry.value for entry in tensor.metadata_props},
+            )
+    return new
+
+
+# onnxruntime
+
+
+def onnxruntime_session(
+    model_or_path: Any,
+    sess_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    provider_options: Sequence[Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Make an `onnxruntime.InferenceSession` of a model of any size: a model object, its bytes, or the path of a file.
+
+    The file may have any format; the other arguments are those of InferenceSession, in its order.
+
+    Nothing is written. Weights in a file stay there: onnxruntime maps the file, which must not change while the session
+    is in use. onnxruntime copies other weights; the session keeps the model alive. `sess_options` are changed, so use
+    them for only one session.
+
+    Raises: FormatError if the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
+    the error of onnxruntime if it refuses the model.
+    """
+    if isinstance(sess_options, (list, tuple)):
+        raise TypeError("sess_options comes before providers, as with InferenceSession; name them: providers=[...]")
+    with needed("onnxruntime", "sessions"):
+        import onnxruntime
+
+    if isinstance(model_or_path, (str, os.PathLike)) or hasattr(model_or_path, "read"):
+        model_or_path = convert.load(model_or_path)
+    elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
+        model_or_path = convert.loads(model_or_path)
+    model = _raised(model_or_path)
+    weights = _Weights()
+    with misfits_located(model):
+        for _, graph in walk.graphs(model):
+            weights.move(graph, is_main=graph is model.graph)
+    writes, nbytes = lay_out(encode(model, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor)))
+    if nbytes > PROTOBUF_LIMIT_BYTES:
+        raise EncodeError("the model has more than 2 GiB without its initialisers, which onnxruntime cannot read")
+    sess_options = sess_options or onnxruntime.SessionOptions()
+    if weights.folder:
+        sess_options.add_session_config_entry(FOLDER_KEY, str(weights.folder))
+    values = [
+        onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, tensor.data_type)
+        for tensor, array in weights.in_memory
+    ]
+    sess_options.add_external_initializers([tensor.name for tensor, _ in weights.in_memory], values)
+    session = onnxruntime.InferenceSession(_joined(writes), sess_options, providers, provider_options, **options)
+    session.formats_weights = weights  # alive as long as the session is
+    return session
+
+
+@dataclass
+class _Weights:
+    """The initialisers that are not in the model for onnxruntime, and the references that replace them there.
+
+    All files of references are in `folder` or below; onnxruntime refuses others. `in_memory` are initialisers of the
+    main
+    graph: onnxruntime accepts no others by name.
+    """
+
+    folder: Path | None = None
+    moved: dict[int, Tensor] = field(default_factory=dict)
+    in_memory: list[tuple[Tensor, Any]] = field(default_factory=list)
+
+    def move(self, graph: Graph, *, is_main: bool) -> None:
+        """Take the larger initialisers of a graph out."""
+        for tensor in graph.initializer:
+            row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+            if not row or not row.bits:
+                continue
+            source = tensor.source()
+            if source.nbytes < SMALL_BYTES:
+                continue
+            span = source if isinstance(source, FileSpan) else None
+            location = self.locate(span.file) if span else None
+            if span and location:
+                self.moved[id(tensor)] = _reference(tensor, location, span.file_offset, span.nbytes)
+            elif is_main and row.bits >= 8 and row.number not in COMPLEX:
+                self.moved[id(tensor)] = _reference(tensor, "memory", 0, source.nbytes)
+                self.in_memory.append((tensor, tensor.numpy()))
+
+    def locate(self, file: File) -> str | None:
+        """The path of a file relative to the folder, or `None` if the file is not below it or has changed."""
+        if not file.is_local or is_stream(file.path):
+            return None
+        path = Path(os.path.realpath(file.path))
+        self.folder = self.folder or path.parent
+        if not path.is_relative_to(self.folder) or not path.exists():
+            return None
+        file.check_unchanged()
+        with file.descriptor() as descriptor:
+            is_same = os.path.samestat(os.fstat(descriptor), path.stat())
+        return path.relative_to(self.folder).as_posix() if is_same else None
+
+
+def _reference(tensor: Tensor, location: str, offset: int, nbytes: int) -> Tensor:
+    return with_reference(tensor, {"location": location, "offset": str(offset), "length": str(nbytes)})

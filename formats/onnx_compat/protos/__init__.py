@@ -1,0 +1,1 @@
+"""The message classes of ONNX, with the behaviour of protobuf."""

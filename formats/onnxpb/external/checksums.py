@@ -1,0 +1,29 @@
+"""The checksums in a model for its external data.
+
+Spec: onnx.proto, `TensorProto.external_data`: `checksum` is the SHA-1 of the whole file at `location`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.codecs.contract import Checksum
+from formats.ir import walk
+from formats.onnxpb.external import archive_links
+from formats.tensordata.absent import AbsentFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import Model
+
+
+def checksums_of(model: Model) -> Iterator[Checksum]:
+    """The checksum that each tensor has for its file, and that the linked archive has for its entries."""
+    yield from archive_links.checksums_of(model)
+    for where, tensor in walk.external_tensors(model):
+        told = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
+        if told is not None and tensor.external_source is not None:
+            for file in tensor.external_source.files():
+                if not isinstance(file, AbsentFile):
+                    yield Checksum(where, "sha1", told.lower(), file.span())

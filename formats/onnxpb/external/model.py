@@ -1,0 +1,266 @@
+"""External data: reading models with it, and its layout for writing.
+
+Spec: onnx.proto, `TensorProto.external_data`; ONNX docs, "External Data".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.codecs.contract import READ_DEFAULTS
+from formats.errors import DecodeError, ExternalDataError
+from formats.ir import dtypes, walk
+from formats.ir.archive_link import ArchiveLink
+from formats.ir.model import EXTERNAL, Model, Tensor
+from formats.ir.storage import raw_source, with_raw_data, with_reference
+from formats.onnxpb.external.confinement import DataFiles
+from formats.onnxpb.external.data_files import Moving, Outside
+from formats.onnxpb.external.references import referring
+from formats.onnxpb.wire.decoder import decode_and_look
+from formats.onnxpb.wire.encoder import encode
+from formats.tensordata.plan import (
+    DOCUMENTATION,
+    INTERFACE,
+    SMALL_BYTES,
+    FilePlan,
+    LateWrite,
+    Loss,
+    WritePlan,
+    lay_out,
+)
+from formats.tensordata.sources.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from formats.codecs.contract import ReadOptions
+    from formats.onnxpb.options import OnnxOptions
+    from formats.tensordata.file import File
+    from formats.tensordata.sources.source import Source
+
+PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
+MOST_PACKED = 8  # in a typed field, an int64 of 8 bytes can be a varint of one byte
+STRING = dtypes.BY_NAME["STRING"].number
+SHA1_BYTES = 20
+INDEX_DIGITS = 8  # of the number of a data file, in hexadecimal
+OF_OLD_FILE = ("checksum", "basepath", "prepacked_")  # keys, and starts of keys, whose values are for the old file only
+
+
+def read_model(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+    """The model in `source`, with the checked place of each external tensor's bytes.
+
+    External data of a model from memory (`path` is `None`) cannot be found; such tensors have none.
+    """
+    model, has_references = decode_and_look(source, Model, options.max_depth)
+    file = next(source.files(), None)
+    return locate_data(model, path, file, options, has_references=has_references)
+
+
+def locate_data(
+    model: Model,
+    path: Path | None,
+    file: File | None = None,
+    options: ReadOptions = READ_DEFAULTS,
+    *,
+    has_references: bool = True,
+) -> Model:
+    """The same model, read from `path`, in which every external tensor knows where its bytes are.
+
+    `file` is the file that was opened at `path`, if any. A model without external tensors need not have
+    `has_references`.
+
+    Raises: DecodeError if there is no graph; ExternalDataError if a place is impossible or not allowed.
+    """
+    if model.graph is None:
+        raise DecodeError("the message has no graph, so it is not an ONNX model")
+    if path is not None:
+        link = ArchiveLink.of(model)
+        files = DataFiles(
+            path, model_file=file, hard_links=options.hard_links, link=link, allow_absent=options.allow_absent
+        )
+        for where, tensor in walk.external_tensors(model) if has_references else ():
+            tensor.external_source = files.find(tensor, where)
+    return model
+
+
+def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
+    """How to write `model` to `destination`, and its external data next to it.
+
+    Raises: EncodeError or ExternalDataError if the data file cannot have the requested name.
+    """
+    if options.link:
+        from formats.onnxpb.external import archive_links
+
+        return archive_links.plan_model(model, destination, options.size_threshold)
+    weights = weights_of(model, options)
+    placed = PlacedModel(model, destination, weights.inside)
+    plan = plan_files([placed], laid_out(weights.outside, options), weights.losses)
+    if options.data_names is None:
+        return plan
+    from formats.onnxpb.external import transformers_js
+
+    settings = transformers_js.settings(destination, len(plan.files) - 1)
+    return plan._replace(settings=settings, losses=(*plan.losses, *transformers_js.losses(plan.files)))
+
+
+def laid_out(moving: list[Moving], options: OnnxOptions) -> Outside:
+    """The data files of these tensors."""
+    if options.is_safetensors:
+        from formats.onnxpb.external.safetensors import SafetensorsFiles
+
+        return SafetensorsFiles(options, moving)
+    data_files = Outside(options)
+    for each in moving:
+        data_files.add(each.tensor, each.source)
+    return data_files
+
+
+class Weights(NamedTuple):
+    """The tensors of a model that go to data files, and, by `id`, the bytes of tensors that leave them.
+
+    All other tensors are written unchanged.
+    """
+
+    outside: list[Moving]
+    inside: dict[int, Source]
+    losses: list[Loss]
+
+
+def weights_of(model: Model, options: OnnxOptions) -> Weights:
+    """The tensors of a model that must move.
+
+    Raises: ExternalDataError if the bytes of one cannot be read.
+    """
+    is_safetensors = options.is_safetensors
+    if is_safetensors:
+        from formats.onnxpb.external import safetensors
+    weights = Weights([], {}, [])
+    staying: list[Tensor] = []  # because a data file cannot contain them
+    least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
+    for where, tensor in walk.movable_tensors(model, least_nbytes):
+        source = _source_to_place(tensor, where, options)
+        if source is None:
+            continue
+        is_outside = _goes_outside(tensor, source, options)
+        if is_outside and is_safetensors and not safetensors.holds(tensor):
+            is_outside = False
+            staying.append(tensor)
+        if "external_data" in vars(tensor):
+            weights.losses.extend(_left_behind(tensor, where, is_outside and options.checksum))
+        if is_outside:
+            weights.outside.append(Moving(where, tensor, source))
+        elif tensor.data_location == EXTERNAL:
+            weights.inside[id(tensor)] = source
+    if staying:
+        weights.losses.extend(safetensors.losses(staying))
+    return weights
+
+
+class PlacedModel(NamedTuple):
+    """A model that will be written to a file. `inside` has the raw data of tensors that go inside, by their `id`."""
+
+    model: Model
+    destination: Path
+    inside: Mapping[int, Source]
+
+
+def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Sequence[Loss] = ()) -> WritePlan:
+    """How to write models to one folder, with their own and their shared data files.
+
+    Raises: EncodeError or ExternalDataError as `plan_model` does.
+    """
+    options = data_files.options
+    first = models[0].destination
+    names = data_files.names(first)
+    starts = [file.start for file in data_files.files]
+    losses = list(losses)
+    nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
+    checksums = [nonce and f"{nonce}{index:0{INDEX_DIGITS}x}" for index in range(len(names))]
+    graphs = []
+    for model, destination, inside in models:
+
+        def stored(tensor: Tensor, inside: Mapping[int, Source] = inside) -> Tensor | bytes:
+            if place := data_files.places.get(id(tensor)):
+                file_offset = starts[place.file] + place.offset
+                return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
+            source = inside.get(id(tensor))
+            return tensor if source is None else with_raw_data(tensor, source)
+
+        segments = encode(model, stored if inside or names else None)
+        writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are computed over bytes
+        if nbytes > PROTOBUF_LIMIT_BYTES:
+            detail = (
+                f"the file has {nbytes} bytes, but onnx and onnxruntime read at most 2 GiB; `external_data=True` puts "
+                "weights into another file"
+            )
+            losses.append(Loss("protobuf_limit", "", detail, INTERFACE))
+        file = FilePlan(destination, nbytes, tuple(writes))
+        graphs.append(_with_checksums(file, nonce) if nonce else file)
+    plans = [
+        data_file.plan(first.parent / name, checksum)
+        for data_file, name, checksum in zip(data_files.files, names, checksums, strict=True)
+    ]
+    return WritePlan((*plans, *graphs), losses=tuple(losses), models=len(graphs))
+
+
+def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:
+    """The bytes of a tensor that may have to move, or `None` if it is written unchanged."""
+    external = tensor.data_location == EXTERNAL
+    if not (external or (options.external_data and tensor.data_type != STRING)) or vars(tensor).get("string_data"):
+        return None
+    try:
+        return raw_source(tensor)
+    except ExternalDataError as error:
+        error.where = where
+        raise
+
+
+def _goes_outside(tensor: Tensor, source: Source, options: OnnxOptions) -> bool:
+    if options.external_data is None:
+        return tensor.data_location == EXTERNAL
+    return bool(options.external_data) and source.nbytes >= options.size_threshold
+
+
+def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Loss]:
+    """The entries in the reference of a tensor that are only true for the old data file."""
+    keys = [entry.key or "" for entry in tensor.external_data]
+    if "checksum" in keys and not new_checksum:
+        detail = "the checksum of the old data file does not apply to the new one"
+        yield Loss("checksum", where, detail, DOCUMENTATION)
+    if any(key.startswith("prepacked_") for key in keys):
+        detail = "weights that onnxruntime prepacked are not in the new data file; it will prepack them again"
+        yield Loss("prepacked", where, detail, DOCUMENTATION)
+
+
+def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, checksum: str) -> Tensor | bytes:
+    """The tensor as a reference to its place in a data file; entries that say something else are kept."""
+    places = {"location": location, "offset": str(file_offset), "length": str(nbytes)}
+    held = vars(tensor).get("external_data")
+    others = held and [
+        entry for entry in held if entry.key not in places and not (entry.key or "").startswith(OF_OLD_FILE)
+    ]
+    if checksum:
+        places["checksum"] = checksum
+    return with_reference(tensor, places, others=others) if others else referring(tensor, places)
+
+
+def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:
+    """The same plan. Bytes that contain a checksum are written when that checksum is known."""
+    pattern = re.compile(rb"%b[0-9a-f]{%d}" % (nonce.encode(), INDEX_DIGITS))
+
+    def render(data: bytes, digests: Mapping[str, bytes]) -> bytes:
+        return pattern.sub(lambda match: digests[match[0].decode()].hex().encode(), data)
+
+    writes, late_writes = [], []
+    for write in file.writes:
+        data = write.source.data if isinstance(write.source, Literal) else b""
+        if isinstance(data, bytes) and pattern.search(data):
+            late_writes.append(LateWrite(write.file_offset, len(data), partial(render, data), "checksums"))
+        else:
+            writes.append(write)
+    return file._replace(writes=tuple(writes), late_writes=tuple(late_writes))

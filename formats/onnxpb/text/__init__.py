@@ -1,0 +1,1 @@
+"""Models as text: protobuf's text format and JSON."""

@@ -1,0 +1,806 @@
+"""Decodes any ONNX message by the rows of its table.
+
+Bytes that can be weights are never read: a field that the IR declares as a `Source` becomes a slice of the source being
+decoded. Long lists of nodes, of value infos and of small tensors also stay there until they are read. A repeated scalar
+may be packed or not, a message in parts is merged, the last member of a oneof wins, and unknown fields are kept in
+`unknown_fields`.
+
+Spec: Protocol Buffers, "Encoding"; onnx.proto.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from formats.codecs.contract import DEEPEST, MAX_DEPTH
+from formats.errors import FormatError, LimitError, TruncatedError, WireError
+from formats.ir import walk
+from formats.ir.alike import Alike, Element
+from formats.ir.model import EXTERNAL, Differing, Node, Tensor, ValueInfo, set_fields
+from formats.onnxpb.wire.equal_ends import equal_ends
+from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
+from formats.onnxpb.wire.lazy.metadata import Metadata, end_of_entries
+from formats.onnxpb.wire.lazy.templates import (
+    ATTRIBUTE,
+    KNOWN_BYTES,
+    MAX_KNOWN,
+    METADATA,
+    TEXTS,
+    Rest,
+    Template,
+    Unmade,
+    may_be_flat,
+    names_in_front,
+)
+from formats.onnxpb.wire.tables import (
+    BULK,
+    BYTES,
+    ENTRIES,
+    FIXED_WIDTH,
+    INTEGER,
+    LAST_MESSAGE,
+    LAST_WITH_LENGTH,
+    LONG_LIST,
+    MESSAGE,
+    PACKED,
+    PLACE,
+    PLACE_RUN,
+    PLACES,
+    TEXT,
+    tables,
+)
+from formats.onnxpb.wire.varints import (
+    MAX_VARINT_BYTES,
+    WireType,
+    decode_varint,
+    end_of_run,
+    end_of_whole_fields,
+    ends_of_fields,
+    signed,
+    skip_field,
+    unpack,
+)
+from formats.python.collector import collector_paused
+from formats.tensordata.sources.source import Literal, Source, joined
+from formats.tensordata.sources.unpacked import unpacked
+
+if TYPE_CHECKING:
+    from formats.ir.model import Undecoded
+    from formats.onnxpb.wire.equal_ends import EqualEnds
+    from formats.onnxpb.wire.tables import FieldRow, MessageTable
+
+T = TypeVar("T")
+
+MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
+WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
+WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
+HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
+FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
+INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
+BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
+MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
+REST_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
+MAX_RESTS = 1 << 12
+
+# The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
+# value that is longer than necessary. Every reference to another file has this field.
+_TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
+_EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
+_ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
+_new = object.__new__
+
+
+def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *, at_once: bool = False) -> T:
+    """The message in `source`, with its weights as slices of `source`.
+
+    Messages may be nested up to `max_depth`. A long list of nodes, value infos or small tensors is decoded when it is
+    first read, or `at_once`.
+
+    Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
+    """
+    message, _ = _decoded(source, message_class, max_depth, at_once)
+    return message
+
+
+def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -> tuple[T, bool]:
+    """The message as `decode` returns it, and whether some tensor in it may have external data."""
+    message, decoder = _decoded(source, message_class, max_depth)
+    return message, decoder.has_references or any(fields.has_references for fields in decoder.left)
+
+
+def _decoded(
+    source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, at_once: bool = False
+) -> tuple[T, _Decoder]:
+    """The message, and what decoded it."""
+    message = _new(message_class)
+    table = tables()[message_class.message]  # type: ignore[attr-defined]
+    with collector_paused():
+        decoder = _Decoder(source, max_depth, at_once)
+        decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
+        decoder.join()
+    return message, decoder
+
+
+class FieldsInSource:
+    """The elements of a repeated field as they are in the source, undecoded: ranges of whole fields, in their order.
+
+    They are those of the field `name` of a message `message` at `depth`.
+    """
+
+    is_flat = False  # for everything known
+
+    def __init__(self, decoder: _Decoder, table: MessageTable, name: str, depth: int) -> None:
+        self.source, self.max_depth = decoder.source, decoder.max_depth
+        self.message, self.name, self.depth = table.message_class.message, name, depth  # for copies
+        self.ranges: list[tuple[int, int]] = []
+        self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
+        self.largest_nbytes = 0
+        self._has_references = self._is_doubtful = False
+        self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know whether they have references
+
+    @property
+    def has_references(self) -> bool:
+        """Whether some element may hold a tensor with external data; if weights look as if, all are decoded to know."""
+        if self._is_doubtful and not self._has_references and not self.known:
+            self._is_doubtful = False
+            try:
+                elements, self._has_references = self._decode()
+            except FormatError:  # who reads the elements gets the error
+                self._has_references = True
+            else:
+                self._decoded.append(elements)
+        return self._has_references or self._is_doubtful
+
+    def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool | None) -> None:
+        """Append the fields from `start` to `stop` of the source; `None` if only decoding all tells of references."""
+        if self.ranges and self.ranges[-1][1] == start and self.ranges[-1][0] not in self.known:
+            start, _ = self.ranges.pop()
+        self.ranges.append((start, stop))
+        self.largest_nbytes = max(self.largest_nbytes, largest_nbytes)
+        self._has_references |= has_references is True
+        self._is_doubtful |= has_references is None
+
+    def add_known(self, start: int, stop: int, element: Any) -> None:
+        """Append an element that was decoded, because it is large, to find out what it contains."""
+        for _, tensor in walk.visit(element, Tensor, enter=self._note):
+            sizes = (source.nbytes for source in vars(tensor).values() if isinstance(source, Source))
+            self.largest_nbytes = max(self.largest_nbytes, *sizes, 0)
+            self._has_references |= tensor.data_location == EXTERNAL
+        self.known[start] = element
+        self.ranges.append((start, stop))
+
+    def _note(self, left: Undecoded) -> bool:
+        """Use what is known about a list that is undecoded in an element, which need not be searched."""
+        self.largest_nbytes = max(self.largest_nbytes, left.largest_nbytes)
+        self._has_references |= left.has_references
+        return False
+
+    @property
+    def segments(self) -> list[bytes | Source]:
+        """The fields of the elements."""
+        return [self.source.slice(start, stop - start) for start, stop in self.ranges]
+
+    def decode(self) -> list[Any]:
+        """The elements.
+
+        Raises: DecodeError; TensorDataError if the file has changed since it was opened.
+        """
+        try:
+            return self._decoded.pop()
+        except IndexError:
+            return self._decode()[0]
+
+    def _decode(self) -> tuple[list[Any], bool]:
+        """The elements, and whether some of them hold a tensor with external data."""
+        for file in self.source.files():
+            file.check_unchanged()
+        values: dict[str, Any] = {}
+        decoder, table = _Decoder(self.source, self.max_depth, at_once=True), tables()[self.message]
+        try:
+            with collector_paused():
+                for start, stop in self.ranges:
+                    if element := self.known.pop(start, None):  # for the first reader: each gets its own elements
+                        values.setdefault(self.name, []).append(element)
+                    else:
+                        decoder.merge(values, table, start, stop, self.depth)
+                decoder.join()
+        except FormatError as error:
+            error.path = error.path or next((file.path for file in self.source.files()), None)
+            raise
+        return values[self.name], decoder.has_references
+
+    def differing(self, other: Undecoded) -> Differing | None:
+        """The elements between the equal ends of the lists."""
+        if not isinstance(other, FieldsInSource) or not self._is_one_run or not other._is_one_run:
+            return None
+        ends = equal_ends(self._run(), other._run())
+        try:
+            between = self._between(ends), other._between(ends)
+        except FormatError:  # decoding all of them will find the place
+            return None
+        return Differing(ends.first_count, *between, ends.last_count)
+
+    @property
+    def _is_one_run(self) -> bool:
+        return len(self.ranges) == 1 and not self.known
+
+    def _run(self) -> bytes:
+        ((start, stop),) = self.ranges
+        return self.source.read(start, stop - start)
+
+    def _between(self, ends: EqualEnds) -> list[Any]:
+        """The elements of a list in one range that are not at its ends."""
+        ((start, stop),) = self.ranges
+        between = copy(self)
+        between.ranges, between._decoded = [(start + ends.first_nbytes, stop - ends.last_nbytes)], []
+        return between.decode() if stop - start > ends.first_nbytes + ends.last_nbytes else []
+
+
+class _Decoder:
+    """The source that is decoded, and what was read of it so far. `at_once` leaves nothing undecoded.
+
+    While a message is decoded, it is the dict of its fields.
+    """
+
+    def __init__(self, source: Source, max_depth: int, at_once: bool = False) -> None:
+        self.source = source
+        self.max_depth = max_depth
+        self.at_once = at_once
+        self.messages = 0
+        self.has_references = False  # of what was decoded
+        self.left: list[FieldsInSource] = []  # what was not
+        self.tensor, self.attribute = tables()["TensorProto"], tables()["AttributeProto"]
+        self.rests: dict[bytes, Rest] = {}  # of nodes
+        self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
+
+    def excess(self, depth: int) -> LimitError:
+        """The error to raise if there are too many messages, or one is too deep."""
+        if depth > self.max_depth:
+            return LimitError(
+                f"messages are nested more than {self.max_depth} deep; `max_depth` allows up to {DEEPEST}"
+            )
+        return LimitError(f"the file holds more than {MAX_MESSAGES} messages")
+
+    def merge(self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int) -> None:
+        """Merge the fields in the range `start` to `end` of the source into `values`."""
+        if isinstance(self.source, Literal) and isinstance(self.source.data, bytes):
+            self.fields(values, table, self.source.data, start, end, 0, depth)
+        elif end - start <= WHOLE_BYTES:
+            self.fields(values, table, self.source.read(start, end - start), 0, end - start, start, depth)
+        else:
+            self.large(values, table, start, end, depth)
+
+    def add(self, values: dict[str, Any], name: str, parts: list[Any]) -> None:
+        """Add to the existing bytes of a field; `join` joins all parts, once, however many there are."""
+        _, present = self.parts.setdefault((id(values), name), (values, [values[name]]))
+        present += parts
+
+    def join(self) -> None:
+        """Join the fields that came in parts."""
+        for (_, name), (values, parts) in self.parts.items():
+            values[name] = joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
+
+    def place(self, values: dict[str, Any], row: FieldRow, parts: list[Source]) -> None:
+        """Set a field whose bytes stay in the source, or append to a repeated one, which may come in parts.
+
+        Raises: WireError.
+        """
+        if row.inner and any(part.nbytes % row.inner for part in parts):
+            sizes = ", ".join(str(part.nbytes) for part in parts[:3])
+            raise WireError(f"{sizes} bytes are not a whole number of {row.inner}-byte elements")
+        if row.repeated and row.name in values:
+            self.add(values, row.name, parts)
+        else:
+            values[row.name] = joined(parts) if parts[1:] else parts[0]
+
+    def large(
+        self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int, window: bytes = b""
+    ) -> None:
+        """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
+
+        A window moves over the range. At first it has the bytes that were already read. A field that is wholly in the
+        window is decoded there.
+        """
+        if depth > self.max_depth:
+            raise self.excess(depth)
+        position = start
+        ahead = min(HEAD_BYTES, WINDOW_BYTES) if table.message_class is Tensor else WINDOW_BYTES
+        lists = table.lists
+        while position < end:
+            if window and window[0] in lists:
+                stop = self.list_in_source(values, lists[window[0]], window[0], position, end)
+                if stop > position:
+                    position, window = stop, window[stop - position :]
+                    continue
+                lists = {}  # this one must be decoded
+            if stop := end_of_whole_fields(window, lists):
+                self.fields(values, table, window, 0, stop, position, depth)
+                position, window = position + stop, window[stop:]
+                ahead = min(2 * ahead, WINDOW_BYTES)  # after small fields, more of them are likely
+            if window and (_is_large(window) or len(window) == min(WINDOW_BYTES, end - position)):
+                position, window = self.large_field(values, table, window, position, end, depth), b""
+                ahead = min(HEAD_BYTES, WINDOW_BYTES)
+            elif position < end:
+                nbytes = min(max(ahead, 2 * len(window)), WINDOW_BYTES, end - position)
+                window = self.source.read(position, nbytes)
+
+    def large_field(
+        self, values: dict[str, Any], table: MessageTable, window: bytes, position: int, end: int, depth: int
+    ) -> int:
+        """Merge the field that begins with `window` at `position` of the source; return the position after it.
+
+        A message is decoded, weights stay where they are, and all other fields are read.
+        """
+        row = None
+        try:
+            tag, after = decode_varint(window, 0)
+            row = table.by_tag.get(tag)
+            if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
+                data, stop = self.group(position, end, tag, after)
+                row = None  # an error will name the field
+                return position + self.fields(values, table, data, 0, min(stop, len(data)), position, depth)
+            size, after = decode_varint(window, after)
+            begin, stop = position + after, position + after + size
+            if stop > end:
+                raise TruncatedError(f"needed {size} bytes, {end - begin} left")
+            if row and row.action in (MESSAGE, BULK):
+                if row.name in values and not row.repeated:
+                    self.large(_to_merge(values[row.name]), row.inner, begin, stop, depth + 1, window[after:])
+                else:
+                    inner = _new(row.inner.message_class)
+                    self.large(inner.__dict__, row.inner, begin, stop, depth + 1, window[after:])
+                    if undecoded := self.undecoded(values, table, row, (size, size), depth):
+                        undecoded.add_known(position, stop, inner)
+                    else:
+                        _set(values, row, inner)
+            elif row and row.action in (PLACE, PLACES):
+                self.place(values, row, [self.source.slice(begin, size)])
+            else:
+                data = self.read(position, stop - position)
+                row = None  # likewise
+                self.fields(values, table, data, 0, stop - position, position, depth)
+        except IndexError:
+            raise TruncatedError("the data ends inside a field", file_offset=position) from None
+        except FormatError as error:
+            _locate(error, values, row, position)
+            raise
+        return stop
+
+    def read(self, position: int, nbytes: int) -> bytes:
+        """The bytes of a field that are needed in memory.
+
+        Raises: LimitError if they are too many.
+        """
+        if nbytes > FIELD_BYTES:
+            raise LimitError(
+                f"a field that does not contain weights has {nbytes} bytes; at most {FIELD_BYTES} are read"
+            )
+        return self.source.read(position, nbytes)
+
+    def group(self, position: int, end: int, tag: int, after: int) -> tuple[bytes, int]:
+        """The bytes from `position` of the source on, just enough for the field there, and its end in these bytes."""
+        nbytes = WINDOW_BYTES
+        while True:
+            nbytes = min(2 * nbytes, end - position)
+            data = self.read(position, nbytes)
+            try:
+                stop = skip_field(data, after, tag)
+            except (IndexError, TruncatedError):
+                stop = nbytes + 1
+                if nbytes == end - position:
+                    raise
+            if stop <= nbytes or nbytes == end - position:
+                return data, stop
+
+    def undecoded(
+        self, values: dict[str, Any], table: MessageTable, row: FieldRow, sizes: tuple[int, int], depth: int
+    ) -> FieldsInSource | None:
+        """The list for elements of a field that stay undecoded; `None` if they do not.
+
+        `sizes` are the size of all elements and that of the largest one, in bytes.
+        """
+        if self.at_once or row.action != BULK:
+            return None
+        left: dict[str, FieldsInSource] = values.get("undecoded", {})
+        moved = row.inner.message_class is Tensor and sizes[1] >= MOVED_BYTES
+        if row.name not in left and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
+            fields = FieldsInSource(self, table, row.name, depth)
+            left = values["undecoded"] = {**left, row.name: fields}
+            self.left.append(fields)
+        return left.get(row.name)
+
+    def leave(
+        self,
+        values: dict[str, Any],
+        table: MessageTable,
+        row: FieldRow,
+        data: bytes,
+        start: int,
+        end: int,
+        place: tuple[int, int],
+    ) -> tuple[int, bool]:
+        """The end of the adjacent elements that begin at `start` of `data`, and whether they stay undecoded.
+
+        `place` is the place of `data` in the source and its depth.
+        """
+        stop, largest = end_of_run(data, start, end)
+        origin, depth = place
+        undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
+        if undecoded:
+            has_references = self.look_for_references(table, row, data, start, stop)
+            undecoded.add(origin + start, origin + stop, largest, has_references)
+        return stop, bool(undecoded)
+
+    def leave_list(self, values: dict[str, Any], row: FieldRow, start: int, stop: int, origin: int = 0) -> bool:
+        """Whether the elements of a list stay undecoded: from `start` to `stop` in data, at `origin` of the source.
+
+        If they do not, the undecoded lists of the message are decoded now, because the rest of it will be.
+        """
+        left: dict[str, Any] = values.get("undecoded", {})
+        if start < stop and (row.name in left or (row.name not in values and stop - start >= BULK_BYTES)):
+            if row.name not in left:
+                left = values["undecoded"] = {**left, row.name: LongList(self.source)}
+            left[row.name].add(row.inner, origin + start, origin + stop)
+            return True
+        for name in [name for name, fields in left.items() if isinstance(fields, LongList)]:
+            values[name] = left.pop(name).decode()
+        return False
+
+    def leave_entries(self, values: dict[str, Any], name: str, data: bytes, start: int, end: int) -> int:
+        """The end of the metadata from `start` on if they are left for later; else `start`.
+
+        If they are not, those of the message that were left before are decoded now.
+        """
+        left: dict[str, Any] = values.get("undecoded", {})
+        stop, count = end_of_entries(data, start, end)
+        if name in left or name in values or not count or self.messages + count > MAX_MESSAGES:
+            decode_left(values, name)
+            return start
+        self.messages += count
+        values["undecoded"] = {**left, name: Metadata(data[start:stop])}
+        return stop
+
+    def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
+        """The end of the list that begins at `position` of the source if it is left there; else `position`."""
+        if row.action == PLACE_RUN:
+            if run := unpacked(self.source, position, end, tag, row.inner):
+                self.place(values, row, [run])
+                return position + run.source.nbytes
+            return position
+        stop = end_of_list_in_source(self.source, position, end)
+        return stop if self.leave_list(values, row, position, stop) else position
+
+    def look_for_references(
+        self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int
+    ) -> bool | None:
+        """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so.
+
+        In the elements of tensors, these bytes are common, so such a tensor is decoded to be certain.
+        """
+        if row.inner.message_class is ValueInfo:  # in which there are no tensors
+            return False
+        if all(data.find(text, start, stop) < 0 for text in _EXTERNAL):  # a third of the time that the pattern takes
+            return False
+        if row.inner.message_class is not Tensor:
+            return None if _ANY_EXTERNAL.search(data, start, stop) else False
+        elements = data[start:stop]
+        ends = ends_of_fields(elements, 0)
+        last = -1
+        for match in _ANY_EXTERNAL.finditer(elements):
+            index = bisect_right(ends, match.start())
+            if index == last:
+                continue
+            last = index
+            element: dict[str, Any] = {}
+            begin = ends[index - 1] if index else 0
+            try:
+                _Decoder(Literal(elements), self.max_depth, at_once=True).merge(element, table, begin, ends[index], 0)
+            except FormatError:  # decoding all of them will find the place
+                return True
+            if element[row.name][0].data_location == EXTERNAL:
+                return True
+        return False
+
+    def fields(
+        self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
+    ) -> int:
+        """Merge the fields in `data[position:end]` into `values` and return `end`.
+
+        `data` starts at `origin` of the source. This is the inner loop of decoding.
+        """
+        self.messages += 1
+        if depth > self.max_depth or self.messages > MAX_MESSAGES:
+            raise self.excess(depth)
+        by_tag = table.quick
+        if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
+            by_tag = by_tag | table.lists
+        unknown: list[bytes] | None = None
+        places: dict[str, tuple[FieldRow, list[Source]]] | None = None
+        run_end = 0  # the elements of a bulk field up to here are decoded one by one
+        start, row = position, None
+        value: Any
+        try:
+            while position < end:
+                start = position
+                tag = data[position]
+                position += 1
+                if tag >= 0x80:
+                    tag, position = decode_varint(data, start)
+                row = by_tag.get(tag)
+                if row is None:
+                    position = skip_field(data, position, tag)
+                    unknown = unknown or []
+                    unknown.append(data[start:position])
+                    continue
+                action, name, repeated, inner, siblings = row
+                if action <= LAST_WITH_LENGTH:
+                    size = data[position]
+                    position += 1
+                    if size >= 0x80:
+                        size, position = decode_varint(data, position - 1)
+                    begin, position = position, position + size
+                    if position > end:
+                        raise TruncatedError(f"needed {size} bytes, {end - begin} left")
+                    if action == TEXT:
+                        try:
+                            value = data[begin:position].decode()
+                        except UnicodeDecodeError:
+                            value = data[begin:position].decode("utf-8", "surrogateescape")
+                    elif action <= LAST_MESSAGE:
+                        if action == BULK and start >= run_end and not self.at_once:
+                            run_end, left = self.leave(values, table, row, data, start, end, (origin, depth))
+                            if left:
+                                position = run_end
+                                continue
+                        if name in values and not repeated:
+                            present = _to_merge(values[name])
+                            self.fields(present, inner, data, begin, position, origin, depth + 1)
+                            continue
+                        if inner.message_class is Node:
+                            nodes = values.setdefault(name, [])
+                            position = self.nodes(nodes, inner, data, (tag, begin, position, end), origin, depth + 1)
+                            continue
+                        if inner.has_known and size <= KNOWN_BYTES:
+                            value = self.message(inner, data, begin, position, origin, depth + 1)
+                        else:
+                            value = _new(inner.message_class)
+                            fields: dict[str, Any] = {}
+                            set_fields(value, fields)
+                            self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                    elif action == BYTES:
+                        value = data[begin:position]
+                    elif action == PACKED:
+                        values.setdefault(name, []).extend(unpack(data[begin:position], inner))
+                        continue
+                    else:
+                        small = size <= INLINE_BYTES
+                        value = Literal(data[begin:position]) if small else self.source.slice(origin + begin, size)
+                        if action == PLACES:
+                            places = places or {}
+                            places.setdefault(name, (row, []))[1].append(value)
+                            continue
+                elif action == INTEGER:
+                    value = data[position]
+                    position += 1
+                    if value >= 0x80:
+                        value, position = decode_varint(data, position - 1)
+                        value = signed(value, inner)
+                elif action == FIXED_WIDTH:
+                    (value,) = inner.unpack_from(data, position)
+                    position += inner.size
+                elif action == ENTRIES:
+                    position = self.leave_entries(values, name, data, start, end)
+                    if position == start:
+                        by_tag = table.by_tag  # such a message has no long lists
+                    continue
+                elif action == LONG_LIST:
+                    position = end_of_list(data, start, end) if data[start] == tag else start
+                    if not self.leave_list(values, row, start, position, origin):
+                        position, by_tag = start, table.by_tag
+                    continue
+                elif action == PLACE_RUN:
+                    run = data[start] == tag and unpacked(self.source, origin + start, origin + end, tag, inner)
+                    if run:
+                        places = places or {}
+                        places.setdefault(name, (row, []))[1].append(run)
+                        position = start + run.source.nbytes
+                    else:
+                        position, by_tag = start, table.by_tag
+                    continue
+                else:
+                    begin, position = position, skip_field(data, position, tag)
+                    places = places or {}
+                    places.setdefault(name, (row, []))[1].append(Literal(data[begin:position]))
+                    continue
+                if repeated:
+                    if name in values:
+                        values[name].append(value)
+                    else:
+                        values[name] = [value]
+                else:
+                    values[name] = value
+                    for sibling in siblings:
+                        values.pop(sibling, None)
+            if position > end:
+                raise TruncatedError("the message ends inside a field")
+            if places:
+                for row, sources in places.values():
+                    self.place(values, row, sources)
+            if table is self.tensor and values.get("data_location") == EXTERNAL:
+                self.has_references = True
+            if unknown:
+                if "unknown_fields" in values:
+                    self.add(values, "unknown_fields", unknown)
+                else:
+                    values["unknown_fields"] = b"".join(unknown)
+        except (IndexError, struct.error):
+            raise TruncatedError("the data ends inside a field", file_offset=origin + start) from None
+        except FormatError as error:
+            _locate(error, values, row, origin + start)
+            raise
+        return end
+
+    def nodes(
+        self,
+        nodes: list[Node],
+        table: MessageTable,
+        data: bytes,
+        place: tuple[int, int, int, int],
+        origin: int,
+        depth: int,
+    ) -> int:
+        """Append the nodes of a run of fields to `nodes` and return its end.
+
+        `place` has their tag, the start and end of the first one, and the end of all fields. The names of each node are
+        read. If the rest of an earlier node has the same bytes, the fields of that are used.
+        """
+        tag, begin, stop, end = place
+        rests = self.rests
+        values: dict[str, Any]
+        while True:
+            inputs, outputs, name, position = names_in_front(data, begin, stop)
+            rest = None
+            if depth < self.max_depth and self.messages < MAX_MESSAGES:
+                known = rests.get(data[position:stop]) if stop - position <= REST_BYTES else None
+                rest = known or self.rest(data, position, stop, origin, depth)
+            values = {} if rest is None else rest.fields.copy()
+            if inputs:
+                values["input"] = inputs
+            if outputs:
+                values["output"] = outputs
+            if name is not None:
+                values["name"] = name
+            if rest is None:
+                self.fields(values, table, data, position, stop, origin, depth)
+            else:
+                self.messages += rest.message_count
+            node = _new(Node)
+            set_fields(node, values)
+            nodes.append(node)
+            if end - stop <= MAX_VARINT_BYTES or data[stop] != tag:
+                return stop
+            size, begin = data[stop + 1], stop + 2
+            if size >= 0x80:
+                size, begin = decode_varint(data, stop + 1)
+            if begin + size > end:  # the caller reports it
+                return stop
+            stop = begin + size
+
+    def rest(self, data: bytes, position: int, end: int, origin: int, depth: int) -> Rest | None:
+        """The fields of a node in `data[position:end]`, behind its names; `None` if something about them is unusual."""
+        start, messages = position, self.messages
+        fields: dict[str, Any] = {}
+        left: dict[str, Undecoded] = {}
+        count = 1
+        attribute = self.attribute
+        try:
+            while position < end:
+                begin, tag = position, data[position]
+                if tag in TEXTS:
+                    size, after = decode_varint(data, position + 1)
+                    position = after + size
+                    fields[TEXTS[tag]] = data[after:position].decode()
+                elif tag == ATTRIBUTE and "attribute" not in left:
+                    elements = []
+                    while position < end and data[position] == ATTRIBUTE:
+                        after = position + 2
+                        stop = after + data[position + 1]
+                        if stop > end or stop > after + KNOWN_BYTES or not may_be_flat(data, after, stop):
+                            return None
+                        element = attribute.known.get(data[after:stop])
+                        if element is None:
+                            self.message(attribute, data, after, stop, origin, depth + 1)
+                            element = attribute.known.get(data[after:stop])
+                        if element is None or not element.is_flat:
+                            return None
+                        elements.append(Element(element.message_class, element.fields, element.lists))
+                        position = stop
+                    count += len(elements)
+                    left["attribute"] = Alike(elements, data[begin:position])
+                elif tag == METADATA and "metadata_props" not in left:
+                    position, entries = end_of_entries(data, begin, end)
+                    count += entries
+                    left["metadata_props"] = Metadata(data[begin:position])
+                    if not entries:
+                        return None
+                else:
+                    return None
+        except (IndexError, FormatError, UnicodeDecodeError):
+            position = -1
+        finally:
+            self.messages = messages
+        if position != end:
+            return None
+        if left:
+            fields["undecoded"] = left
+        rest = Rest(fields, count)
+        if end - start <= REST_BYTES and len(self.rests) < MAX_RESTS:
+            self.rests[data[start:end]] = rest
+        return rest
+
+    def message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> Any:
+        """The message in `data[begin:end]`: a copy of an earlier one with the same bytes if there was one."""
+        known, key = table.known, data[begin:end]
+        template = known.get(key)
+        is_alike = template is not None or table is not self.attribute or may_be_flat(data, begin, end)
+        if template and depth + template.height - 1 <= self.max_depth and self.messages < MAX_MESSAGES:
+            self.messages += template.message_count
+            return template.copy()
+        message = _new(table.message_class)
+        self.fields(message.__dict__, table, data, begin, end, origin, depth)
+        if is_alike and (template := Template.of(message)):
+            if len(known) >= MAX_KNOWN:
+                known.clear()
+            known[key] = template
+        return message
+
+
+def _to_merge(message: Any) -> dict[str, Any]:
+    """The fields of a message to which others will be added; if it is a copy, all of its lists are made."""
+    values: dict[str, Any] = message.__dict__
+    for name, left in [*message.undecoded.items()]:
+        if isinstance(left, Unmade):
+            decode_left(values, name)
+    return values
+
+
+def decode_left(values: dict[str, Any], name: str) -> None:
+    """The entries of a message that were left undecoded are decoded, if there are any."""
+    left: dict[str, Any] = values.get("undecoded", {})
+    if name in left:
+        values["undecoded"] = {other: fields for other, fields in left.items() if other != name}
+        values[name] = left[name].decode()
+
+
+def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:
+    """Set a field, or append to a repeated one."""
+    if row.repeated:
+        decode_left(values, row.name)
+        values.setdefault(row.name, []).append(value)
+    else:
+        values[row.name] = value
+        for sibling in row.siblings:
+            values.pop(sibling, None)
+
+
+def _is_large(window: bytes) -> bool:
+    """Whether the field at the start of the window is larger than any window."""
+    try:
+        tag, after = decode_varint(window, 0)
+        return tag & 7 == WireType.LEN and decode_varint(window, after)[0] > WINDOW_BYTES
+    except (IndexError, FormatError):
+        return False
+
+
+def _locate(error: FormatError, values: dict[str, Any], row: FieldRow | None, file_offset: int) -> None:
+    """Add the place to an error. It arose in the field of `row` of a message with the fields `values`."""
+    if error.file_offset is None:
+        error.file_offset = file_offset
+    if row:
+        is_element = row.repeated and row.action in (MESSAGE, BULK)
+        step = f"{row.name}[{len(values.get(row.name, ()))}]" if is_element else row.name
+        error.where = f"{step}.{error.where}" if error.where else step

@@ -1,0 +1,1 @@
+"""What stays undecoded until somebody reads it."""

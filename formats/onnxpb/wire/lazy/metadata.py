@@ -1,0 +1,108 @@
+"""Metadata of nodes and values, such as the lines of a program that exporters put there: few readers look at them.
+
+Entries as every program writes them (a key and a value, each once) stay undecoded in their message until somebody reads
+them. They are checked now, so no error can appear later. What is unusual or wrong is left to the decoder.
+
+Spec: onnx.proto, `StringStringEntryProto`; Protocol Buffers, "Encoding".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from formats.ir.model import StringStringEntry, set_fields
+from formats.onnxpb.wire.schema import MESSAGES
+from formats.onnxpb.wire.varints import WireType, make_tag
+
+if TYPE_CHECKING:
+    from formats.ir.model import Undecoded
+    from formats.tensordata.sources.source import Source
+
+_KEY, _VALUE = (make_tag(field.number, WireType.LEN) for field in MESSAGES["StringStringEntryProto"][:2])
+_new = object.__new__
+
+
+def end_of_entries(data: bytes, position: int, end: int, places: list[int] | None = None) -> tuple[int, int]:
+    """The end of the entries in a row from `position` on, and their number.
+
+    All have the tag at `position`, which is one byte. An entry that is unusual or not whole ends them. `places` gets
+    the beginning and end of the key and of the value of each.
+    """
+    tag, count = data[position], 0
+    try:
+        while position < end and data[position] == tag:
+            size, begin = data[position + 1], position + 2
+            if size >= 0x80:
+                size, begin = _size_of_two_bytes(data, position + 1), position + 3
+            stop = begin + size
+            key = begin + 2
+            middle = key + data[begin + 1]
+            size, value = data[middle + 1], middle + 2
+            if size >= 0x80:
+                size, value = _size_of_two_bytes(data, middle + 1), middle + 3
+            is_usual = data[begin] == _KEY and data[begin + 1] < 0x80 and data[middle] == _VALUE
+            if not is_usual or value + size != stop or stop > end:
+                break
+            if places is not None:
+                places += (key, middle, value, stop)
+            position = stop
+            count += 1
+    except IndexError:
+        pass
+    return position, count
+
+
+def _size_of_two_bytes(data: bytes, position: int) -> int:
+    """The size in the varint there if it needs two bytes and has them; else one that nothing has."""
+    first, second = data[position], data[position + 1]
+    return first & 0x7F | second << 7 if 0 < second < 0x80 else 1 << 62
+
+
+class Metadata:
+    """Entries that are left undecoded, as `end_of_entries` found them; `field` has them with their tags."""
+
+    has_references = False
+    is_flat = True
+
+    def __init__(self, field: bytes) -> None:
+        self._field = field
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same bytes."""
+        return isinstance(other, Metadata) and self._field == other._field
+
+    __hash__ = object.__hash__
+
+    @property
+    def largest_nbytes(self) -> int:
+        """A number of bytes that no entry exceeds."""
+        return len(self._field)
+
+    @property
+    def segments(self) -> list[bytes | Source]:
+        """The fields of the entries."""
+        return [self._field]
+
+    def decode(self) -> list[Any]:
+        """The entries, new."""
+        data = self._field
+        places: list[int] = []
+        end_of_entries(data, 0, len(data), places)
+        entries = []
+        for index in range(0, len(places), 4):
+            key, middle, value, stop = places[index : index + 4]
+            entry = _new(StringStringEntry)
+            set_fields(entry, {"key": text_of(data[key:middle]), "value": text_of(data[value:stop])})
+            entries.append(entry)
+        return entries
+
+    def differing(self, other: Undecoded) -> None:
+        """Nothing: there are few entries."""
+
+
+def text_of(data: bytes) -> str:
+    """The text of a field; bytes that are no UTF-8 are kept as surrogates."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "surrogateescape")

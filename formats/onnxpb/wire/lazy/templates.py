@@ -1,0 +1,178 @@
+"""Small messages that many models have many of: what was decoded once is copied, not decoded again.
+
+Types, dimensions and attributes are short, and most have the same bytes as an earlier one, in this model or another.
+The same is true of what follows the names of a node. Without this, it takes up to twice as long to read a model, small
+or large.
+
+What it relies on: messages with the same bytes have equal fields, and only a message without tensors, graphs and
+unknown fields becomes a template. Attributes that stay undecoded in a node have no message in them, and say so
+(`is_flat`); each node gets elements and lists of its own when its field is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.ir.model import Graph, Message, Tensor, set_fields
+from formats.onnxpb.wire.schema import MESSAGES
+from formats.onnxpb.wire.varints import WireType, make_tag
+from formats.tensordata.sources.source import Source
+
+if TYPE_CHECKING:
+    from formats.ir.model import Undecoded
+
+_TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
+INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
+ATTRIBUTE, METADATA = _TAGS["attribute"], _TAGS["metadata_props"]
+TEXTS = {_TAGS[name]: name for name in ("op_type", "domain", "overload", "doc_string")}
+_NAME, *_ = (make_tag(field.number, WireType.LEN) for field in MESSAGES["AttributeProto"] if field.name == "name")
+_MESSAGE_TAGS = frozenset(
+    make_tag(field.number, WireType.LEN) for field in MESSAGES["AttributeProto"] if field.kind == "message"
+)
+KNOWN_BYTES = 1 << 7  # a message up to this size is looked up
+MAX_KNOWN = 1 << 11  # templates of a kind of messages, in all models that this process reads
+_new = object.__new__
+
+
+def names_in_front(data: bytes, position: int, end: int) -> tuple[list[str], list[str], str | None, int]:
+    """The inputs, outputs and name at the start of the node in `data[position:end]`, and the position after them.
+
+    If anything about a name is unusual, the caller decodes it with the rest.
+    """
+    inputs: list[str] = []
+    outputs: list[str] = []
+    name = None
+    try:
+        while data[position] == INPUT:
+            after = position + 2 + data[position + 1]
+            if after > end or data[position + 1] >= 0x80:
+                break
+            inputs.append(data[position + 2 : after].decode())
+            position = after
+        while data[position] == OUTPUT:
+            after = position + 2 + data[position + 1]
+            if after > end or data[position + 1] >= 0x80:
+                break
+            outputs.append(data[position + 2 : after].decode())
+            position = after
+        after = position + 2 + data[position + 1]
+        if data[position] == NAME and after <= end and data[position + 1] < 0x80:
+            name = data[position + 2 : after].decode()
+            position = after
+    except (IndexError, UnicodeDecodeError):
+        pass
+    return inputs, outputs, name, position
+
+
+class Template(NamedTuple):
+    """A message to be copied: values that never change, the names of lists of such values, and messages in it."""
+
+    message_class: type[Any]
+    fields: dict[str, Any]
+    lists: tuple[str, ...]
+    inner: tuple[tuple[str, Template], ...]
+    message_count: int
+    height: int  # 1 if there is no message in it
+
+    @classmethod
+    def of(cls, message: Message) -> Template | None:
+        """The template of such messages, or `None` if there can be none."""
+        if isinstance(message, (Graph, Tensor)):
+            return None
+        fields: dict[str, Any] = {}
+        lists: list[str] = []
+        inner: list[tuple[str, Template]] = []
+        left: dict[str, Unmade] = {}
+        count = height = 0
+        for name, value in vars(message).items():
+            fields[name] = value
+            if isinstance(value, list):
+                if value and isinstance(value[0], Message):
+                    found = [cls.of(item) for item in value]
+                    templates = tuple(item for item in found if item is not None)
+                    if len(templates) < len(found):
+                        return None
+                    left[name] = Unmade(message, name, templates)
+                    del fields[name]
+                else:
+                    lists.append(name)
+                    fields[name] = value[:]
+                    continue
+            elif isinstance(value, Message):
+                template = cls.of(value)
+                if template is None:
+                    return None
+                templates = (template,)
+                inner.append((name, template))
+                fields[name] = None
+            elif isinstance(value, Source) or name in ("undecoded", "unknown_fields"):
+                return None
+            else:
+                continue
+            count += sum(each.message_count for each in templates)
+            height = max(height, *(each.height for each in templates))
+        if left:
+            fields["undecoded"] = left
+        return cls(type(message), fields, tuple(lists), tuple(inner), count + 1, height + 1)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is no message in it."""
+        return self.height == 1
+
+    def copy(self) -> Any:
+        """A message with these fields."""
+        message_class, fields, lists, inner, _, _ = self
+        message = _new(message_class)
+        values = fields.copy()
+        set_fields(message, values)
+        for name in lists:
+            values[name] = values[name][:]
+        for name, template in inner:
+            values[name] = template.copy()
+        return message
+
+
+class Unmade:
+    """A list of messages in a message that was copied, such as the dimensions of a shape: made when it is read."""
+
+    has_references = False
+    is_flat = True
+
+    def __init__(self, message: Message, name: str, elements: tuple[Template, ...]) -> None:
+        """The elements are those of the field `name` of a message."""
+        from formats.onnxpb.wire.encoder import encode
+
+        only = _new(type(message))
+        set_fields(only, {name: getattr(message, name)})
+        (field,) = (segment for segment in encode(only) if isinstance(segment, bytes))
+        self.segments: list[bytes | Source] = [field]
+        self.largest_nbytes = len(field)
+        self._elements = elements
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same bytes."""
+        return isinstance(other, Unmade) and self.segments == other.segments
+
+    __hash__ = object.__hash__
+
+    def decode(self) -> list[Any]:
+        """The elements, new."""
+        return [element.copy() for element in self._elements]
+
+    def differing(self, other: Undecoded) -> None:
+        """Nothing: there are few elements."""
+
+
+class Rest(NamedTuple):
+    """What nodes have behind their names: values that never change, and what is undecoded."""
+
+    fields: dict[str, Any]
+    message_count: int
+
+
+def may_be_flat(data: bytes, position: int, end: int) -> bool:
+    """Whether an attribute in `data[position:end]` probably has no message in it: the field behind its name is none."""
+    if position + 1 < end and data[position] == _NAME:
+        position += 2 + data[position + 1]
+    return position >= end or data[position] not in _MESSAGE_TAGS

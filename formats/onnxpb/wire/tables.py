@@ -1,0 +1,136 @@
+"""The rows of `schema.py` prepared for use: what to do with each tag, and in which order fields are written."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
+from formats.onnxpb.wire.lazy.long_lists import LIST_TAGS
+from formats.onnxpb.wire.schema import MESSAGES
+from formats.onnxpb.wire.varints import INT64, WireType, encode_varint, make_tag
+
+if TYPE_CHECKING:
+    from formats.onnxpb.wire.lazy.templates import Template
+    from formats.onnxpb.wire.schema import MessageField
+
+# What to do with a field. Text comes first, then messages, then other fields with a length.
+TEXT, MESSAGE, BULK = range(3)
+BYTES, PACKED, PLACE, PLACES = range(3, 7)
+INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, ENTRIES = range(7, 13)
+MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
+LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
+
+_INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum": (32, True)}
+_FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
+_BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
+_ALIKE = ("TypeProto", "TensorShapeProto.Dimension", "AttributeProto")  # most have the same bytes as an earlier one
+
+
+class FieldRow(NamedTuple):
+    """What to do with the payload of one tag."""
+
+    action: int
+    name: str
+    repeated: bool
+    inner: Any = None  # the argument of the action: the table of a message, the width of an integer, a struct
+    siblings: tuple[str, ...] = ()  # the other members of the oneof
+
+
+class FieldToWrite(NamedTuple):
+    """How to write a field."""
+
+    name: str
+    tag: bytes
+    short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
+    row: FieldRow
+
+
+@cache
+def _short(tag: bytes) -> list[bytes]:
+    return [tag + encode_varint(value) for value in range(0x80)]
+
+
+class MessageTable:
+    """The rows of one message, by tag for decoding and by name for encoding."""
+
+    def __init__(self, message_class: type[Any]) -> None:
+        self.message_class = message_class
+        self.by_tag: dict[int, FieldRow] = {}
+        self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
+        self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for metadata that may be left undecoded
+        self.has_known = message_class.message in _ALIKE
+        self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
+        self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
+        self.order: dict[str, int] = {}  # in which fields are written
+        self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
+
+    def layout(self, names: tuple[str, ...]) -> list[FieldToWrite]:
+        """How to write the fields with these names, in the order in which they are written; others are omitted."""
+        found = self._layouts.get(names)
+        if found is None:
+            fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)
+            rows = [self.by_name[name] for name in fields]
+            found = [FieldToWrite(row.name, tag, _short(tag), row) for tag, row in rows]
+            if len(self._layouts) < MAX_LAYOUTS:
+                self._layouts[names] = found
+        return found
+
+
+@cache
+def tables() -> dict[str, MessageTable]:
+    """The table of every message, by its name in onnx.proto."""
+    all_tables = {cls.message: MessageTable(cls) for cls in MESSAGE_CLASSES}
+    for name, table in all_tables.items():
+        in_place = SOURCE_FIELDS[name]
+        for field in MESSAGES[name]:
+            table.order[field.name] = field.number
+            _add_rows(table, field, field.name in in_place, all_tables)
+    for table in all_tables.values():
+        entries = {tag: row for tag, row in table.by_tag.items() if row.name == "metadata_props" and tag < 0x80}
+        table.quick = table.by_tag | {tag: row._replace(action=ENTRIES) for tag, row in entries.items()}
+    attribute = all_tables["AttributeProto"]
+    attribute.lists = {tag: attribute.by_tag[tag]._replace(action=LONG_LIST, inner=tag) for tag in LIST_TAGS}
+    tensor = all_tables["TensorProto"]
+    unpacked = {tag: row for tag, row in tensor.by_tag.items() if row.action == PLACE_ONE and tag < 0x80}
+    tensor.lists = {tag: row._replace(action=PLACE_RUN) for tag, row in unpacked.items()}
+    return all_tables
+
+
+def _add_rows(table: MessageTable, field: MessageField, in_place: bool, all_tables: dict[str, MessageTable]) -> None:
+    repeated = field.label == "repeated"
+    siblings = tuple(
+        other.name
+        for other in MESSAGES[table.message_class.message]
+        if field.oneof and other.oneof == field.oneof and other is not field
+    )
+
+    def row(action: int, inner: Any = None) -> FieldRow:
+        return FieldRow(action, field.name, repeated, inner, siblings)
+
+    packed_tag = make_tag(field.number, WireType.LEN)
+    if field.kind in _INTEGERS or field.kind in _FIXED:
+        inner: Any
+        wire_type, inner = _FIXED.get(field.kind) or (WireType.VARINT, _INTEGERS[field.kind])
+        tag = make_tag(field.number, wire_type)
+        if in_place:
+            width = 0 if wire_type == WireType.VARINT else inner.size
+            table.by_tag[tag] = row(PLACE_ONE, width)
+            table.by_tag[packed_tag] = main = row(PLACES, width)
+            tag = packed_tag
+        else:
+            fixed = wire_type != WireType.VARINT
+            table.by_tag[tag] = main = row(FIXED_WIDTH if fixed else INTEGER, inner)
+            if repeated:
+                table.by_tag[packed_tag] = row(PACKED, inner)
+    else:
+        tag = packed_tag
+        if field.kind == "message":
+            main = row(BULK if repeated and field.type_name in _BULK else MESSAGE, all_tables[field.type_name])
+        elif field.kind == "string":
+            main = row(TEXT)
+        else:
+            main = row(PLACE if in_place else BYTES)
+        table.by_tag[tag] = main
+    table.by_name[field.name] = (encode_varint(tag), main)

@@ -1,0 +1,1 @@
+"""Reading archives: directory, entries, graph."""

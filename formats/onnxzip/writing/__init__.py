@@ -1,0 +1,1 @@
+"""Writing archives, and changing them in place."""

@@ -1,0 +1,108 @@
+"""Entries with small payloads, written many at a time: a separate write costs more than the bytes of such an entry."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from formats.errors import FormatError
+from formats.onnxzip.records import LOCAL_HEADER, Entry, local_header
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.plan import SMALL_BYTES
+from formats.tensordata.sources.digest import Digester, crc32_function
+from formats.tensordata.sources.source import READ_BYTES, Literal, Source, contents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from formats.tensordata.file import File
+
+_CHECKSUM = struct.Struct("<I")
+_CHECKSUM_OFFSET = LOCAL_HEADER.offset_of("crc32")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryGroup(Source):
+    """Adjacent entries, headers and payloads; the checksums in headers are computed from the bytes that are read."""
+
+    entries: tuple[Entry, ...]
+    payloads: tuple[Source, ...]
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """From the first header to the end of the last payload."""
+        return self.entries[-1].end - self.entries[0].file_offset
+
+    @property
+    def granule_bytes(self) -> int:
+        """None: a header depends on its whole payload."""
+        return 0
+
+    def files(self) -> Iterator[File]:
+        """The files of the payloads."""
+        for payload in self.payloads:
+            yield from payload.files()
+
+    def doubtful(self) -> Iterator[Source]:
+        """This source, if a payload is doubtful."""
+        return iter((self,) if any(any(True for _ in payload.doubtful()) for payload in self.payloads) else ())
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Read all payloads."""
+        self._check_range(offset, len(buffer))
+        buffer[:] = self.view()[offset : offset + len(buffer)]
+
+    def slice(self, offset: int, nbytes: int) -> Source:
+        """The range as a literal if it is not all of it."""
+        self._check_range(offset, nbytes)
+        return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
+
+    def view(self) -> memoryview:
+        """The entries, made now."""
+        crc32 = crc32_function()
+        parts: list[bytes | memoryview] = []
+        try:
+            for entry, data in zip(self.entries, contents(self.payloads), strict=True):
+                parts += (local_header(entry.with_checksum(crc32(data))), data)
+        except FormatError as error:
+            error.where = error.where or self.entries[len(parts) // 2].name
+            raise
+        return memoryview(b"".join(parts))
+
+
+class Checksums(Digester):
+    """The CRC-32 of each payload, from the headers that are written; 4 bytes each, big-endian."""
+
+    __slots__ = ("_digest", "_entries")
+    in_order = False
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self._entries = entries
+        self._digest = b""
+
+    def update(self, offset: int, data: memoryview) -> None:
+        """Add all of an `EntryGroup`, which always comes complete."""
+        begin = self._entries[0].file_offset - _CHECKSUM_OFFSET
+        found = [_CHECKSUM.unpack_from(data, entry.file_offset - begin)[0] for entry in self._entries]
+        self._digest = struct.pack(f">{len(found)}I", *found)
+
+    def digest(self) -> bytes:
+        """The checksums in the order of the entries."""
+        return self._digest
+
+
+def grouped(members: Iterable[tuple[Entry, Source]]) -> Iterator[list[tuple[Entry, Source]]]:
+    """The members in groups: small neighbours together, up to the size of one read, and all others alone."""
+    group: list[tuple[Entry, Source]] = []
+    for member in members:
+        entry = member[0]
+        is_small = entry.nbytes < SMALL_BYTES
+        if group and not (is_small and entry.end - group[0][0].file_offset <= READ_BYTES):
+            yield group
+            group = []
+        group.append(member)
+        if not is_small:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,197 @@
+"""Rules that operators of several families share: dims, element types and contents of outputs.
+
+A rule for dims gets the node, its scope and the types of its inputs. It returns the dims of the outputs in order. If an
+entry is missing at the end, or is `None`, it is unknown. A dimension is a size, a name that means one size in the whole
+model, or `None`. Rules know the newest form of each operator only, and may raise any LookupError, TypeError, ValueError
+or ArithmeticError for a malformed node: the scope treats this as "unknown".
+
+A rule for contents returns the elements of a small integer tensor, so that computed shapes are known. A scalar or
+vector is known as the tuple of its elements: numbers, names of dimensions, or `None`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT32, INT64
+from formats.rten.convert.value_types import Dim, Dims, ValueType
+from formats.rten.graph.attributes import get_int
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from formats.ir.model import Node
+    from formats.rten.convert.scope import Scope
+    from formats.rten.operators.shared.spec import ContentsRule, ElementRule
+
+MAX_CONTENTS = 64  # longer vectors are data, not shapes
+INDEX_TYPES = (INT32, INT64)
+
+
+def same_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """The contents of the first input."""
+    return scope.contents_of(node.input[0])
+
+
+def stretch(held: Dims, length: int) -> Dims:
+    """One element, repeated for each of the others."""
+    return held * length if len(held) == 1 else held
+
+
+def pairs(first: Dims, second: Dims) -> Iterator[tuple[Dim, Dim]]:
+    """The elements of two vectors in pairs."""
+    length = max(len(first), len(second))
+    return zip(stretch(first, length), stretch(second, length), strict=True)
+
+
+def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neutral: int | None = None) -> Dims | None:
+    """A function of two numbers, element by element; a name is kept if the second number is `neutral`."""
+    first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
+    if first is None or second is None:
+        return None
+    result: list[Dim] = []
+    for a, b in pairs(first, second):
+        if isinstance(a, int) and isinstance(b, int):
+            result.append(function(a, b))
+        else:
+            result.append(a if b == neutral and neutral is not None else None)
+    return tuple(result)
+
+
+def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> ContentsRule:
+    """The rule for a function of two numbers; a name is kept if the second number is `neutral`."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+        return pairwise(node, scope, function, neutral)
+
+    return rule
+
+
+MAX_RANK = 64  # a tensor with more axes is impossible
+MAX_SIZE = 1 << 63  # no tensor has so many elements
+
+
+def unknown(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Nothing is known."""
+    return []
+
+
+def scalar(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """No dims at all."""
+    return [()]
+
+
+def same(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The first output has the dims of the first input."""
+    return [types[0].dims]
+
+
+def same_all(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Every output has the dims of the first input."""
+    return [types[0].dims] * len(node.output)
+
+
+def like_second(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the second input."""
+    return [types[1].dims]
+
+
+def _broadcast_dim(a: Dim, b: Dim) -> Dim:
+    if a == b:
+        return a
+    if a == 1:
+        return b
+    if b == 1:
+        return a
+    if isinstance(a, int):
+        return a
+    return b if isinstance(b, int) else None
+
+
+def broadcast_dims(first: Dims | None, second: Dims | None) -> Dims | None:
+    """The dims of two values broadcast together."""
+    if first == second:
+        return first
+    if first is None or second is None:
+        return None
+    if len(first) < len(second):
+        first, second = second, first
+    lead = len(first) - len(second)
+    return first[:lead] + tuple(map(_broadcast_dim, first[lead:], second))
+
+
+def broadcast(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of all inputs broadcast together."""
+    dims = types[0].dims
+    for other in types[1:]:
+        dims = broadcast_dims(dims, other.dims)
+    return [dims]
+
+
+def unknown_dims(rank: Dim) -> Dims | None:
+    """Unknown dims if only their number is known, and is plausible."""
+    return (None,) * rank if isinstance(rank, int) and 0 <= rank <= MAX_RANK else None
+
+
+def normalize(axis: int, rank: int) -> int:
+    """The axis counted from the front.
+
+    Raises: IndexError if there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise IndexError(axis)
+    return axis % rank if rank else 0
+
+
+def multiply(factors: Sequence[Dim]) -> Dim:
+    """The product of dimensions: a size, a name if all other dimensions are 1, or unknown."""
+    names = [factor for factor in factors if not isinstance(factor, int)]
+    size = prod(factor for factor in factors if isinstance(factor, int))
+    if not names or size == 0:
+        return size if size < MAX_SIZE else None
+    return names[0] if len(names) == 1 and size == 1 else None
+
+
+def reduced(dims: Dims | None, axes: Sequence[int] | None, keep: int) -> Dims | None:
+    """The dims that remain when `axes` are reduced; `None` for unknown axes."""
+    if dims is None:
+        return None
+    if axes is None:
+        return (None,) * len(dims) if keep else None
+    gone = {normalize(axis, len(dims)) for axis in axes}
+    if keep:
+        return tuple(1 if axis in gone else dim for axis, dim in enumerate(dims))
+    return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
+
+
+def always(elem_type: int) -> ElementRule:
+    """One element type, always."""
+
+    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
+        return elem_type
+
+    return rule
+
+
+def of_attribute(name: str, default: int | None) -> ElementRule:
+    """The element type that an attribute gives; by default a type, or that of the first input for `None`."""
+
+    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
+        return get_int(node, name) or (types[0].elem_type if default is None else default)
+
+    return rule
+
+
+def of_any_input(node: Node, types: list[ValueType], output: int) -> int | None:
+    """The element type that all inputs share."""
+    return next((entry.elem_type for entry in types if entry.elem_type), None)
+
+
+def of_either(first: int, second: int) -> ElementRule:
+    """The element type that two inputs share."""
+
+    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
+        return types[first].elem_type or types[second].elem_type
+
+    return rule

@@ -1,0 +1,400 @@
+"""A graph of RTen's operators as one of ONNX's, value by value.
+
+Every value keeps its name. Its type in ONNX comes from the operator that makes it: INT64 for a shape, BOOL for a
+comparison. An operator that passes values on keeps their type. If a node needs another type, a Cast is inserted.
+Constants are stored in the types in which they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import EncodeError
+from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
+from formats.ir.model import Graph, Node, ValueInfo
+from formats.python.late_dataclasses import replace
+from formats.rten.convert.context import Constants, Context, ValueNames
+from formats.rten.convert.precedents import Precedents
+from formats.rten.convert.refusal import Refused, not_well_formed
+from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.shape_names import ShapeNames
+from formats.rten.convert.value_types import ValueType
+from formats.rten.graph.attributes import find, make_node, with_fields
+from formats.rten.graph.makers import folded, folded_told
+from formats.rten.graph.ordering import all_mentioned, defined, topological
+from formats.rten.operators import SPECS, casting, control_flow, elementwise, foldings, shape
+from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.raising.integers import converted, has_limits, is_truth
+from formats.rten.raising.kinds import INTEGERS, ValueKind, declared, integer_type, value_info
+from formats.tensordata.plan import RARE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from formats.ir.model import Attribute, Tensor
+    from formats.rten.convert.loss_report import Losses
+    from formats.rten.graph.names import Names
+    from formats.rten.raising.interface import Interface
+
+
+UNKNOWN_OPERATOR = OperatorSpec("")
+
+
+class Surroundings(NamedTuple):
+    """The common state of the graphs of one model."""
+
+    names: ValueNames
+    node_names: Names
+    losses: Losses
+    version: int
+
+
+class Value(NamedTuple):
+    """A value of RTen in ONNX: its name and type. A constant has one name for each type in which it is used."""
+
+    name: str
+    kind: ValueKind
+    constant: Tensor | None = None
+    owner: GraphRaiser | None = None  # for a constant: its graph
+
+
+class GraphRaiser:
+    """Makes one graph. `outer` makes the graph around it. Only the outermost graph has an `interface`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        surroundings: Surroundings,
+        where: str = "graph",
+        outer: GraphRaiser | None = None,
+        interface: Interface | None = None,
+    ) -> None:
+        self._graph, self._folded = folded(graph, foldings())
+        self._shared = surroundings
+        self._where = where
+        self._outer = outer
+        self._interface = interface
+        self._scope: Scope = Scope(outer._scope if outer else None)
+        self._made = Constants(self._scope, surroundings.names)
+        self._nodes: list[Node] = []
+        self._inputs: list[ValueInfo] = []
+        self._initializers: dict[str, Tensor] = {}
+        self._values: dict[str, Value] = {}
+        self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
+        self._precedents = Precedents(surroundings.names)
+        self._shapes = ShapeNames(graph)
+        self._defined: set[str] = defined(graph) | (outer._defined if outer else set())
+        if outer is None:
+            for value in (*graph.value_info, *graph.output):
+                known = declared(value)
+                self._scope.declare([value_info(value.name or "", ValueKind(known.elem_type or 0), known.dims)])
+        for tensor in graph.initializer:
+            kind = ValueKind(tensor.data_type or FLOAT)
+            self._values[tensor.name or ""] = Value(tensor.name or "", kind, tensor, self)
+
+    # Values
+
+    def value(self, name: str) -> Value:
+        """The value with the name `name` in RTen.
+
+        Raises: EncodeError if there is none.
+        """
+        raiser: GraphRaiser | None = self
+        while raiser is not None:
+            found = raiser._values.get(name)
+            if found is not None:
+                return found
+            raiser = raiser._outer
+        raise EncodeError(f"the value {name!r} is used, but nothing produces it")
+
+    def add_input(self, value: ValueInfo, kind: ValueKind, *, is_scalar: bool = False) -> None:
+        """Add the next input of the graph. `kind` is its type in RTen; in a subgraph it is also the type in ONNX."""
+        given = value.name or ""
+        name = self._local(given)
+        dims = declared(value).dims if self._outer is None else () if is_scalar else None
+        elem_type = kind.elem_type if self._interface is None else self._interface.wanted(given, kind)
+        self._scope.add_input(name, ValueType(elem_type, None if kind.is_sequence else dims))
+        self._inputs.append(value_info(name, ValueKind(elem_type, kind.is_sequence), dims))
+        if kind.elem_type == INT32 and elem_type in INTEGERS:
+            kind = ValueKind(elem_type, kind.is_sequence)
+        elif elem_type != kind.elem_type:
+            name = self._cast(name, kind.elem_type)
+        self._values[given] = Value(name, kind)
+
+    def _local(self, name: str) -> str:
+        """The name of a value of this graph. It must differ from all names in the graphs around it."""
+        if self._outer is not None and name in self._outer._defined:
+            return self._shared.names.new(name)
+        return name
+
+    def _view(self, name: str, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
+        """The name in ONNX of a value in a type (`None`: its own type), reshaped if `rank` is given."""
+        value = self.value(name)
+        if value.kind.elem_type not in INTEGERS or elem_type is None or value.kind.is_sequence:
+            elem_type = value.kind.elem_type
+        if value.constant is not None and value.owner is not None:
+            return value.owner._constant(name, value.constant, elem_type, rank, bounds=bounds)
+        view = value.name if elem_type == value.kind.elem_type else self._known_view(value.name, elem_type, None)
+        view = view or self._cast(value.name, elem_type)
+        dims = self._scope.type_of(view).dims
+        if rank is None or (dims is not None and len(dims) == rank):
+            return view
+        return self._known_view(view, elem_type, rank) or self._reshape(view, elem_type, rank)
+
+    def _known_view(self, name: str, elem_type: int | None, rank: int | None) -> str:
+        raiser: GraphRaiser | None = self
+        while raiser is not None:
+            if (name, elem_type, rank, False) in raiser._views:
+                return raiser._views[name, elem_type, rank, False]
+            raiser = raiser._outer
+        return ""
+
+    def _cast(self, name: str, elem_type: int, output: str = "") -> str:
+        """The name of a value in another type. The value has this type from now on."""
+        output = output or self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
+        self._append(make_node(casting.Cast.name, [name], [output], to=elem_type))
+        return self._views.setdefault((name, elem_type, None, False), output)
+
+    def _reshape(self, name: str, elem_type: int | None, rank: int) -> str:
+        """The name of a value of one element with `rank` axes."""
+        output = self._shared.names.new(f"{name}/reshaped")
+        sizes = self._context(Node()).int64([1] * rank)
+        self._append(make_node(shape.Reshape.name, [name, sizes], [output]))
+        return self._views.setdefault((name, elem_type, rank, False), output)
+
+    def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
+        """The name of a constant of this graph in a type and with `rank` axes. The first type keeps its own name."""
+        bounds = bounds and elem_type == INT64 and has_limits(tensor)
+        rank = None if len(tensor.dims) == rank or count(tensor.dims) != 1 else rank
+        key = (name, elem_type, rank, bounds)
+        if key not in self._views:
+            local = self._local(name)
+            if local in self._initializers or (self._interface is not None and self._interface.is_output(name)):
+                local = self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
+            view = with_fields(converted(tensor, elem_type, bounds=bounds), name=local)
+            if rank is not None:
+                view.dims = [1] * rank
+            self._initializers[local] = view
+            self._scope.add_tensor(view)
+            self._views[key] = local
+        return self._views[key]
+
+    # Nodes
+
+    def run(self) -> None:
+        """Make the nodes; raises EncodeError for a malformed graph or node."""
+        order = topological(self._graph.node)
+        if len(order) < len(self._graph.node):
+            raise EncodeError("some of the operators need each other's outputs", where=self._where)
+        for index in order:
+            node, where = self._graph.node[index], f"{self._where}.node[{index}]"
+            try:
+                self._node(node, where)
+            except EncodeError as error:
+                error.where = error.where or where
+                raise
+            except (Refused, *MALFORMED) as error:
+                reason = not_well_formed(node, error)
+                raise EncodeError(f"the operator {node.op_type} {reason}", where=where) from error
+
+    def _node(self, node: Node, where: str) -> None:
+        """Append the nodes that compute the same as RTen's node."""
+        made = with_fields(
+            node,
+            domain=None,
+            name=self._shared.node_names.new(node.name) if node.name else None,
+            input=self._inputs_of(node),
+            output=[self._local(name) if name else "" for name in node.output],
+        )
+        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
+        likeness = self._precedents.likeness(made, self._shared.version, self._scope)
+        precedent = self._precedents.follow(likeness, made, self._made)
+        if precedent is not None:
+            self._tell(spec, precedent, node, where)
+            self._nodes.append(precedent)
+            for given, name in zip(node.output, precedent.output, strict=True):
+                self._add_output(given, name, ValueKind(self._scope.type_of(name).elem_type or FLOAT), [precedent])
+            return
+        kinds: Sequence[ValueKind] = ()
+        if spec is control_flow.If:
+            made.attribute, kinds = self._branches(node, where)
+        elif spec is control_flow.Loop:
+            made.attribute, kinds = self._body(node, where)
+        context = self._tell(spec, made, node, where)
+        nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, context)
+        nodes[-1].name = made.name
+        self._append(*nodes)
+        self._precedents.add(likeness, made, nodes, self._made)
+        first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
+        output = spec.signature.output
+        is_sequence = output == "S" or (output == "A" and first)
+        for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
+            if name in self._scope.exceeding and not self._shapes.has(given):
+                detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
+                self._shared.losses.add("deviation", detail, where, given, seen=RARE)
+            if given:
+                elem_type = self._scope.type_of(name).elem_type or FLOAT
+                kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
+                self._add_output(given, name, kind, nodes)
+
+    def _tell(self, spec: OperatorSpec, made: Node, node: Node, where: str) -> Context:
+        """Record how ONNX's results for a node differ from RTen's. Returns the context of the node."""
+        context = self._context(made)
+        is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
+        told = folded_told if is_folded else spec.deviation or (None if spec.raised else spec.told)
+        for rule in (told, spec.unspecified):
+            for sentence in () if rule is None else rule(made, context):
+                detail, name = f"{node.op_type}: {sentence.detail}", node.name or node.output[0]
+                self._shared.losses.add("deviation", detail, where, name, seen=sentence.seen)
+        return context
+
+    def _inputs_of(self, node: Node) -> list[str]:
+        """The names of a node's inputs in ONNX, in the types that the node accepts."""
+        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
+        values = [self.value(name) for name in node.input if name]
+        if not any(value.kind.elem_type in INTEGERS for value in values):  # so each keeps its type
+            return [
+                self._view(name, None, spec.ranks.get(place)) if name else "" for place, name in enumerate(node.input)
+            ]
+        letters = spec.signature.letters(len(node.input))
+        groups: dict[str, list[str]] = {}
+        for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
+            if name:
+                groups.setdefault(letter if letter.isupper() else f"{letter}{place}", []).append(name)
+        types = {group: _joined(group[0], map(self.value, names)) for group, names in groups.items()}
+        inputs = []
+        for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
+            if name:
+                elem_type = types[letter if letter.isupper() else f"{letter}{place}"]
+                name = self._view(name, elem_type, spec.ranks.get(place), bounds=place in spec.bounds)
+            inputs.append(name)
+        return inputs
+
+    def _context(self, node: Node) -> Context:
+        return Context(node, self._shared.version, self._scope, self._shared.names, self._made)
+
+    def _append(self, *nodes: Node) -> None:
+        for node in nodes:
+            self._nodes.append(node)
+            self._scope.infer(node)
+
+    def _add_output(self, given: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
+        """Record an output of new nodes. If it is an output of the model and has the wrong type, a Cast is added."""
+        if self._interface is not None and self._interface.is_output(given):
+            wanted = self._interface.wanted(given, kind)
+            if wanted != kind.elem_type:
+                inner = self._shared.names.new(f"{name}/{type_name(kind.elem_type).lower()}")
+                for node in nodes:
+                    node.input = [inner if used == name else used for used in node.input]
+                    node.output = [inner if used == name else used for used in node.output]
+                    self._scope.infer(node)
+                self._cast(inner, wanted, name)
+                name = inner
+        self._values[given] = Value(name, kind)
+
+    # Subgraphs
+
+    def _branches(self, node: Node, where: str) -> tuple[list[Attribute], list[ValueKind]]:
+        """The two branches of an If, and the types of their outputs, which are the same in both branches."""
+        raisers = []
+        for attribute in node.attribute:
+            place = f'{where}.attribute["{attribute.name}"].g'
+            raiser = GraphRaiser(attribute.g or Graph(), self._shared, place, self)
+            raiser.run()
+            raisers.append((attribute, raiser))
+        pairs = zip(*([raiser.value(name) for name in raiser.output_names] for _, raiser in raisers), strict=True)
+        kinds = [_joined_kind(pair) for pair in pairs]
+        return [replace(attribute, g=raiser.finish(kinds)) for attribute, raiser in raisers], kinds
+
+    def _body(self, node: Node, where: str) -> tuple[list[Attribute], list[ValueKind]]:
+        """The body of a Loop, and the types of the Loop's outputs."""
+        attribute = find(node, "body")
+        if attribute is None or attribute.g is None:
+            raise EncodeError("a Loop has no body", where=where)
+        carried = [self.value(name).kind for name in node.input[2:] if name]
+        raiser = GraphRaiser(attribute.g, self._shared, f'{where}.attribute["body"].g', self)
+        kinds = [ValueKind(INT64), ValueKind(BOOL), *carried]
+        for place, (value, kind) in enumerate(zip(attribute.g.input, kinds, strict=True)):
+            raiser.add_input(value, kind, is_scalar=place < 2)
+        raiser.run()
+        collected = [raiser.value(name).kind for name in raiser.output_names[1 + len(carried) :]]
+        return [replace(attribute, g=raiser.finish([ValueKind(BOOL), *carried, *collected]))], [*carried, *collected]
+
+    # The result
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs in RTen."""
+        return [value.name or "" for value in self._graph.output]
+
+    def finish(self, kinds: Sequence[ValueKind] = ()) -> Graph:
+        """The graph; a subgraph's outputs get the types `kinds`. Nothing can be added to it afterwards."""
+        outputs = self._outputs() if self._interface is not None else self._subgraph_outputs(kinds)
+        used = all_mentioned(self._nodes)
+        tensors = [*self._initializers.values(), *self._made.tensors]
+        graph = Graph(
+            name=self._where.rpartition('["')[2].removesuffix('"].g'),
+            node=self._nodes,
+            initializer=[tensor for tensor in tensors if tensor.name in used],
+            input=self._inputs,
+            output=outputs,
+            value_info=self._value_infos() if self._outer is None else [],
+        )
+        self._values.clear()  # which refer to this object: without a cycle, it is freed when it is not used
+        return graph
+
+    def _outputs(self) -> list[ValueInfo]:
+        """The outputs of the model, under their names."""
+        outputs = []
+        for given in self.output_names:
+            value = self.value(given)
+            assert self._interface is not None
+            wanted = self._interface.wanted(given, value.kind)
+            if value.constant is not None:
+                view = self._view(given, wanted if wanted in INTEGERS else None)
+                same = self._scope.type_of(view).elem_type == wanted
+                plain = elementwise.Max if wanted == INT32 else shape.Identity  # RTen then does not fold equal ones
+                operator = plain if same else casting.Cast
+                self._append(make_node(operator.name, [view], [given], to=None if same else wanted))
+            kind = ValueKind(wanted, value.kind.is_sequence)
+            outputs.append(value_info(given, kind, self._scope.type_of(given).dims))
+        return outputs
+
+    def _subgraph_outputs(self, kinds: Sequence[ValueKind]) -> list[ValueInfo]:
+        """The outputs of a subgraph. A node in it makes each of them, as ONNX demands."""
+        own = {name for node in self._nodes for name in node.output}
+        outputs: list[ValueInfo] = []
+        for given, kind in zip(self.output_names, kinds, strict=True):
+            name = self._view(given, kind.elem_type)
+            own.update(self._nodes[-1].output if self._nodes else ())
+            if name not in own or any(name == output.name for output in outputs):
+                copy = self._shared.names.new(f"{given}/output")
+                self._append(make_node(shape.Identity.name, [name], [copy]))
+                name = copy
+            outputs.append(value_info(name, kind, None))
+        return outputs
+
+    def _value_infos(self) -> list[ValueInfo]:
+        """The types in the file of values that are neither inputs nor outputs."""
+        found = []
+        for declaration in self._graph.value_info:
+            value = self._values.get(declaration.name or "")
+            if value is not None and value.constant is None:
+                found.append(value_info(value.name, value.kind, self._scope.type_of(value.name).dims))
+        return found
+
+
+def _joined(letter: str, values: Iterable[Value]) -> int | None:
+    """The element type that the integers among some values get at inputs of a letter."""
+    integers = [value for value in values if value.kind.elem_type in INTEGERS]
+    computed = {value.kind.elem_type for value in integers if value.constant is None}
+    constants = [value.constant for value in integers if value.constant is not None]
+    truths = [is_truth(tensor) for tensor in constants] if computed == {BOOL} else []
+    return integer_type(letter, computed, truths)
+
+
+def _joined_kind(values: Sequence[Value]) -> ValueKind:
+    """The type that all of some values can have."""
+    first = values[0].kind
+    elem_type = _joined("A", values) if first.elem_type in INTEGERS else None
+    return ValueKind(elem_type or first.elem_type, first.is_sequence)

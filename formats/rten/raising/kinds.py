@@ -1,0 +1,135 @@
+"""The types of the values of a .rten file: from its messages, or else from the operators that use the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from formats.ir.dtypes import BOOL, INT32, INT64
+from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
+from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
+from formats.rten.graph.ordering import defined
+from formats.rten.operators import SPECS, control_flow, shape
+from formats.rten.operators.shared.spec import UNTYPED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from formats.ir.model import Graph, Node
+    from formats.rten.convert.value_types import Dims
+    from formats.rten.operators.shared.spec import Signature
+
+INTEGERS: Final = (INT32, INT64, BOOL)
+INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
+_FIXED: Final = {"l": INT64, "v": INT64, "w": INT32, "E": INT32, "S": INT32, "b": BOOL, "m": BOOL}
+CARRIERS = (shape.Identity.name, control_flow.Loop.name)  # they pass on both tensors and sequences
+UNKNOWN_DIM_NAMES = ("unknown", "?")  # the name that other writers give to every unknown dimension
+
+
+class ValueKind(NamedTuple):
+    """The type of a value: its element type; for a sequence, the element type of its tensors."""
+
+    elem_type: int
+    is_sequence: bool = False
+
+
+def signature_of(node: Node) -> Signature:
+    """The letters of a node's operator."""
+    spec = SPECS.get(node.op_type or "")
+    return UNTYPED if spec is None else spec.signature
+
+
+def integer_type(letter: str, computed: Collection[int], truths: Sequence[bool]) -> int | None:
+    """The element type of integers at inputs with one letter; `None` if each keeps its own type.
+
+    `computed` are the types of the inputs that are computed. `truths` has one entry for each constant input: whether it
+    holds only zeros and ones. A constant can have any type.
+    """
+    if letter == "x":
+        return None
+    if letter in _FIXED:
+        return _FIXED[letter]
+    if letter in "iI":
+        return INT64 if INT64 in computed or not computed else INT32
+    if letter == "A" and set(computed) == {BOOL} and all(truths):
+        return BOOL
+    return INT64 if INT64 in computed else INT32
+
+
+def value_info(name: str, kind: ValueKind, dims: Dims | None) -> ValueInfo:
+    """An input, output or other value with its type. For a sequence, `dims` are not used."""
+    shape = None if dims is None or kind.is_sequence else TensorShape(dim=[_dimension(dim) for dim in dims])
+    tensor = Type(tensor_type=TensorType(elem_type=kind.elem_type, shape=shape))
+    return ValueInfo(name=name, type=Type(sequence_type=SequenceType(elem_type=tensor)) if kind.is_sequence else tensor)
+
+
+def _dimension(dim: int | str | None) -> Dimension:
+    if isinstance(dim, int):
+        return Dimension(dim_value=dim)
+    return Dimension(dim_param=dim)
+
+
+def declared(value: ValueInfo) -> ValueType:
+    """What a .rten file says about a value. Other writers use 0 or "unknown" for unknown dims."""
+    if value.type is None:
+        return UNKNOWN
+    elem_type, dims = declared_type(value.type)
+    return ValueType(elem_type, dims and tuple(None if not dim or dim in UNKNOWN_DIM_NAMES else dim for dim in dims))
+
+
+class _Use(NamedTuple):
+    """One input of a node that uses a value."""
+
+    node: Node
+    graph: Graph
+    place: int
+    letters: str  # of all inputs of the node
+
+    @property
+    def letter(self) -> str:
+        """The letter of this input."""
+        return self.letters[self.place]
+
+
+def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
+    """The needs of the nodes that use a graph's input: its element type, and whether it is a sequence.
+
+    If a node only passes the input on, the nodes after it count. If all nodes only pass it on, it is a sequence,
+    because files contain the type of every tensor.
+    """
+    known = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
+    known.update((value.name or "", declared(value).elem_type) for value in graph.input)
+    elem_type = None
+    is_sequence = is_tensor = False
+    pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence or an element
+    for value, place, is_itself in pending:
+        for use in _uses(value, place):
+            is_sequence |= is_itself and use.letter == "S"
+            is_tensor |= is_itself and use.node.op_type not in CARRIERS
+            alike = "SE" if use.letter in "SE" else use.letter if use.letter.isupper() else ""
+            others = [other for other, letter in zip(use.node.input, use.letters, strict=True) if letter in alike]
+            elem_type = elem_type or next(filter(None, map(known.get, others)), None)
+            if use.letter in INTEGER_LETTERS:
+                elem_type = elem_type or INT32
+            followed = [(other, inner, is_itself and same) for other, inner, same in _passed_on(use, alike)]
+            pending += [entry for entry in followed if entry not in pending]
+    return elem_type, is_sequence or not is_tensor
+
+
+def _uses(name: str, graph: Graph) -> Iterator[_Use]:
+    """The inputs that use a value, in subgraphs, too."""
+    for node in graph.node:
+        letters = signature_of(node).letters(len(node.input))
+        yield from (_Use(node, graph, place, letters) for place, used in enumerate(node.input) if used == name)
+        for attribute in node.attribute:
+            if attribute.g is not None and name not in defined(attribute.g):
+                yield from _uses(name, attribute.g)
+
+
+def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
+    """For a node that passes a value on: the new value, its graph, and whether it is the value itself."""
+    output = signature_of(use.node).output
+    if output and output in alike and use.node.output:
+        yield use.node.output[0], use.graph, output == use.letter
+    body = next((attribute.g for attribute in use.node.attribute if attribute.g is not None), None)
+    if use.node.op_type == control_flow.Loop.name and body is not None and 2 <= use.place < len(body.input):
+        yield body.input[use.place].name or "", body, True

@@ -1,0 +1,164 @@
+"""Changes the names of files in a directory, and makes sure that files and names are on the disk.
+
+Each call that some system or filesystem lacks has a portable fallback, chosen by `Capabilities`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import contextmanager, suppress
+from time import sleep
+from typing import TYPE_CHECKING
+
+from formats.tensordata.local.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, let_go
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+WRITE_FLAGS = os.O_WRONLY | OPEN_FLAGS
+# The errors of a system or filesystem that does not have a call; EBADF, see `OutputFile._reserve`. ENOTSUP is another
+# name of EOPNOTSUPP on Linux, but not on macOS, whose exFAT answers it to `link`.
+UNSUPPORTED = frozenset(
+    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.EISDIR, errno.EBADF)
+)
+NO_FURTHER_NAME = frozenset(
+    (errno.EMLINK, errno.EACCES)
+)  # the file has its maximum number of links, or Android allows no links
+NO_DIRECTORIES = UNSUPPORTED | {errno.EACCES}  # Windows does not open them, and some filesystems do not sync them
+# A virus scanner or an indexer closes a file soon; how long to wait for that, in seconds.
+PATIENCE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
+MANY_FILES = 64  # for more files, one call that syncs everything is faster
+
+
+@contextmanager
+def made_folders(folder: Path) -> Iterator[None]:
+    """Create the folder and its parents for the context; if the context fails, remove the created ones.
+
+    Raises: OSError if one cannot be created.
+    """
+    missing = [folder]
+    while not missing[-1].exists():
+        missing.append(missing[-1].parent)
+    made: list[Path] = []
+    try:
+        for path in reversed(missing[:-1]):
+            path.mkdir(exist_ok=True)
+            made.append(path)
+        yield
+    except BaseException:
+        for path in reversed(made):
+            with suppress(OSError):  # another program has put something there
+                path.rmdir()
+        raise
+
+
+@contextmanager
+def if_supported(answers: frozenset[int] = UNSUPPORTED) -> Iterator[None]:
+    """A context that ends early, without an error, if the system does not have a call in it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in answers:
+            raise
+
+
+def patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilities: Capabilities) -> None:
+    """Change the files at `paths`, also if the system does not allow changes while a program has them open.
+
+    Raises: PermissionError if they stay open: in another program, or because a view of a weight is in use here.
+    """
+    if not capabilities.locks_open_files:
+        change()
+        return
+    for path in paths:
+        let_go(path)
+
+    def refused() -> PermissionError | None:
+        try:
+            change()
+        except PermissionError as error:
+            return error
+        return None
+
+    for seconds in PATIENCE:
+        if not refused():
+            return
+        sleep(seconds)
+    if error := refused():
+        reason = "the file is open in another program, or this program uses its weights"
+        raise PermissionError(errno.EACCES, reason, str(paths[-1])) from error
+
+
+def move(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """Move the file at `path` to `destination`, and replace a file there."""
+    patiently(lambda: path.replace(destination), (path, destination), capabilities)
+
+
+def move_to_free(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """Move the file at `path` to `destination`, where there is no file.
+
+    Raises: FileExistsError if something is there.
+    """
+    if link(path, destination, capabilities):
+        unlink(path, capabilities)
+        return
+    os.close(os.open(destination, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666))  # the name is ours from here on
+    try:
+        move(path, destination, capabilities)
+    except BaseException:
+        destination.unlink()
+        raise
+
+
+def link(path: Path, name: Path, capabilities: Capabilities = SYSTEM) -> bool:
+    """Give the file at `path` the second name `name`; return whether this system and filesystem can do that."""
+    if capabilities.hard_link:
+        with if_supported(UNSUPPORTED | NO_FURTHER_NAME):
+            os.link(path, name)
+            return True
+    return False
+
+
+def unlink(path: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """Remove the name `path`."""
+    patiently(lambda: path.unlink(missing_ok=True), (path,), capabilities)
+
+
+def remove(path: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """Remove the file, also from the disk."""
+    patiently(path.unlink, (path,), capabilities)
+    sync_directory(path.parent)
+
+
+def sync_file(descriptor: int) -> None:
+    """Put the written bytes on the disk; macOS leaves them in the memory of the drive without an extra request."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        with if_supported():  # which not every filesystem does
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+def sync_files(descriptors: Sequence[int]) -> None:
+    """Put the written bytes of all these files on the disk."""
+    if len(descriptors) > MANY_FILES and sys.platform == "linux":  # elsewhere `sync` does not wait
+        os.sync()
+        return
+    for descriptor in descriptors:
+        sync_file(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Put the names in a directory on the disk, if the system can do that."""
+    with if_supported(NO_DIRECTORIES):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            with Located(path):
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

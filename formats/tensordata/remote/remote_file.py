@@ -1,0 +1,379 @@
+"""Files at addresses, which are read in ranges.
+
+A request takes as much time as a few MiB. So a small range is read together with the bytes after it; the number of
+these bytes grows while reading goes on. The bytes of a graph are kept for a while. A large range is read in parts,
+several at once.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from formats.errors import FormatError, TensorDataError, TruncatedError
+from formats.tensordata.file import File
+from formats.tensordata.local.osio import SYSTEM, LocalFile
+from formats.tensordata.local.output import OpenedFile
+from formats.tensordata.remote.attempts import attempt
+from formats.tensordata.remote.stores import ChangedError, Identity, changed, filesystem_of, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formats.tensordata.remote.address import Address
+    from formats.tensordata.remote.stores import Store
+
+T = TypeVar("T")
+
+FIRST_BYTES = 1 << 18  # the size of the first request, and of one for the end of the file
+GAP_BYTES = 1 << 18  # a gap up to this size is read, not skipped
+AHEAD_BYTES = 1 << 14  # the least size that is read after a jump; it doubles while reading goes on
+MAX_AHEAD_BYTES = 8 << 20
+KEPT_BYTES = 64 << 20  # the size of the bytes that are kept, because they may be read again
+JOINED_BYTES = 1 << 18  # weights of this size or more are read separately
+PART_BYTES = 8 << 20  # the size of one request for a part of a large range
+REQUESTS_AT_ONCE = 8
+MAPPED_BYTES = 32 << 20  # a range of this size or more is in a temporary file, not in memory
+
+
+class RemoteFile(File):
+    """A file at an address, which is read in ranges; it must not be replaced after it was opened."""
+
+    __slots__ = (
+        *("__weakref__", "_address", "_ahead", "_copy", "_identity", "_lock", "_next", "_store", "_unverified"),
+        *("_windows", "nbytes", "path"),
+    )
+
+    is_local = False
+
+    def __init__(self, address: Address, *, first_bytes: int = FIRST_BYTES, identity: Identity | None = None) -> None:
+        """Open the file at an address; its first bytes are read, too, if that needs no further request.
+
+        With an `identity`, it is the file of a pickle; the first read checks it.
+
+        Raises: as `attempt` does.
+        """
+        self.path = self._address = address
+        self._store: Store | None = None
+        self._lock = RLock()
+        self._windows: OrderedDict[int, bytes] = OrderedDict()  # by start offset; the last used range is at the end
+        self._copy: _Copy | None = None
+        self._next = 0  # the end of the last range
+        self._ahead = AHEAD_BYTES
+        self._unverified = (
+            identity is not None
+        )  # bytes were read, and nothing has shown yet that the file was still the same
+        if identity is None:
+            self._store = store = store_of(address)
+            identity, data = attempt(address, lambda: store.open(first_bytes))
+            self._keep(0, data)
+        self._identity = identity
+        self.nbytes = identity.nbytes
+
+    # Reading
+
+    def expect_all(self) -> None:
+        """Prepare for a reader that will need all of the file, but jumps in it: copy the file meanwhile."""
+        if self._copy is None and self.nbytes > KEPT_BYTES:
+            self._copy = _Copy(self.nbytes)
+
+    def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
+        """Fill `buffer` with the bytes from `offset` on; a large range needs several requests at once."""
+        view = memoryview(buffer)
+        nbytes = len(view)
+        self._check_range(offset, nbytes)
+        if self._copy is not None:
+            self._copy.file(offset, nbytes, self._request).pread_into(offset, view)
+            return
+        if nbytes < JOINED_BYTES:
+            view[:] = self._small(offset, nbytes)
+            return
+        with self._lock:
+            kept = self._kept(offset, nbytes)
+        if kept is not None:
+            view[:] = kept
+        else:
+            self._large(offset, nbytes, lambda start, data: view.__setitem__(slice(start, start + len(data)), data))
+
+    def pread(self, offset: int, nbytes: int) -> bytes:
+        """The `nbytes` from `offset` on; the bytes of a graph are kept, because they may be read again."""
+        self._check_range(offset, nbytes)
+        if self._copy is not None:
+            return self._copy.file(offset, nbytes, self._request).pread(offset, nbytes)
+        if nbytes < MAX_AHEAD_BYTES:
+            return bytes(self._small(offset, nbytes))
+        if nbytes > KEPT_BYTES:
+            buffer = bytearray(nbytes)
+            self.pread_into(offset, buffer)
+            return bytes(buffer)
+        with self._lock:
+            if (kept := self._kept(offset, nbytes)) is None:
+                self._keep(offset, self._request(offset, offset + nbytes))
+                kept = self._kept(offset, nbytes)
+            assert kept is not None, "it was just kept"
+            return bytes(kept)
+
+    def map(self, offset: int, nbytes: int) -> memoryview:
+        """A range as read-only memory: a copy, which is in a temporary file if it is large."""
+        self._check_range(offset, nbytes)
+        if nbytes < MAPPED_BYTES:
+            buffer = bytearray(nbytes)
+            self.pread_into(offset, buffer)
+            self.check_unchanged()
+            return memoryview(buffer).toreadonly()
+        with tempfile.TemporaryFile(prefix="formats-") as copy:
+            lock = Lock()
+
+            def put(start: int, data: bytes) -> None:
+                with lock:
+                    copy.seek(start)
+                    copy.write(data)
+
+            self._large(offset, nbytes, put)
+            self.check_unchanged()
+            copy.flush()
+            return memoryview(mmap.mmap(copy.fileno(), nbytes, access=mmap.ACCESS_READ))
+
+    def _check_range(self, offset: int, nbytes: int) -> None:
+        if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
+            message = f"needed {nbytes} bytes, but the file has {self.nbytes}"
+            raise TruncatedError(message, path=self.path, file_offset=offset)
+
+    def _small(self, offset: int, nbytes: int) -> memoryview:
+        """A range, read together with the bytes that are probably needed next."""
+        if not nbytes:
+            return memoryview(b"")
+        with self._lock:
+            kept = self._kept(offset, nbytes)
+            if kept is not None:
+                return kept
+            start, stop = self._window(offset, nbytes)
+            self._keep(start, self._request(start, stop))
+            kept = self._kept(offset, nbytes)
+            assert kept is not None, "it was just kept"
+            return kept
+
+    def _window(self, offset: int, nbytes: int) -> tuple[int, int]:
+        """The range to read for a requested range."""
+        if self.nbytes <= 2 * FIRST_BYTES:
+            return 0, self.nbytes
+        if offset >= self.nbytes - FIRST_BYTES:
+            return self.nbytes - FIRST_BYTES, self.nbytes
+        if not self._windows:  # the first bytes, if the store was only asked about the object
+            return offset, min(offset + max(nbytes, FIRST_BYTES), self.nbytes)
+        goes_on = 0 <= offset - self._next <= GAP_BYTES
+        last = next(reversed(self._windows.items()))
+        if last[0] <= offset < self._next:  # partly in the last range
+            goes_on = True
+        self._ahead = min(2 * self._ahead, MAX_AHEAD_BYTES) if goes_on else AHEAD_BYTES
+        return offset, min(offset + max(nbytes, self._ahead), self.nbytes)
+
+    def _kept(self, offset: int, nbytes: int) -> memoryview | None:
+        """A range that was read already."""
+        for start, data in reversed(self._windows.items()):
+            if start <= offset and offset + nbytes <= start + len(data):
+                self._windows.move_to_end(start)
+                return memoryview(data)[offset - start : offset - start + nbytes]
+        return None
+
+    def _keep(self, start: int, data: bytes) -> None:
+        if not data:
+            return
+        self._windows.pop(start, None)
+        self._windows[start] = data
+        self._next = start + len(data)
+        while sum(map(len, self._windows.values())) > KEPT_BYTES and len(self._windows) > 1:
+            self._windows.popitem(last=False)
+
+    def _large(self, offset: int, nbytes: int, put: Callable[[int, bytes], object]) -> None:
+        """Call `put` with all parts of a range as they arrive, and with their places in the range."""
+
+        def one(start: int) -> None:
+            stop = min(start + PART_BYTES, nbytes)
+            put(start, self._request(offset + start, offset + stop))
+
+        starts = range(0, nbytes, PART_BYTES)
+        if len(starts) == 1:
+            one(0)
+            return
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            try:
+                for _ in pool.map(one, starts):
+                    pass
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _request(self, start: int, stop: int) -> bytes:
+        """The bytes of a range, all of them.
+
+        Raises: ChangedError if the file was replaced meanwhile; as `attempt` does.
+        """
+        store = self._opened()
+
+        def read() -> bytes:
+            data = store.read(start, stop, self._identity)
+            if len(data) != stop - start:
+                message = f"the store sent {len(data)} bytes instead of {stop - start}"
+                raise store.error(message, is_passing=True)
+            return data
+
+        try:
+            data = attempt(self._address, read)
+        except OSError:
+            self._explain_failure(store)
+            raise
+        if not store.verifies:
+            self._unverified = True
+        return data
+
+    def _explain_failure(self, store: Store) -> None:
+        """Raises ChangedError if a request failed because the file was replaced: the new one may lack the range."""
+        if store.verifies:
+            return
+        try:
+            now = attempt(self._address, store.look)
+        except (OSError, FormatError):
+            return
+        if now != self._identity:
+            raise changed(self._address)
+
+    def _opened(self) -> Store:
+        """The store; for a pickle, it is first asked whether the file is still the same."""
+        with self._lock:
+            if self._store is None:
+                store = store_of(self._address)
+                found, _ = attempt(self._address, lambda: store.open(0))
+                if found != self._identity:
+                    message = "the file has changed since the model was read from it"
+                    raise TensorDataError(message, path=self.path)
+                self._store = store
+            return self._store
+
+    # Whether it is still the same
+
+    def is_same(self, other: File) -> bool:
+        """Whether both are the same file with the same content, opened twice."""
+        return isinstance(other, RemoteFile) and (self.path, self._identity) == (other.path, other._identity)
+
+    def is_current(self) -> bool:
+        """Whether the file at the address is still the opened file."""
+        try:
+            self.check_in_place()
+        except (FormatError, OSError):
+            return False
+        return True
+
+    def check_unchanged(self) -> None:
+        """Check that all read bytes are from the opened file; ask the store only if no answer has shown that.
+
+        Raises: ChangedError if the file was replaced meanwhile.
+        """
+        if self._unverified:
+            self.check_in_place()
+            self._unverified = False
+
+    def check_in_place(self, descriptor: int | None = None) -> None:
+        """Check that the file at the address is the opened file.
+
+        Raises: ChangedError if it is another one; as `attempt` does.
+        """
+        store = self._opened()
+        if attempt(self._address, store.look) != self._identity:
+            raise changed(self._address)
+
+    def close(self) -> None:
+        """Forget the bytes that were read."""
+        with self._lock:
+            self._windows.clear()
+            self._copy = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._address, tuple(self._identity))
+
+
+class _Copy:
+    """A copy of a file on this machine, which has the parts that were read and those after them.
+
+    It is a temporary file without a name. Each part is one request, and several are made at once.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes = nbytes
+        self._lock = Lock()
+        self._parts: dict[int, Future[None]] = {}  # by number
+        self._pool = ThreadPoolExecutor(REQUESTS_AT_ONCE)
+        place = Path(tempfile.gettempdir())
+        with tempfile.TemporaryFile(prefix="formats-") as copy:
+            self._output = OpenedFile(place, os.dup(copy.fileno()), nbytes)
+            self._file = LocalFile(place, keep_open=True, capabilities=SYSTEM, descriptor=os.dup(copy.fileno()))
+
+    def file(self, offset: int, nbytes: int, request: Callable[[int, int], bytes]) -> LocalFile:
+        """The copy, after a range of it is there; requests for the parts after the range have begun."""
+        first, stop = offset // PART_BYTES, -(-(offset + nbytes) // PART_BYTES)
+        with self._lock:
+            for number in range(first, min(stop + REQUESTS_AT_ONCE - 1, -(-self._nbytes // PART_BYTES))):
+                if number not in self._parts:
+                    self._parts[number] = self._pool.submit(self._fetch, number * PART_BYTES, request)
+        for number in range(first, stop):
+            self._parts[number].result()
+        return self._file
+
+    def _fetch(self, start: int, request: Callable[[int, int], bytes]) -> None:
+        self._output.pwrite(start, request(start, min(start + PART_BYTES, self._nbytes)))
+
+    def __del__(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._output.close()
+
+
+def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> RemoteFile:
+    return RemoteFile(address, identity=Identity(*identity))
+
+
+def read_steadily(address: Address, read: Callable[[File], T]) -> T:
+    """The result of `read` for the file at an address, which did not change meanwhile.
+
+    Raises: ChangedError if it is replaced again and again; as `attempt` and `read` do.
+    """
+    tries = 0
+    while True:
+        file = RemoteFile(address)
+        try:
+            result = read(file)
+            file.check_unchanged()
+        except ChangedError:
+            if tries >= address.retries:
+                raise
+        except FormatError:
+            if not file._unverified or file.is_current():
+                raise
+            if tries >= address.retries:
+                raise changed(address) from None
+        else:
+            return result
+        tries += 1
+
+
+def kind_of(address: Address) -> str | None:
+    """The kind of the object at an address: a "file", a "directory", or nothing.
+
+    Raises: as `attempt` does.
+    """
+    fs, path = filesystem_of(address)
+
+    def look() -> str | None:
+        fs.invalidate_cache(path)
+        try:
+            found: str = fs.info(path)["type"]
+        except FileNotFoundError:
+            return None
+        return found
+
+    return attempt(address, look)

@@ -1,0 +1,328 @@
+"""Requests to a store of objects or a server through fsspec: what is there, and ranges of it.
+
+Each answer is checked before it is used: its length, its range, and that the object is still the opened object.
+`attempt` raises errors of this package, even if fsspec and the libraries below it raise others.
+
+Spec: RFC 9110, sections 8.8, 14 and 15; fsspec, "API Reference".
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from functools import cache
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.errors import FormatError, MissingPackageError, RemoteError, TensorDataError
+from formats.tensordata.remote.address import WEB
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.tensordata.file import File
+    from formats.tensordata.remote.address import Address
+
+SILENCE_SECONDS = 60.0  # the time without a byte after which a request to a web server fails
+WHOLE_BYTES = 16 << 20  # the largest file that is read as a whole from a web server that sends no ranges
+TOLD = (  # the values of a store for an object that change with its content
+    *("ETag", "etag", "e_tag", "VersionId", "version_id", "generation", "md5Hash", "md5", "content_md5", "blob_id"),
+    *("LastModified", "last_modified", "updated", "mtime", "modified", "created", "ino"),
+)
+PASSING_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+
+
+class Identity(NamedTuple):
+    """The values that identify the opened object: its size in bytes, and values of the store."""
+
+    nbytes: int
+    marks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, nbytes: int, told: Mapping[str, Any]) -> Identity:
+        """The identity from the values of a store."""
+        return cls(nbytes, tuple(f"{key}={told[key]}" for key in TOLD if told.get(key)))
+
+
+class ChangedError(TensorDataError):
+    """An object is not the object that was opened."""
+
+
+def changed(address: Address) -> ChangedError:
+    """The error to raise if an object is not the object that was opened."""
+    return ChangedError("the file has changed since it was read; run the command again", path=address)
+
+
+class Store:
+    """An object that fsspec can read ranges of.
+
+    `verifies` says whether `read` itself detects a replaced object. No method repeats a request.
+    """
+
+    verifies = False
+
+    def __init__(self, address: Address, fs: Any, path: str) -> None:
+        self.address = address
+        self.fs = fs
+        self.path = path
+
+    def open(self, first_bytes: int) -> tuple[Identity, bytes]:
+        """The current state of the object, and its first bytes, up to `first_bytes`, if one request gives both."""
+        return self.look(), b""
+
+    def look(self) -> Identity:
+        """The current state of the object."""
+        self.fs.invalidate_cache(self.path)
+        return self._identity(self.fs.info(self.path))
+
+    def read(self, start: int, stop: int, identity: Identity) -> bytes:
+        """The bytes from `start` to `stop` of the object with this identity; fewer if no more are sent."""
+        data: bytes
+        if _takes_ranges(self.fs):
+            data = self.fs.cat_file(self.path, start=start, end=stop)
+        else:
+            with self.fs.open(self.path, "rb") as file:
+                file.seek(start)
+                data = file.read(stop - start)
+        return data
+
+    def _identity(self, told: Mapping[str, Any]) -> Identity:
+        if told.get("type") == "directory":
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(self.address))
+        nbytes = told.get("size")
+        if nbytes is None:
+            raise self.error("the store does not tell the size of the file")
+        return Identity.of(nbytes, told)
+
+    def error(self, message: str, *, is_passing: bool = False, wait_seconds: float = 0.0) -> RemoteError:
+        """The error to raise if an answer is wrong."""
+        number = errno.EIO
+        return RemoteError(number, message, str(self.address), is_passing=is_passing, wait_seconds=wait_seconds)
+
+
+class BufferedStore(Store):
+    """An object whose file in fsspec reads exactly the requested ranges.
+
+    The file of S3 also makes the server compare the ETag.
+    """
+
+    def __init__(self, address: Address, fs: Any, path: str) -> None:
+        super().__init__(address, fs, path)
+        self._file: Any = None
+        self.verifies = address.scheme in ("s3", "s3a")
+
+    def open(self, first_bytes: int) -> tuple[Identity, bytes]:
+        """The current state of the object; the request that opens the file also shows this."""
+        self.fs.invalidate_cache(self.path)
+        self._file = self.fs.open(self.path, "rb", cache_type="none")
+        return self._identity(self._file.details), b""
+
+    def read(self, start: int, stop: int, identity: Identity) -> bytes:
+        """The bytes of a range."""
+        if self._file is None:
+            found, _ = self.open(0)
+            if found != identity:
+                raise changed(self.address)
+        data: bytes = self._file._fetch_range(start, stop)
+        return data
+
+
+class CachedStore(Store):
+    """An object that fsspec copies to this machine as a whole, such as `simplecache::s3://...`."""
+
+    def __init__(self, address: Address, fs: Any, path: str) -> None:
+        super().__init__(address, fs, path)
+        self._file: File | None = None
+
+    @property
+    def _copy(self) -> File:
+        if self._file is None:
+            from formats.tensordata.local.osio import SYSTEM, LocalFile
+
+            with self.fs.open(self.path, "rb") as copied:
+                self._file = LocalFile(Path(copied.name), keep_open=True, capabilities=SYSTEM)
+        return self._file
+
+    def look(self) -> Identity:
+        """The identity of the copy; later changes of the object do not matter."""
+        return Identity(self._copy.nbytes, ())
+
+    def read(self, start: int, stop: int, identity: Identity) -> bytes:
+        """The bytes of a range of the copy."""
+        return self._copy.pread(start, stop - start)
+
+
+class WebStore(Store):
+    """A file on a web server, read by range requests; the ETag or the time in every answer identifies the file."""
+
+    verifies = True
+
+    def __init__(self, address: Address, fs: Any, path: str) -> None:
+        super().__init__(address, fs, path)
+        self._whole: bytes | None = None  # of a server that sends no ranges
+
+    def open(self, first_bytes: int) -> tuple[Identity, bytes]:
+        """The current state of the file, and its first bytes: one request gives both."""
+        self._whole = None
+        return self._get(0, max(first_bytes, 1))
+
+    def look(self) -> Identity:
+        """The current state of the file."""
+        return self._get(0, 1)[0]
+
+    def read(self, start: int, stop: int, identity: Identity) -> bytes:
+        """The bytes of a range.
+
+        Raises: ChangedError if the file was replaced meanwhile.
+        """
+        if self._whole is not None:
+            return self._whole[start:stop]
+        found, data = self._get(start, stop)
+        if found != identity:
+            raise changed(self.address)
+        return data[:stop] if self._whole is None else self._whole[start:stop]
+
+    def _get(self, start: int, stop: int) -> tuple[Identity, bytes]:
+        from fsspec.asyn import sync
+
+        found: tuple[Identity, bytes] = sync(self.fs.loop, self._request, start, stop)
+        return found
+
+    async def _request(self, start: int, stop: int) -> tuple[Identity, bytes]:
+        import aiohttp
+
+        options = dict(self.fs.kwargs)
+        headers = {**options.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+        seconds = options.pop("timeout", None)
+        if seconds is None:
+            limit = aiohttp.ClientTimeout(total=None, sock_connect=SILENCE_SECONDS, sock_read=SILENCE_SECONDS)
+        else:
+            limit = seconds if isinstance(seconds, aiohttp.ClientTimeout) else aiohttp.ClientTimeout(total=seconds)
+        session = await self.fs.set_session()
+        async with session.get(self.fs.encode_url(self.path), headers=headers, timeout=limit, **options) as answer:
+            nbytes = self._check(answer, start, stop)
+            if answer.status == 416:  # an empty file has no range to send
+                return Identity.of(nbytes or 0, _told(answer.headers)), b""
+            if answer.status == 200:
+                self._whole = data = await self._take(answer, nbytes, WHOLE_BYTES)
+                return Identity.of(len(data), _told(answer.headers)), data[:stop] if not start else data
+            assert nbytes is not None, "what is a range tells of how much"
+            data = await self._take(answer, min(stop, nbytes) - start, min(stop, nbytes) - start)
+            return Identity.of(nbytes, _told(answer.headers)), data
+
+    def _check(self, answer: Any, start: int, stop: int) -> int | None:
+        """The size of the file, from an answer that can be used.
+
+        Raises: OSError for any other answer.
+        """
+        status, address = answer.status, str(self.address)
+        if status in (404, 410):
+            raise FileNotFoundError(errno.ENOENT, f"the server has no such file ({status})", address)
+        if status in (401, 403, 407):
+            raise PermissionError(errno.EACCES, f"the server does not allow reading this ({status})", address)
+        content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        total = None if content_range is None or content_range[3] == "*" else int(content_range[3])
+        if status == 416:
+            if (start and total is None) or total:
+                raise changed(self.address)
+            return total
+        if status not in (200, 206):
+            wait = answer.headers.get("Retry-After", "")
+            raise self.error(
+                f"the server answered {status} ({answer.reason})",
+                is_passing=status in PASSING_STATUS,
+                wait_seconds=float(wait) if wait.isdecimal() else 0.0,
+            )
+        encoding = answer.headers.get("Content-Encoding", "identity").lower()
+        if encoding != "identity":
+            raise self.error(f"the server sends the file in the encoding {encoding!r:.40}, which was not requested")
+        if status == 200:
+            length = answer.headers.get("Content-Length", "")
+            nbytes = int(length) if length.isdecimal() else None
+            if nbytes is not None and nbytes > WHOLE_BYTES:
+                raise self.error(
+                    f"the server sends no ranges, only the whole file of {nbytes} bytes; put `simplecache::` in front "
+                    "of the address to copy the file to this machine first"
+                )
+            return nbytes
+        if content_range is None or content_range[1] is None or total is None:
+            raise self.error("the server does not tell which range it sends")
+        if int(content_range[1]) != start or int(content_range[2]) + 1 != min(stop, total):
+            sent = answer.headers["Content-Range"]
+            message = f"the server sends {sent!r:.80} instead of the bytes {start} to {stop - 1}"
+            raise self.error(message, is_passing=True)
+        return total
+
+    async def _take(self, answer: Any, nbytes: int | None, most: int) -> bytes:
+        """The body of an answer, which has `nbytes` bytes if that is known, and `most` at most.
+
+        Raises: RemoteError for another number.
+        """
+        data = bytearray()
+        async for piece in answer.content.iter_any():
+            data += piece
+            if len(data) > most:
+                break
+        if nbytes is None and len(data) <= most:
+            return bytes(data)
+        if nbytes is None:
+            raise self.error("the server sends no ranges, and does not tell the size of the file")
+        if len(data) != nbytes:
+            message = (
+                f"the server sent {len(data)} bytes instead of {nbytes}"
+                if len(data) < nbytes
+                else (f"the server sends more than the {nbytes} bytes it was asked for")
+            )
+            raise self.error(message, is_passing=True)
+        return bytes(data)
+
+
+@cache
+def _takes_ranges(fs: Any) -> bool:
+    """Whether a filesystem reads ranges with `cat_file`; that of SFTP always reads the whole file."""
+    return {"start", "end"} <= signature(getattr(fs, "_cat_file", fs.cat_file)).parameters.keys()
+
+
+def _told(headers: Mapping[str, str]) -> dict[str, str]:
+    """The values for the file in the headers of an answer."""
+    return {"ETag": headers.get("ETag", ""), "LastModified": headers.get("Last-Modified", "")}
+
+
+def filesystem_of(address: Address) -> tuple[Any, str]:
+    """The filesystem of fsspec for an address, and the path there.
+
+    Raises: MissingPackageError if a package is missing; FormatError if no filesystem has such addresses.
+    """
+    try:
+        import fsspec
+        from fsspec.core import url_to_fs
+    except ModuleNotFoundError:
+        message = "addresses need the package fsspec, which is not installed: pip install 'onnx-formats[remote]'"
+        raise MissingPackageError(message, "fsspec") from None
+    try:
+        found: tuple[Any, str] = url_to_fs(address.url, **address.options_of_store(fsspec.available_protocols()))
+    except ImportError as error:
+        message = f"addresses of {address.scheme}:// need a package that is not installed: {error}"
+        raise MissingPackageError(message, error.name) from None
+    except Exception as error:  # a filesystem can raise any error for its options
+        message = f"this address, or an option for it, cannot be used: {address.redact(str(error))}"
+        raise FormatError(message, path=address) from None
+    return found
+
+
+def store_of(address: Address) -> Store:
+    """The object at an address; no request is made yet.
+
+    Raises: as `filesystem_of` does.
+    """
+    fs, path = filesystem_of(address)
+    protocols = address.protocols
+    if getattr(fs, "local_file", False) and protocols[0] in ("simplecache", "filecache"):
+        return CachedStore(address, fs, path)
+    if protocols[0] in WEB:
+        return WebStore(address, fs, path)
+    if protocols[0] in ("s3", "s3a", "hf"):
+        return BufferedStore(address, fs, path)
+    return Store(address, fs, path)

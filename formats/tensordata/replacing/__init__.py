@@ -1,0 +1,1 @@
+"""How files take the places of others, all or none."""

@@ -1,0 +1,203 @@
+"""Locks, so that only one process writes a model at a time; readers need no locks.
+
+If a process ends for any reason, the system removes its lock. The file of the lock stays, and tells the next process
+to look for other files that were left behind.
+
+On a filesystem without locks, the file itself is the lock, because only one process can create it. It contains who did.
+So if that process has ended without removing it, another process of the same machine can take its place. Nobody else
+can know whether it has ended; then an error says which file to remove.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from formats.tensordata.local.directory import UNSUPPORTED
+from formats.tensordata.local.osio import OPEN_FLAGS
+from formats.tensordata.replacing.hidden import hidden_path, open_lock
+from formats.tensordata.replacing.holder import Holder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WAIT_SECONDS = 10.0
+STEP_SECONDS = 0.01
+_TAKEN = frozenset((errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK))
+_NO_LOCKS = UNSUPPORTED | {errno.ENOLCK}
+
+
+class ModelLock:
+    """A context in which this is the only process, and the only thread, that writes the model at `path`.
+
+    `was_left`: whether the file of the lock existed before, because its process was killed, or because this process
+    waited for it. After a call of `keep`, the file stays, because something is left to do. `locks`: whether the
+    filesystem has locks; without them, nobody can know whether a process still needs its temporary files.
+
+    Raises: BlockingIOError if another process still has the lock after `wait_seconds`.
+    """
+
+    def __init__(self, path: Path, wait_seconds: float | None = None) -> None:
+        self.path = hidden_path(path, "lock")
+        self.was_left = False
+        self.locks = True
+        self._model = path
+        self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
+        self._descriptor: int | None = None
+        self._kept = False
+
+    def __enter__(self) -> ModelLock:
+        end = monotonic() + self._wait_seconds
+        while not self._take():
+            if monotonic() > end:
+                raise BlockingIOError(errno.EWOULDBLOCK, self._reason(), str(self._model))
+            sleep(STEP_SECONDS)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        if not self.locks and self._kept:  # whoever comes next must see that this process has ended its work
+            Holder.none().write(descriptor)
+        removed = self._kept or _is_removed(self.path)  # before another process can lock it
+        os.close(descriptor)
+        if not removed:
+            _is_removed(self.path)
+
+    def keep(self) -> None:
+        """Keep the file of the lock, so that the next process looks for files that were left behind."""
+        self._kept = True
+
+    def _take(self) -> bool:
+        """Whether this process has the lock now."""
+        created = True
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | OPEN_FLAGS, 0o666)
+        except FileExistsError:
+            self.was_left, created = True, False
+            try:
+                descriptor = open_lock(self.path)
+            except FileNotFoundError:  # it has just been removed
+                return False
+        except PermissionError as error:
+            if os.name == "nt":  # it will be removed soon
+                return False
+            raise self._for_user(error) from None
+        except OSError as error:
+            raise self._for_user(error) from None
+        self._descriptor = descriptor
+        try:
+            locked = try_lock(descriptor)
+            self.locks = locked is not None
+            if locked is None:
+                locked = self._take_without_locks(descriptor, created)
+            if locked and self._is_in_place():
+                return True
+        except BaseException:
+            self._let_go()
+            raise
+        self._let_go()
+        return False
+
+    def _take_without_locks(self, descriptor: int, created: bool) -> bool:
+        """Whether the file of the lock belongs to this process: it has created it, or takes the place of a dead one."""
+        if created:
+            Holder.this_process().write(descriptor)
+            return True
+        holder = Holder.read(descriptor)
+        if holder is None or not holder.is_dead() or not (claim := holder.claim(self.path)):
+            return False
+        self._let_go()
+        self._descriptor = claim
+        return True
+
+    def _reason(self) -> str:
+        reason = "another process is writing this model; run again when it is done"
+        if self.locks:
+            return reason
+        with suppress(OSError):
+            descriptor = open_lock(self.path)
+            try:
+                holder = Holder.read(descriptor)
+            finally:
+                os.close(descriptor)
+            name = f"process {holder.process} on {holder.machine}" if holder is not None else "it"
+            return f"{reason}; this filesystem has no locks: if {name} has ended, remove {self.path.name}"
+        return reason
+
+    def _for_user(self, error: OSError) -> OSError:
+        """The error with the folder, which the user knows, in place of the hidden file."""
+        return OSError(error.errno, error.strerror, str(self._model.parent))
+
+    def _is_in_place(self) -> bool:
+        """Whether the locked file is still the file that the next process finds."""
+        assert self._descriptor is not None
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def _let_go(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process, or thread, is writing the model at `path`; this check writes nothing."""
+    try:
+        descriptor = open_lock(hidden_path(path, "lock"))
+    except OSError:
+        return False
+    try:
+        locked = try_lock(descriptor, shared=True)
+        if locked is None:
+            holder = Holder.read(descriptor)
+            return holder is None or not holder.is_dead()
+        return not locked
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool | None:
+    """Lock the file until this descriptor is closed, and return whether that was possible.
+
+    Returns false if another descriptor has locked it, and `None` if the filesystem has no locks.
+    """
+    try:
+        _lock(descriptor, shared)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        if error.errno not in _NO_LOCKS:
+            raise
+        return None
+    return True
+
+
+def _is_removed(path: Path) -> bool:
+    """Whether the file was removed; some systems cannot remove an open file."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _lock(descriptor: int, shared: bool) -> None:
+    """Lock an open file, or fail at once; only one descriptor can have the lock, even within one process."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        return
+    import fcntl
+
+    fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

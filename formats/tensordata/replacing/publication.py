@@ -1,0 +1,365 @@
+"""Puts new files in their places: one file in one step, several files as if in one step.
+
+At any time, and for any tool, a model in several files is old, new or absent. First, all new files are completed under
+hidden names. Then a journal says which file moves to which place. From then on, any process that finds the journal can
+complete the change: the old graph is put aside, the data files take their places, the graph takes its place, the
+journal is removed, and then the replaced files are removed. If the change must survive a power cut, each of these steps
+is on the disk before the next one. Models that share data files are replaced in the same way, together: all old graphs
+are put aside first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import DecodeError
+from formats.tensordata.local.directory import link, move, move_to_free, sync_directory, unlink
+from formats.tensordata.local.osio import SYSTEM, Capabilities
+from formats.tensordata.local.output import OutputFile
+from formats.tensordata.plan import OWNER_ACCESS, Permissions
+from formats.tensordata.replacing.hidden import hidden_path, temporaries
+from formats.tensordata.replacing.holder import boot
+from formats.tensordata.replacing.journal import Journal, Move, journal_path, load_journal, stamp
+from formats.tensordata.replacing.lock import ModelLock, try_lock
+from formats.tensordata.staging import put_on_disk, staged_move
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from formats.tensordata.file import File
+    from formats.tensordata.replacing.further_name import FurtherName
+
+
+class Repair(NamedTuple):
+    """What was done about an interrupted write."""
+
+    completed: bool = False  # several files have taken their places
+    undone: bool = False  # they have not, and the old files are back
+    removed: tuple[Path, ...] = ()  # what was left behind
+
+
+def publish(
+    outputs: Sequence[OutputFile | FurtherName],
+    models: int = 1,
+    *,
+    overwrite: bool,
+    fsync: bool | None = None,
+    replaced: File | None = None,
+) -> None:
+    """Put all files in their places, or none; the model, or this number of models, comes last.
+
+    With `fsync`, the files are on the disk. If it is `None`, only files that replace others are on the disk, before the
+    others are removed. If `replaced` is given, the old model must still be that file.
+
+    Raises: FileExistsError if something is in a place and not to be replaced; TensorDataError if the model is
+    not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
+    an error, the old files are in their places again, and nothing else is left.
+    """
+    model, capabilities = outputs[-1].destination, outputs[-1].capabilities
+    replaces = any(os.path.lexists(output.destination) for output in outputs)
+    syncs = replaces if fsync is None else fsync
+    if len(outputs) == 1 and not replaces and not _is_left(model) and not outputs[0].has_name:
+        outputs[0].publish(fsync=syncs)
+        return
+    digests = put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
+    with ModelLock(model) as lock:
+        if replaced is not None:
+            replaced.check_in_place()
+        if len(outputs) == 1:
+            outputs[0].publish(fsync=syncs)
+            for kind in ("journal", "undo"):  # of the replaced files
+                with suppress(PermissionError, IsADirectoryError):  # something strange, which nobody will follow
+                    unlink(hidden_path(model, kind), capabilities)
+        else:
+            unlink(journal_path(model), capabilities)
+            _publish_several(outputs, digests, models=models, overwrite=overwrite, syncs=syncs, lock=lock)
+        if lock.was_left or any(output.has_name for output in outputs):
+            _clean(model, capabilities)
+
+
+def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Capabilities = SYSTEM) -> Repair:
+    """Complete or undo an interrupted write of several files at `path`, before the next write.
+
+    If that is not possible, the files stay for now if they may be overwritten anyway.
+
+    Raises: DecodeError as `repair` does, without `overwrite`.
+    """
+    if not os.path.lexists(journal_path(path)):
+        return Repair()
+    try:
+        return repair(path, capabilities)
+    except DecodeError:
+        if not overwrite:
+            raise
+        return Repair()
+
+
+def expected_names(path: Path) -> dict[str, bool]:
+    """By name: whether a file will exist next to the model at `path` after its interrupted write is finished.
+
+    If no write was interrupted, the result is empty. Nothing is changed.
+
+    Raises: DecodeError as `repair` does.
+    """
+    journal = load_journal(path)
+    if journal is None:
+        return {}
+    completed = _can_be_completed(_Steps(path, journal, syncs=False, capabilities=SYSTEM), journal)
+    return {moved.name: completed or moved.old is not None for moved in journal.moves}
+
+
+def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
+    """Complete, undo or remove the files that killed processes left behind when they wrote the model at `path`.
+
+    Raises: DecodeError if a journal is damaged, or the files are not as it says; BlockingIOError if another
+    process is writing the model.
+    """
+    with ModelLock(path) as lock:
+        try:
+            result = Repair()
+            journal = load_journal(path)
+            if journal is not None:
+                result = _finish(path, journal, capabilities)
+        except BaseException:
+            lock.keep()  # the files that were left behind stay, because they may be needed
+            raise
+        return result._replace(removed=tuple(_clean(path, capabilities)))
+
+
+def _is_left(model: Path) -> bool:
+    return any(os.path.lexists(hidden_path(model, kind)) for kind in ("lock", "journal", "undo"))
+
+
+def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
+    """Remove the temporary files of processes that have ended."""
+    removed = []
+    for path in temporaries(model):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EMLINK):  # a link that was put aside
+                continue
+        else:
+            is_free = try_lock(descriptor)
+            os.close(descriptor)
+            if not is_free:  # in use; or nobody can know, because the filesystem has no locks
+                continue
+        unlink(path, capabilities)
+        removed.append(path)
+    return removed
+
+
+class _Steps:
+    """The steps that put the files of a journal in their places, or take them back; each step can be repeated."""
+
+    def __init__(self, model: Path, journal: Journal, *, syncs: bool, capabilities: Capabilities) -> None:
+        self.model = model
+        self.journal = journal
+        self.syncs = syncs
+        self.capabilities = capabilities
+
+    def forward(self, *, overwrite: bool) -> None:
+        """Put all new files in their places, the models last; remove the journal and the replaced files.
+
+        Raises: FileExistsError if something unexpected is in a place, without `overwrite`.
+        """
+        companions, models = self.journal.parts()
+        in_the_way = [
+            model for model in models if os.path.lexists(self.at(model.new)) and os.path.lexists(self.at(model.name))
+        ]
+        for model in in_the_way:
+            self._put_aside(model)
+        if in_the_way:
+            self.sync()
+        for companion in companions:
+            self._place(companion, overwrite)
+        if companions:
+            self.sync()
+        for model in models:
+            self._place(model, overwrite, keeps_hidden_name=len(models) > 1)
+        self.sync()
+        self.end()
+
+    def backward(self) -> None:
+        """Put all old files back in their places, the models last; remove the journal and the new files."""
+        companions, models = self.journal.parts()
+        for model in models:
+            self._take_back(model)
+        for moved in companions:
+            self._take_back(moved)
+            if moved.old is not None and os.path.lexists(self.at(moved.old.name)):
+                move(self.at(moved.old.name), self.at(moved.name), self.capabilities)
+                unlink(self.at(moved.old.name), self.capabilities)  # another name of the same file remains
+        self.sync()
+        for model in models:
+            if model.old is not None and os.path.lexists(self.at(model.old.name)):
+                move(self.at(model.old.name), self.at(model.name), self.capabilities)
+        self.sync()
+        self.end()
+
+    def end(self) -> None:
+        """Remove the journal, and then all hidden files that it names."""
+        unlink(journal_path(self.model), self.capabilities)
+        self.sync()
+        for moved in self.journal.moves:
+            unlink(self.at(moved.new), self.capabilities)
+            if moved.old is not None:
+                unlink(self.at(moved.old.name), self.capabilities)
+
+    def at(self, name: str) -> Path:
+        """The path of a file next to the model."""
+        return self.model.with_name(name)
+
+    def sync(self) -> None:
+        """Put the names on the disk, if that is required."""
+        if self.syncs:
+            sync_directory(self.model.parent)
+
+    def _put_aside(self, moved: Move) -> None:
+        """Free the name: the old file gets its hidden name."""
+        if moved.old is not None:
+            move(self.at(moved.name), self.at(moved.old.name), self.capabilities)
+
+    def _place(self, moved: Move, overwrite: bool, *, keeps_hidden_name: bool = False) -> None:
+        """Give the new file its name.
+
+        With `keeps_hidden_name`, the hidden name stays until `end`. A power cut may keep any of the changes that are
+        not on the disk. If it lost both names of a model, other models that readers have found would be taken back.
+        """
+        new, place = self.at(moved.new), self.at(moved.name)
+        if not os.path.lexists(new):
+            return  # the file already has it
+        is_kept = moved.old is None or os.path.lexists(self.at(moved.old.name)) or not os.path.lexists(place)
+        if not is_kept and moved.old and not link(place, self.at(moved.old.name), self.capabilities):
+            self._put_aside(moved)
+        if moved.old is None and not overwrite and not _is_same(new, place):
+            if keeps_hidden_name and link(new, place, self.capabilities):
+                return
+            move_to_free(new, place, self.capabilities)
+            return
+        move(new, place, self.capabilities)
+        unlink(new, self.capabilities)  # a rename to another name of the same file does not remove it
+
+    def _take_back(self, moved: Move) -> None:
+        """Give the new file its hidden name, and remove its other name."""
+        new, place = self.at(moved.new), self.at(moved.name)
+        if not os.path.lexists(new):
+            if stamp(place) == (moved.nbytes, moved.modified_ns) and _inode(place) == moved.inode:
+                move(place, new, self.capabilities)
+        elif _is_same(new, place):
+            unlink(place, self.capabilities)
+
+
+def _publish_several(
+    outputs: Sequence[OutputFile | FurtherName],
+    digests: Sequence[str | None],
+    *,
+    models: int,
+    overwrite: bool,
+    syncs: bool,
+    lock: ModelLock,
+) -> None:
+    """Put the files in their places, the models after the others; the lock is that of the last model.
+
+    Raises: as `publish` does.
+    """
+    model, capabilities = outputs[-1].destination, outputs[-1].capabilities
+    moves: list[Move] = []
+    steps = None
+    try:
+        for output, digest in zip(outputs, digests, strict=True):
+            moves.append(staged_move(output, digest, model, overwrite))
+        journal = Journal(tuple(moves), boot(), models)
+        steps = _Steps(model, journal, syncs=syncs, capabilities=capabilities)
+        _write_journal(journal, model, syncs, capabilities)
+        steps.forward(overwrite=overwrite)
+    except BaseException:
+        if steps is not None:
+            _give_up(steps, lock)
+        else:
+            for staged in moves:
+                unlink(model.with_name(staged.new), capabilities)
+        raise
+
+
+def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Capabilities) -> None:
+    content = journal.encode()
+    mode = model.with_name(journal.moves[-1].new).stat().st_mode & 0o666 | OWNER_ACCESS  # file names can be secret, too
+    permissions = Permissions(new=mode)
+    output = OutputFile(
+        journal_path(model), len(content), owner=model, permissions=permissions, capabilities=capabilities
+    )
+    try:
+        output.pwrite(0, content)
+        output.publish(fsync=syncs)
+        output.close()
+    except BaseException:
+        output.discard()
+        raise
+
+
+def _give_up(steps: _Steps, lock: ModelLock) -> None:
+    """Put the old files back, unless the last model is already in its place: then it is too late.
+
+    If that fails, too, the journal stays, and the next process completes the change.
+    """
+    last = steps.journal.moves[-1]
+    try:
+        if _inode(steps.model) == last.inode and not os.path.lexists(steps.at(last.new)):
+            steps.end()
+        else:
+            steps.backward()
+    except OSError:
+        lock.keep()
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return _inode(path) is not None and _inode(path) == _inode(other)
+
+
+def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
+    """Complete the change of a journal if all new files exist, or undo it if all old files exist.
+
+    Raises: DecodeError if neither is possible, or something was changed by a program that knows no journals.
+    """
+    steps = _Steps(path, journal, syncs=True, capabilities=capabilities)
+    if _can_be_completed(steps, journal):
+        steps.forward(overwrite=False)
+        return Repair(completed=True)
+    steps.backward()
+    return Repair(undone=True)
+
+
+def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
+    """Whether all new files exist; otherwise, all old files exist.
+
+    Raises: DecodeError if neither is true, or something was changed by a program that knows no journals.
+    """
+    path = steps.model
+    is_new = cache(journal.is_new)  # it may read all of a file
+    for moved in journal.moves:
+        place = steps.at(moved.name)
+        if os.path.lexists(place) and not journal.is_old(moved, place) and not is_new(moved, place):
+            reason = f"{moved.name} has changed since the interrupted write"
+            hint = f"remove {journal_path(path).name} to keep what is there, or write again with `overwrite=True`"
+            raise DecodeError(f"{reason}; {hint}", path=path)
+    if all(any(is_new(moved, steps.at(name)) for name in (moved.new, moved.name)) for moved in journal.moves):
+        return True
+    for moved in journal.moves:
+        names = (moved.name, moved.old.name) if moved.old is not None else ()
+        if names and not any(journal.is_old(moved, steps.at(name)) for name in names):
+            reason = f"neither the new nor the old {moved.name} is intact"
+            raise DecodeError(f"an interrupted write can be neither completed nor undone: {reason}", path=path)
+    return False

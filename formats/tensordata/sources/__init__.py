@@ -1,0 +1,1 @@
+"""Ranges of bytes, and what is computed of them while they are read."""

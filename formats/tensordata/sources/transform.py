@@ -1,0 +1,294 @@
+"""Transforms of tensor bytes: named pure functions from bytes to bytes.
+
+Bytes are little-endian on both sides, whatever the machine. Element types are given by their numpy names;
+"bfloat16" is understood without `ml_dtypes`.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from formats.errors import TruncatedError
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.sources.source import Transformed
+from formats.tensordata.sources.varints import Varints, decode_varints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from formats.tensordata.sources.source import Source
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK_BYTES = 1 << 20  # the input per step, if a transform would otherwise need many times its input as scratch memory
+STEP_ELEMENTS = 1 << 17  # converted at a time: their results stay in a second-level cache
+STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such type, or one that hides the bits
+
+
+# For float16s whose fields were moved to the positions of those of float32s.
+_FIELDS = np.uint32(0x8FFFE000)
+_REBIAS = np.float32(2.0**112)  # their exponents count from a number that is greater by 112
+_LEAST = np.array([1 << 13], "<u4").view("<f4")  # the least one above zero, without this factor
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A named function of bytes.
+
+    Every `input_unit` bytes of input become `output_unit` bytes of output, independent of other bytes, so that ranges
+    can be transformed separately. Both are 0 if only the whole can be transformed. Several threads may call `apply`;
+    its result supports the buffer protocol and is contiguous. It is a function of a module, or a `partial` of one, so
+    that sources can be pickled.
+    """
+
+    name: str
+    input_unit: int
+    output_unit: int
+    apply: Callable[[Buffer], Any]
+
+    def of(self, source: Source, nbytes: int | None = None) -> Transformed:
+        """The transformed `source`; its size in bytes must be given if it does not follow from the units."""
+        if nbytes is None:
+            assert self.output_unit, f"the size of {self.name} is not known from its input"
+            nbytes = -(-source.nbytes * self.output_unit // self.input_unit)
+        return Transformed(source, self, nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Varints(Transform):
+    """The transform of varints, whose units are unknown; `width` is the width of an element, in bytes."""
+
+    width: int
+
+    def of(self, source: Source, nbytes: int | None = None) -> Transformed:
+        """The elements of `source`, `nbytes` in total; any range of a long one can be read."""
+        if nbytes is None or source.nbytes < BLOCK_BYTES:
+            return Transform.of(self, source, nbytes)
+        return Varints.of(source, self, nbytes, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Elementwise(Transform):
+    """The transform of each element of a type into one of another type: `convert` puts it into an array."""
+
+    from_dtype: str
+    to_dtype: str
+    convert: Callable[[Array, Array, str], None]
+
+    def of(self, source: Source, nbytes: int | None = None) -> Transformed:
+        """The transformed `source`."""
+        plain = Transform.of(self, source, nbytes)
+        return _Converted(plain.source, self, plain.nbytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Converted(Transformed):
+    """The elements of a source, each converted to another type. Whole elements are written directly into a buffer."""
+
+    transform: _Elementwise
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Convert the elements in the range."""
+        transform, width = self.transform, self.transform.output_unit
+        if offset % width or len(buffer) % width or not self.source.granule_bytes:
+            Transformed.readinto(self, offset, buffer)
+            return
+        self._check_range(offset, len(buffer))
+        output = np.frombuffer(buffer, _storage(transform.to_dtype))
+        scratch = memoryview(bytearray(min(len(output), STEP_ELEMENTS) * transform.input_unit))
+        position = offset // width * transform.input_unit
+        for start in range(0, len(output), STEP_ELEMENTS):
+            part = output[start : start + STEP_ELEMENTS]
+            data = scratch[: len(part) * transform.input_unit]
+            self.source.readinto(position, data)
+            transform.convert(np.frombuffer(data, _storage(transform.from_dtype)), part, transform.from_dtype)
+            position += len(data)
+
+
+@cache
+def cast(from_dtype: str, to_dtype: str) -> Transform:
+    """Elements converted to another type as numpy does it: rounded to nearest; too large values become infinite."""
+    return _elementwise("cast", from_dtype, to_dtype, _cast)
+
+
+@cache
+def clamp(from_dtype: str, to_dtype: str) -> Transform:
+    """Integers converted to a narrower type; a value that does not fit becomes the nearest one that does."""
+    return _elementwise("clamp", from_dtype, to_dtype, _clamp)
+
+
+@cache
+def varints(to_dtype: str) -> Transform:
+    """Packed protobuf varints as elements of fixed width: the low bits of each value are the element.
+
+    Raises: WireError, when applied, if a varint has no end or more than 10 bytes.
+
+    Spec: protobuf, Encoding, Base 128 Varints; onnx.proto, `TensorProto.int32_data`.
+    """
+    dtype = _storage(to_dtype)
+    return _Varints(f"varints to {to_dtype}", 0, 0, partial(decode_varints, dtype=dtype), dtype.itemsize)
+
+
+@cache
+def pack(bits: int) -> Transform:
+    """Elements of 2, 4 or 6 bits, one in the low bits of each byte, packed without gaps, the first one lowest.
+
+    Spec: onnx.proto, `TensorProto.raw_data`.
+    """
+    elements, packed = _group(bits)
+    return Transform(f"pack {bits} bits", elements, packed, partial(_pack, bits=bits))
+
+
+def unpack(data: Buffer, bits: int, count: int) -> Array:
+    """The first `count` elements of 2, 4 or 6 bits as an array of a byte each, as `ml_dtypes` keeps them.
+
+    Raises: TruncatedError if there are fewer.
+    """
+    if (needed := (count * bits + 7) // 8) > len(data):
+        raise TruncatedError(f"needed {needed} bytes for {count} elements of {bits} bits, found {len(data)}")
+    elements, packed = _group(bits)
+    groups = -(-count // elements)
+    padded = np.zeros((groups, packed), np.uint8)
+    padded.reshape(-1)[:needed] = np.frombuffer(data, np.uint8, needed)
+    output = np.empty((groups, elements), np.uint8)
+    for element in range(elements):
+        byte, shift = divmod(element * bits, 8)
+        value = padded[:, byte] >> shift
+        if shift + bits > 8:
+            value |= padded[:, byte + 1] << (8 - shift)
+        output[:, element] = value & ((1 << bits) - 1)
+    return output.reshape(-1)[:count]
+
+
+def range_of(source: Source, dtype: str) -> tuple[Any, Any]:
+    """The least and the greatest element, as Python numbers; NaN is ignored, and the result for no elements is (0, 0).
+
+    It reads a block at a time.
+    """
+    found = [(np.fmin.reduce(values), np.fmax.reduce(values)) for values in _blocks(source, dtype)]
+    if not found:
+        return 0, 0
+    least, greatest = zip(*found, strict=True)
+    return np.fmin.reduce(least).item(), np.fmax.reduce(greatest).item()
+
+
+def are_kept(source: Source, dtype: str, target: str) -> bool:
+    """Whether all numbers of a source are numbers of another type, too. It reads a block at a time."""
+    with np.errstate(over="ignore"):
+        return all(
+            np.array_equal(values, values.astype(_storage(target)).astype(values.dtype), equal_nan=True)
+            for values in _blocks(source, dtype)
+        )
+
+
+def _blocks(source: Source, dtype: str) -> Iterator[Array]:
+    """The numbers of a source, a block at a time."""
+    width = _storage(dtype).itemsize
+    usable = source.nbytes // width * width
+    block = BLOCK_BYTES if source.granule_bytes else usable
+    buffer = memoryview(bytearray(min(block, usable)))
+    for offset in range(0, usable, max(block, 1)):
+        data = buffer[: min(block, usable - offset)]
+        source.readinto(offset, data)
+        yield _decode(data, dtype)
+
+
+def _storage(dtype: str) -> np.dtype[Any]:
+    """The little-endian numpy type in which elements of the type `dtype` are read and written."""
+    return np.dtype(STORAGE_NAMES.get(dtype, dtype)).newbyteorder("<")
+
+
+def _decode(data: Buffer, dtype: str) -> Array:
+    """Bytes as an array of numbers."""
+    return _numbers(np.frombuffer(data, _storage(dtype)), dtype)
+
+
+def _numbers(array: Array, dtype: str) -> Array:
+    """The numbers of an array in the storage form of a type."""
+    if dtype == "bfloat16":  # the upper half of a float32
+        return (array.astype("<u4") << 16).view("<f4")
+    return array != 0 if dtype == "bool" else array
+
+
+def _elementwise(
+    name: str, from_dtype: str, to_dtype: str, convert: Callable[[Array, Array, str], None]
+) -> _Elementwise:
+    source, target = _storage(from_dtype), _storage(to_dtype)
+    apply = partial(_each, from_dtype=from_dtype, target=target, convert=convert)
+    title = f"{name} {from_dtype} to {to_dtype}"
+    return _Elementwise(title, source.itemsize, target.itemsize, apply, from_dtype, to_dtype, convert)
+
+
+def _each(data: Buffer, from_dtype: str, target: np.dtype[Any], convert: Callable[[Array, Array, str], None]) -> Array:
+    array = np.frombuffer(data, _storage(from_dtype))
+    output = np.empty(len(array), target)
+    for start in range(0, len(array), STEP_ELEMENTS):
+        stop = start + STEP_ELEMENTS
+        convert(array[start:stop], output[start:stop], from_dtype)
+    return output.view(np.uint8)
+
+
+def _cast(array: Array, output: Array, from_dtype: str) -> None:
+    if (from_dtype, output.dtype.name) == ("float16", "float32"):
+        _widen_halves(array.view("<u2"), output)
+    elif (from_dtype, output.dtype.name) == ("bfloat16", "float32"):
+        words = output.view("<u4")
+        np.copyto(words, array)
+        np.left_shift(words, 16, out=words)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.copyto(output, _numbers(array, from_dtype), casting="unsafe")
+
+
+@cache
+def _halves() -> Array:
+    """The float32 for each float16, by its bits."""
+    return np.arange(1 << 16, dtype="<u2").view("<f2").astype("<f4")
+
+
+def _widen_halves(bits: Array, output: Array) -> None:
+    """Write float16s, given by their bits, into an array of float32s; numpy's conversion takes four times as long.
+
+    All fields move to their places, and a product corrects the exponent. It is exact for subnormal numbers, too, except
+    if a library made this thread treat subnormal float32s as zeros. Then, and for infinities and NaN, a table is used,
+    which takes twice as long.
+    """
+    is_finite = bits.max() < 0xFC00 and bits.view("<i2").max() < 0x7C00
+    if not is_finite or not (_LEAST * _REBIAS).all():
+        _halves().take(bits, mode="clip", out=output)
+        return
+    words = output.view("<u4")
+    np.copyto(output.view("<i4"), bits.view("<i2"))
+    np.left_shift(words, 13, out=words)
+    np.bitwise_and(words, _FIELDS, out=words)
+    np.multiply(output, _REBIAS, out=output)
+
+
+def _clamp(array: Array, output: Array, from_dtype: str) -> None:
+    limits, own = np.iinfo(output.dtype), np.iinfo(array.dtype)
+    np.copyto(output, array.clip(max(limits.min, own.min), min(limits.max, own.max)), casting="unsafe")
+
+
+def _group(bits: int) -> tuple[int, int]:
+    """The number of elements that fill a whole number of bytes, and this number."""
+    assert bits in (2, 4, 6), f"elements have 2, 4 or 6 bits, not {bits}"
+    return (4, 3) if bits == 6 else (8 // bits, 1)
+
+
+def _pack(data: Buffer, bits: int) -> Array:
+    elements, packed = _group(bits)
+    groups = -(-len(data) // elements)
+    padded = np.zeros((groups, elements), np.uint8)
+    padded.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8)
+    padded &= (1 << bits) - 1
+    output = np.zeros((groups, packed), np.uint8)
+    for element in range(elements):
+        byte, shift = divmod(element * bits, 8)
+        output[:, byte] |= padded[:, element] << shift
+        if shift + bits > 8:
+            output[:, byte + 1] |= padded[:, element] >> (8 - shift)
+    return output.reshape(-1)[: (len(data) * bits + 7) // 8]

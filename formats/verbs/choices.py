@@ -1,0 +1,156 @@
+"""The options that a caller chooses for a conversion, grouped by the part that uses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.codecs import lookup
+from formats.codecs.contract import READING, ReadOptions
+from formats.codecs.lookup import FORMAT, RUNTIME
+from formats.errors import OptionError
+from formats.ir import dtypes
+from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.file import is_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from formats.codecs.contract import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionOptions:
+    """The options of a conversion that do not depend on the formats.
+
+    `from_format`, `to_format`: the formats of the files, if content and extension do not show them. `strict`: if a
+    loss matters, nothing is written. `lenient`: a file that breaks a rule of its format, but has a clear meaning, is
+    accepted, such as an archive that was made with a zip tool.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    from_format: str | None = option(
+        None, FORMAT, "The format to read, if the content does not show it.", flag="--from"
+    )
+    to_format: str | None = option(None, FORMAT, "The format to write: {formats}.", flag="--to", common=True)
+    strict: bool = option(False, SWITCH, "Refuse a conversion whose report has a warning.", common=True)
+    lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RaisingOptions:
+    """How a model with the operators of its format becomes a model with ONNX operators.
+
+    `pin`: types of inputs and outputs by name, if they must differ from those of the format, such as "int64", "bool"
+    or "float16".
+
+    Raises: OptionError for an invalid value.
+    """
+
+    pin: Mapping[str, str] | None = option(
+        None,
+        pairs("NAME=TYPE", "types by name", "input_ids=int64"),
+        "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
+        panel="Options for .rten as SRC",
+        keyword_help="Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.",
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+        for name, type_name in (self.pin or {}).items():
+            if type_name.upper() not in dtypes.BY_NAME:
+                raise OptionError(f"`pin` gives {name!r:.100} the type {type_name!r:.100}, which does not exist")
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """Which program will run an ONNX model.
+
+    `runtime`: the name of a program whose own loader reads ONNX, such as "rten". Operators that it refuses, or
+    computes differently from ONNX, are rewritten.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    runtime: str | None = option(
+        None, RUNTIME, "Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines."
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+class Choice(NamedTuple):
+    """The options that a caller has chosen, grouped by the part that uses them."""
+
+    engine: EngineOptions
+    target: Any
+    raising: RaisingOptions
+    runtime: RuntimeOptions
+    reading: ReadOptions
+
+
+def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: bool = False) -> Choice:
+    """The options of the engine, the target format, of raising, of the runtime and, if a file is read, of reading.
+
+    Raises: OptionError if an option is unknown, invalid, given twice, or missing.
+    """
+    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReadOptions]
+    known = set().union(*map(names_of, kinds if reads else kinds[:-1]))
+    if unknown := [name for name in given if name not in known]:
+        raise _no_use(unknown, known, target)
+    groups = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
+    if options is not None:
+        if not isinstance(options, target.options):
+            names = type(options).__name__, target.options.__name__
+            raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
+        if groups[1]:
+            raise OptionError(f"`{min(groups[1])}` is given twice: it is also in `options`")
+    engine, raising, runtime = (
+        made(EngineOptions, groups[0]),
+        made(RaisingOptions, groups[2]),
+        made(RuntimeOptions, groups[3]),
+    )
+    if runtime.runtime is not None and target.domain is not None:
+        raise OptionError(f"`runtime` is only for ONNX formats; {target.title} is not one")
+    of_target = made(target.options, groups[1]) if options is None else options
+    for row in rows_of(target.options):
+        if row.required and getattr(of_target, row.name) is None:
+            raise OptionError(f"`{row.name}` is needed to write {target.title}")
+    if runtime.runtime is not None and isinstance(data_file := getattr(of_target, "external_data", None), str):
+        lookup.runtime(runtime.runtime).check_name(data_file)
+    return Choice(engine, of_target, raising, runtime, made(ReadOptions, groups[4]))
+
+
+def in_one_file(
+    given: dict[str, Any], target: Codec, options: object, destination: Path | None = None
+) -> dict[str, Any]:
+    """The keywords; in bytes or a stream, which is a single file, the weights are inside if no option says where.
+
+    Raises: OptionError for an option that only files have.
+    """
+    if destination is not None and not is_stream(destination):
+        return given
+    kind, names = ("bytes", ("overwrite", "dry_run", "fsync")) if destination is None else ("a stream", ("fsync",))
+    if of_files := [name for name in names if given.get(name)]:
+        raise OptionError(f"`{of_files[0]}` is for files; the model is written to {kind}")
+    if options is None and "external_data" in names_of(target.options) and not given.get("link"):
+        given.setdefault("external_data", False)
+    return given
+
+
+def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:
+    """The error about options that the target does not have; perhaps no format has them."""
+    of_others = set(names_of(ReadOptions)).union(*(names_of(codec.options) for codec in lookup.codecs()))
+    if not (unheard := [name for name in names if name not in of_others]):
+        listed = " and ".join(f"`{name}`" for name in sorted(names))
+        return OptionError(f"{listed} cannot be used for {target.title}")
+    from formats.wording.suggestions import unknown_options
+
+    return unknown_options(unheard, known, f" for {target.title}")

@@ -1,0 +1,345 @@
+"""How two models differ: structure by structure and weight by weight, independent of how and where they are stored.
+
+A model can have the operators of its own format, such as the model of a `.rten` file. To compare it with an ONNX model,
+the ONNX model is first converted to that format. A difference then means: the file is not the result of converting the
+present ONNX model.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.codecs.contract import ReadOptions
+from formats.errors import FormatError, LimitError
+from formats.ir import dtypes
+from formats.ir.archive_link import without_link
+from formats.ir.model import (
+    Attribute,
+    Differing,
+    Dimension,
+    Function,
+    Message,
+    Node,
+    OperatorSetId,
+    SparseTensor,
+    StringStringEntry,
+    Tensor,
+    TensorAnnotation,
+    ValueInfo,
+    set_names,
+)
+from formats.ir.sameness import differing, is_left_alike, is_plainly_equal
+from formats.options import made
+from formats.python.late_dataclasses import dataclass, replace
+from formats.tensordata.plan import DOCUMENTATION, Loss
+from formats.tensordata.sources.source import Concat, Literal, Source
+from formats.verbs.arguments import path_of
+from formats.verbs.compare_elements import compare_elements
+from formats.verbs.convert import open_model
+from formats.verbs.trust import check_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from typing_extensions import Unpack
+
+    from formats.codecs.contract import Codec
+    from formats.ir.model import Model
+    from formats.keywords import ReadKeywords
+    from formats.tensordata.plan import FilePlan
+    from formats.verbs.arguments import AnySource
+
+MAX_TEXT = 60
+# The fields that identify an entry of a list, so that a new entry at the front does not make all entries different.
+_KEYS: dict[type[Any], Callable[[Any], Any]] = {
+    Attribute: lambda entry: entry.name,
+    Function: lambda entry: (entry.domain, entry.name, entry.overload),
+    Node: lambda entry: tuple(entry.output),
+    OperatorSetId: lambda entry: entry.domain or "",
+    SparseTensor: lambda entry: entry.values and entry.values.name,
+    StringStringEntry: lambda entry: entry.key,
+    Tensor: lambda entry: entry.name,
+    TensorAnnotation: lambda entry: entry.tensor_name,
+    ValueInfo: lambda entry: entry.name,
+}
+# The last parts of the names of lists whose order has no meaning.
+_UNORDERED = ("_binding", "_import", "_info", "_props", "annotation", "attribute", "functions", "initializer")
+_SUBJECTS = (Function, Node, Tensor, ValueInfo)
+_WORDS = {StringStringEntry: "entry", ValueInfo: "value"}  # the word for a class, if it is not the name of the class
+_BESIDE_ELEMENTS = ("dims", "data_type", "segment", "name", "doc_string", "metadata_props", "unknown_fields")
+_STORAGE = ("raw_data", "external_data", "data_location", *dtypes.TYPED_FIELDS)
+
+
+class Difference(NamedTuple):
+    """One place where two models differ, and how."""
+
+    kind: str  # a stable word for programs: "changed", "only first", "only second", "order", "weights", "storage"
+    where: str  # a dotted place in the first model, or in the second if the first has none
+    detail: str  # one sentence for people
+    subject: str = ""  # the node, tensor, value or function that differs, in a few words
+    largest: float | None = None  # the largest difference of two numbers in it; inf if only one is NaN
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two model files differ; `differences` are the first of `count`, in the order of the message's fields.
+
+    If only one of the two has the operators of its own format, both were compared as files of that format: `form` names
+    this format, and `notes` list what it cannot express and was not compared.
+    """
+
+    paths: tuple[Path, Path]
+    formats: tuple[str, str]
+    count: int
+    differences: tuple[Difference, ...]
+    form: str | None = None
+    notes: tuple[Loss, ...] = ()
+    largest_difference: float = 0.0  # of two elements, in all tensors that both models have with one type and shape
+
+    @property
+    def equal(self) -> bool:
+        """Whether the models are the same, as far as both formats can express them."""
+        return not self.count
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison in strings, numbers, lists and dictionaries."""
+        return {
+            "paths": [str(path) for path in self.paths],
+            "formats": list(self.formats),
+            "equal": self.equal,
+            "count": self.count,
+            "largest_difference": _finite(self.largest_difference),
+            "differences": [
+                {**difference._asdict(), "largest": _finite(difference.largest)} for difference in self.differences
+            ],
+            "form": self.form,
+            "notes": [note.to_json() for note in self.notes],
+        }
+
+
+def diff(
+    first: AnySource,
+    second: AnySource,
+    *,
+    storage: bool = False,
+    limit: int = 100,
+    **options: Unpack[ReadKeywords],
+) -> Comparison:
+    """Compare the models in two files, of the same or different formats; return the first `limit` differences.
+
+    Weights are equal if their bytes in raw form are equal; how they are stored matters only with `storage`. If one file
+    has operators of its own format, the other model is first converted to that format. `options` are
+    those of `load`, for both.
+
+    Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
+    """
+    paths = path_of(first), path_of(second)
+    reading = made(ReadOptions, options)
+    opened = [open_model(path, None, reading, key_is_for_it=False) for path in paths]
+    codecs = [found.codec for found in opened]
+    check_key(reading, *codecs)
+    form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
+    count, kept, largest = 0, [], 0.0
+    try:
+        for difference in differences(*models, storage=storage):
+            count += 1
+            largest = max(largest, difference.largest or 0.0)
+            if count <= limit:
+                kept.append(difference)
+    except RecursionError:
+        raise LimitError("the graphs are nested too deeply to be compared", path=paths[0]) from None
+    formats = codecs[0].name, codecs[1].name
+    return Comparison(paths, formats, count, tuple(kept), form.name if form else None, notes, largest)
+
+
+def _finite(number: float | None) -> float | str | None:
+    """A number for JSON, which has no infinity."""
+    return "inf" if number == inf else number
+
+
+def _in_one_form(
+    paths: Sequence[Path], codecs: Sequence[Codec], models: list[Model]
+) -> tuple[Codec | None, list[Model], tuple[Loss, ...]]:
+    """The format that the models are compared in, the models, and the parts that are not compared."""
+    forms = [codec for codec in codecs if codec.domain is not None]
+    if len(forms) != 1:
+        return None, models, ()
+    (form,) = forms
+    own = codecs.index(form)
+    other = 1 - own
+    try:
+        plan = form.plan(models[other], paths[own], form.options())
+    except FormatError as error:
+        error.path = paths[other]
+        raise
+    models[other] = form.read(_content(plan.files[0]), None)
+    known = {entry.key for entry in models[other].metadata_props}
+    props = models[own].metadata_props
+    models[own] = replace(models[own], metadata_props=[entry for entry in props if entry.key in known])
+    notes = [
+        Loss(
+            "metadata",
+            f"metadata_props[{index}]",
+            f"only the {form.title} file has the metadata {entry.key}",
+            DOCUMENTATION,
+        )
+        for index, entry in enumerate(props)
+        if entry.key not in known
+    ]
+    return form, models, (*plan.losses, *notes)
+
+
+def _content(file: FilePlan) -> Source:
+    """The content of a planned file."""
+    parts: list[Source] = []
+    position = 0
+    for write in sorted(file.writes, key=lambda write: write.file_offset):
+        parts += (Literal(bytes(write.file_offset - position)), write.source)
+        position = write.end
+    return Concat.of(*parts, Literal(bytes(file.nbytes - position)))
+
+
+def differences(first: Any, second: Any, *, storage: bool = False) -> Iterator[Difference]:
+    """How two messages of the same class differ; an empty string equals a missing one."""
+    return _Walk(storage).messages("", first, second)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The comparison of two messages."""
+
+    storage: bool
+
+    def messages(self, where: str, first: Any, second: Any) -> Iterator[Difference]:
+        """The differences of two messages."""
+        if isinstance(first, Tensor):
+            yield from self.tensors(where, first, second)
+            return
+        for name in set_names(first, second):
+            if is_left_alike(first, second, name):
+                continue
+            found = differing(first, second, name)
+            both: tuple[Any, Any] = found[1:3] if found else (getattr(first, name), getattr(second, name))
+            mine, theirs = both
+            if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
+                continue
+            place = f"{where}.{name}" if where else name
+            if isinstance(mine, list):
+                yield from self.lists(place, found or Differing(0, mine, theirs, 0))
+            elif isinstance(mine, Message) and isinstance(theirs, Message):
+                yield from self.messages(place, mine, theirs)
+            elif mine != theirs and (type(first) is Dimension or _value(mine, theirs) != _value(theirs, mine)):
+                yield _change(place, name, mine, theirs)
+
+    def lists(self, where: str, found: Differing) -> Iterator[Difference]:
+        """The differences of two lists; entries with a name are matched by name, others by position."""
+        before, first, second, after = found
+        sample = (first or second)[0]
+        if not isinstance(sample, Message):
+            if first != second:
+                yield _change(where, "", first, second)
+            return
+        key = _KEYS.get(type(sample))
+        mine, theirs = _by_key(first, key), _by_key(second, key)
+        if mine is None or theirs is None:
+            mine, theirs = dict(enumerate(first)), dict(enumerate(second))
+        places = {k: index for index, k in enumerate(mine, before)}
+        for k, entry in mine.items():
+            if is_plainly_equal(entry, theirs.get(k)):
+                continue
+            place = _place(where, places[k], entry)
+            if k in theirs:
+                inner = self.messages(place, entry, theirs[k])
+                yield from _about(_describe(entry), inner) if isinstance(entry, _SUBJECTS) else inner
+            else:
+                yield Difference("only first", place, f"{_describe(entry)} is only in the first")
+        for index, (k, entry) in enumerate(theirs.items(), before):
+            if k not in mine:
+                yield Difference(
+                    "only second", _place(where, index, entry), f"{_describe(entry)} is only in the second"
+                )
+        common = [k for k in mine if k in theirs]
+        if not where.endswith(_UNORDERED) and common != [k for k in theirs if k in mine]:
+            detail = f"the {before + len(common) + after} common entries are in a different order"
+            yield Difference("order", where, detail)
+
+    def tensors(self, where: str, first: Tensor, second: Tensor) -> Iterator[Difference]:
+        """The differences of two tensors, their elements in raw form."""
+        for name in set_names(first, second):
+            if name not in _BESIDE_ELEMENTS:
+                continue
+            mine, theirs = getattr(first, name), getattr(second, name)
+            if mine != theirs and (mine or theirs):
+                yield _change(f"{where}.{name}", name, mine, theirs)
+        if (first.dims, first.data_type) == (second.dims, second.data_type):
+            detail, largest = compare_elements(first, second)
+            if detail:
+                yield Difference("weights", where, detail, largest=largest)
+        if self.storage:
+            mine, theirs = _storage(first), _storage(second)
+            if mine != theirs:
+                yield Difference("storage", where, f"stored as {mine}, and as {theirs} in the second")
+
+
+def _change(where: str, field: str, first: Any, second: Any) -> Difference:
+    """The difference of a field with one value and another."""
+    if field in ("data_type", "elem_type", "key_type"):
+        first, second = dtypes.type_name(first), dtypes.type_name(second)
+    detail = f"{_text(first)} became {_text(second)}"
+    if isinstance(first, list) and len(detail) > MAX_TEXT and len(first) == len(second):
+        index = next(n for n, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
+        where, detail = f"{where}[{index}]", f"{_text(first[index])} became {_text(second[index])}"
+    return Difference("changed", where, detail)
+
+
+def _about(subject: str, inner: Iterable[Difference]) -> Iterator[Difference]:
+    """The differences; those without a subject get `subject`."""
+    return (difference if difference.subject else difference._replace(subject=subject) for difference in inner)
+
+
+def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[Any, Any] | None:
+    """The entries by their keys, if all have keys and all keys differ."""
+    if key is None:
+        return None
+    found = {key(entry): entry for entry in entries}
+    return found if len(found) == len(entries) and None not in found and () not in found else None
+
+
+def _value(value: Any, other: Any) -> Any:
+    """The value; for a missing scalar field, the default of its type."""
+    return type(other)() if value is None and isinstance(other, (str, bytes, int, float)) else value
+
+
+def _storage(tensor: Tensor) -> str:
+    """The fields with the elements of a tensor, or with their place."""
+    held = [name for name in _STORAGE if getattr(tensor, name)]
+    return " and ".join(held) or "nothing"
+
+
+def _place(where: str, index: int, entry: Any) -> str:
+    return f'{where}["{entry.name or ""}"]' if isinstance(entry, Attribute) else f"{where}[{index}]"
+
+
+def _describe(entry: Any) -> str:
+    """An entry of a list in a few words."""
+    if isinstance(entry, OperatorSetId):
+        return f"version {entry.version} of {entry.domain or 'ai.onnx'}"
+    if isinstance(entry, Node):
+        return f"{entry.op_type} -> {', '.join(entry.output)}"[:MAX_TEXT]
+    names = (getattr(entry, field) for field in ("name", "key", "domain") if field in entry.__match_args__)
+    name = next(filter(None, names), None)
+    return f"{_kind(entry)} {name!r:.{MAX_TEXT}}" if name else f"a {_kind(entry)}"
+
+
+def _kind(message: Any) -> str:
+    return _WORDS.get(type(message)) or type(message).message.removesuffix("Proto").lower()
+
+
+def _text(value: Any) -> str:
+    """A value, shortened."""
+    if value is None:
+        return "nothing"
+    text = f"a {_kind(value)}" if isinstance(value, Message) else repr(value)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

@@ -1,0 +1,394 @@
+"""Describes the content of a model file as plain data."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.codecs import lookup
+from formats.codecs.contract import ReadOptions
+from formats.ir import dtypes, walk
+from formats.ir.archive_link import ArchiveLink
+from formats.ir.summary import type_text
+from formats.options import made
+from formats.python.late_dataclasses import dataclass, replace
+from formats.tensordata.absent import AbsentFile
+from formats.tensordata.sources.source import FileSpan
+from formats.verbs.arguments import path_of
+from formats.verbs.choices import RuntimeOptions
+from formats.verbs.convert import raise_model, read_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from typing_extensions import Unpack
+
+    from formats.codecs.contract import Change
+    from formats.ir.model import Model, Tensor, ValueInfo
+    from formats.keywords import ReadKeywords
+    from formats.tensordata.file import File
+    from formats.tensordata.plan import Loss
+    from formats.tensordata.sources.source import Source
+    from formats.verbs.arguments import AnySource
+
+
+MAX_ALIGNMENT = 4096  # a page: larger alignments do not matter
+_DATA_FIELDS = ("external_source", "raw_data", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
+
+
+class ModelFile(NamedTuple):
+    """A file that belongs to a model."""
+
+    path: Path
+    nbytes: int
+
+
+class MissingFile(NamedTuple):
+    """A data file of a model that is missing or too short, and why, for people.
+
+    `nbytes` is the size that the model needs, as far as it says; `found_nbytes` that of the file that is there, if any.
+    """
+
+    path: Path
+    nbytes: int
+    found_nbytes: int | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The file in strings, numbers and `None`."""
+        return {**self._asdict(), "path": str(self.path)}
+
+
+class Value(NamedTuple):
+    """An input or output, its type in the text form of ONNX, such as `float[N,3,224,224]`."""
+
+    name: str
+    type: str
+
+
+class TensorEntry(NamedTuple):
+    """A constant tensor; `nbytes` counts its elements in raw form, however they are stored.
+
+    `file` and `file_offset` say where they begin in a file; both are `None` for small tensors that were read with the
+    model, and for strings.
+    """
+
+    where: str
+    name: str
+    data_type: str
+    dims: tuple[int, ...]
+    nbytes: int
+    file: Path | None = None
+    file_offset: int | None = None
+
+
+class NodeEntry(NamedTuple):
+    """A node of any graph or function; `domain` is "ai.onnx" for ONNX's own operators."""
+
+    where: str
+    name: str
+    operator: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def operators(self) -> tuple[str, str]:
+        """The operator, without and with its domain."""
+        return self.operator, f"{self.domain}.{self.operator}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The node in strings and lists."""
+        return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
+
+
+class Part(NamedTuple):
+    """The initialisers of a part of a model; their names begin with `name`, or "" for those without parts."""
+
+    name: str
+    tensors: int
+    parameters: int
+    nbytes: int
+
+
+class Total(NamedTuple):
+    """The number and size of all tensors of one element type."""
+
+    tensors: int
+    nbytes: int
+
+
+class RuntimeFindings(NamedTuple):
+    """Whether a runtime runs a model with the results that ONNX defines.
+
+    It runs the model unchanged if there are no `changes` and no `stops`. It does not even load the model if
+    `is_refused` is true for a change. `stops` lists what cannot be rewritten, and `losses` what a conversion would
+    report.
+    """
+
+    name: str
+    changes: tuple[Change, ...]
+    stops: tuple[str, ...]
+    losses: tuple[Loss, ...]
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs the model unchanged."""
+        return not (self.changes or self.stops)
+
+    @property
+    def loads(self) -> bool:
+        """Whether it loads the model unchanged, as far as is known."""
+        return not self.stops and not any(change.is_refused for change in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The findings in strings, truth values, lists and dictionaries."""
+        return {
+            "name": self.name,
+            "runs": self.runs,
+            "loads": self.loads,
+            "can_be_rewritten": not self.stops,
+            "stops": list(self.stops),
+            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
+            "losses": [loss.to_json() for loss in self.losses],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The content of a model file.
+
+    `inputs` are those that a caller must provide, without those that have an initialiser. `operators` counts nodes by
+    operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise. Data files that
+    are `missing`, or too short, are no error.
+    """
+
+    path: Path
+    format: str
+    files: tuple[ModelFile, ...]  # the model first
+    ir_version: int | None
+    producer_name: str
+    producer_version: str
+    opsets: Mapping[str, int]
+    metadata: Mapping[str, str]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    operators: Mapping[str, int]
+    data_types: Mapping[str, Total]
+    tensors: tuple[TensorEntry, ...]
+    archive: Path | None = None  # to which the graph is linked
+    runtime: RuntimeFindings | None = None  # if one was requested
+    nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
+    parts: tuple[Part, ...] | None = None  # likewise; the largest first
+    missing: tuple[MissingFile, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files together, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+    @property
+    def parameters(self) -> int:
+        """The number of elements of all initialisers, including those of subgraphs."""
+        return sum(_count(entry) for entry in self.tensors if _is_initialiser(entry))
+
+    @property
+    def alignments(self) -> dict[int, int]:
+        """The number of tensors by the largest power of two that divides their file offset, 4,096 at most."""
+        offsets = (entry.file_offset for entry in self.tensors if entry.file_offset is not None)
+        counts = Counter(min(offset & -offset or MAX_ALIGNMENT, MAX_ALIGNMENT) for offset in offsets)
+        return dict(sorted(counts.items(), reverse=True))
+
+    def to_json(self) -> dict[str, Any]:
+        """The inspection in strings, numbers, lists and dictionaries."""
+        return {
+            "path": str(self.path),
+            "format": self.format,
+            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
+            "nbytes": self.nbytes,
+            "missing": [file.to_json() for file in self.missing],
+            "ir_version": self.ir_version,
+            "producer_name": self.producer_name,
+            "producer_version": self.producer_version,
+            "opsets": dict(self.opsets),
+            "metadata": dict(self.metadata),
+            "inputs": [value._asdict() for value in self.inputs],
+            "outputs": [value._asdict() for value in self.outputs],
+            "operators": dict(self.operators),
+            "parameters": self.parameters,
+            "data_types": {name: total._asdict() for name, total in self.data_types.items()},
+            "alignments": {str(alignment): count for alignment, count in self.alignments.items()},
+            "tensors": [
+                {**entry._asdict(), "dims": list(entry.dims), "file": None if entry.file is None else str(entry.file)}
+                for entry in self.tensors
+            ],
+            "archive": None if self.archive is None else str(self.archive),
+            **({} if self.runtime is None else {"runtime": self.runtime.to_json()}),
+            **({} if self.nodes is None else {"nodes": [node.to_json() for node in self.nodes]}),
+            **({} if self.parts is None else {"parts": [part._asdict() for part in self.parts]}),
+        }
+
+
+def inspect(
+    path: AnySource,
+    *,
+    format: str | None = None,  # noqa: A002 - as in `load`
+    runtime: str | None = None,
+    nodes: bool = False,
+    params: int = 0,
+    **options: Unpack[ReadKeywords],
+) -> Inspection:
+    """Describe the model file at `path` without reading weights; `options` are those of `load`.
+
+    This also works if data files are missing or too short; `missing` lists them.
+
+    With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
+    With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all initialisers
+    whose names begin with the same words: the words that all names share, then up to `params` more words. Dots and
+    slashes separate words.
+
+    Raises: FormatError if it cannot be read; OSError if the file cannot.
+    """
+    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options)), RuntimeOptions(runtime)
+    codec, source, model = read_model(path, format, reading)
+    graph_inputs, graph_outputs, constants = _interface(model)
+    found = list(walk.tensors(model))  # once: it takes as long as reading the model
+    tensors = tuple(_entry(where, tensor) for where, tensor in found)
+    link = ArchiveLink.of(model)
+    return Inspection(
+        path=path,
+        format=codec.name,
+        files=_files(path, source, (tensor for _, tensor in found)),
+        ir_version=model.ir_version,
+        producer_name=model.producer_name or "",
+        producer_version=model.producer_version or "",
+        opsets={entry.domain or "": entry.version or 0 for entry in model.opset_import},
+        metadata={entry.key or "": entry.value or "" for entry in model.metadata_props},
+        inputs=tuple(_value(info) for info in graph_inputs if info.name not in constants),
+        outputs=tuple(_value(info) for info in graph_outputs),
+        operators=_operators(model),
+        data_types=_totals(tensors),
+        tensors=tensors,
+        archive=None if link is None else path.with_name(link.archive),
+        runtime=None if chosen.runtime is None else _findings(model, chosen.runtime),
+        nodes=tuple(_nodes(model)) if nodes else None,
+        parts=_parts(tensors, params) if params else None,
+        missing=missing_files(tensor for _, tensor in found),
+    )
+
+
+def tolerant(options: ReadOptions) -> ReadOptions:
+    """The same options for a reader that does not need the weights: data files may be missing."""
+    return replace(options, allow_absent=True)
+
+
+def missing_files(tensors: Iterable[Tensor]) -> tuple[MissingFile, ...]:
+    """The data files of these tensors that are missing or too short, by path."""
+    found = {file for file in _external_files(tensors) if isinstance(file, AbsentFile)}
+    return tuple(sorted(MissingFile(file.path, file.nbytes, file.found_nbytes, file.reason) for file in found))
+
+
+def _count(entry: TensorEntry) -> int:
+    return max(dtypes.count(entry.dims), 0)
+
+
+def _is_initialiser(entry: TensorEntry) -> bool:
+    return re.search(r"initializer\[\d+\]", entry.where) is not None
+
+
+def _nodes(model: Model) -> Iterator[NodeEntry]:
+    """All nodes, including those of subgraphs and functions, in the order of their places."""
+    lists = [(where, graph.node) for where, graph in walk.graphs(model)]
+    lists += [(f"functions[{index}]", function.node) for index, function in enumerate(model.functions)]
+    for where, nodes in lists:
+        for index, node in enumerate(nodes):
+            place = walk.inner_place(where, "node", index)
+            ends = tuple(node.input), tuple(node.output)
+            yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or "ai.onnx", *ends)
+
+
+def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
+    """The initialisers, counted by the first words of their names: `depth` words after those that all names share."""
+    found = [entry for entry in tensors if _is_initialiser(entry)]
+    words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in found]
+    first, last = (end((each for each in words if each), default=()) for end in (min, max))
+    shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
+    parts: dict[str, Part] = {}
+    for entry, each in zip(found, words, strict=True):
+        name = ".".join(each[: shared + depth])
+        old = parts.get(name, Part(name, 0, 0, 0))
+        parts[name] = Part(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
+    return tuple(sorted(parts.values(), key=lambda part: -part.parameters))
+
+
+def _findings(model: Model, name: str) -> RuntimeFindings:
+    """Whether a runtime runs a model, in ONNX's operators or in those of its format."""
+    model, losses = raise_model(model)
+    found = lookup.runtime(name).runnable(model)
+    return RuntimeFindings(name, found.changes, found.stops, (*losses, *found.losses))
+
+
+def span_of(tensor: Tensor) -> FileSpan | None:
+    """The range of a file with the stored elements of a tensor; `None` if they are not in a single range."""
+    held = vars(tensor)
+    found = [value for field in _DATA_FIELDS if isinstance(value := held.get(field), FileSpan)]
+    return found[0] if len(found) == 1 and found[0].nbytes else None
+
+
+def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str | None]]:
+    """The inputs and outputs of the model's graph, and the names of constant values."""
+    if model.graph is None:
+        return [], [], set()
+    graph = model.graph
+    names = {tensor.name for tensor in graph.initializer}
+    names |= {sparse.values.name for sparse in graph.sparse_initializer if sparse.values is not None}
+    return graph.input, graph.output, names
+
+
+def _value(info: ValueInfo) -> Value:
+    return Value(info.name or "", type_text(info.type))
+
+
+def raw_nbytes(tensor: Tensor) -> int:
+    """The size in bytes of a tensor's elements in raw form, or of its strings; 0 if the shape is not valid."""
+    row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+    nbytes = row.nbytes(tensor.dims) if row and row.bits else sum(len(value) for value in tensor.string_data)
+    return max(nbytes, 0)
+
+
+def _entry(where: str, tensor: Tensor) -> TensorEntry:
+    name = dtypes.type_name(tensor.data_type)
+    span = span_of(tensor)
+    place = (None, None) if span is None else (span.file.path, span.file_offset)
+    return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), raw_nbytes(tensor), *place)
+
+
+def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for entry in tensors:
+        counts[entry.data_type] += 1
+        sizes[entry.data_type] += entry.nbytes
+    return {name: Total(count, sizes[name]) for name, count in counts.most_common()}
+
+
+def _operators(model: Model) -> dict[str, int]:
+    lists = [graph.node for _, graph in walk.graphs(model)] + [function.node for function in model.functions]
+    nodes = chain.from_iterable(lists)
+    counts = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for node in nodes)
+    return dict(counts.most_common())
+
+
+def _files(path: Path, source: Source, tensors: Iterable[Tensor]) -> tuple[ModelFile, ...]:
+    """The model file, then the other files of its tensors that are there, by path."""
+    others = _external_files(tensors) - set(source.files())
+    companions = sorted(ModelFile(file.path, file.nbytes) for file in others if not isinstance(file, AbsentFile))
+    return (ModelFile(path, source.nbytes), *companions)
+
+
+def _external_files(tensors: Iterable[Tensor]) -> set[File]:
+    external = (tensor.external_source for tensor in tensors)
+    return {file for data in external if data is not None for file in data.files()}

@@ -1,0 +1,198 @@
+"""The files that belong to a model: the graph, and the data files that it refers to."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.codecs import lookup
+from formats.codecs.contract import ReadOptions
+from formats.errors import FormatError
+from formats.ir import walk
+from formats.onnxpb.external.shared_data import references
+from formats.options import made
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.absent import AbsentFile
+from formats.verbs.arguments import local_path_of
+from formats.verbs.convert import read_model
+from formats.verbs.inspect import tolerant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Unpack
+
+    from formats.ir.model import Model
+    from formats.keywords import ReadKeywords
+    from formats.tensordata.file import File
+
+IS_A_MODEL = "it is a model itself"
+_GRAPHS = "*.onnx"  # other tools also write this format, and a location in it may be any file
+
+
+class OwnFile(NamedTuple):
+    """A file of a model: its path, its size in bytes, and its location in the graph, if the graph refers to it.
+
+    `stays` says why it does not move with the model, and is empty if it does. `leads_to` is the target of a
+    link at `path`; the target also stays. `missing` says what is wrong if it is not there, or too short.
+    """
+
+    path: Path
+    nbytes: int
+    location: str = ""
+    stays: str = ""
+    leads_to: Path | None = None
+    missing: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The file as strings, numbers and `None`."""
+        leads_to = None if self.leads_to is None else str(self.leads_to)
+        return {**self._asdict(), "path": str(self.path), "leads_to": leads_to}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """The files that belong to the model at `path`; `files` begins with the model."""
+
+    path: Path
+    format: str
+    files: tuple[OwnFile, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files together, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """The files in strings, numbers and lists."""
+        files = [file.to_json() for file in self.files]
+        return {"path": str(self.path), "format": self.format, "nbytes": self.nbytes, "files": files}
+
+
+class OpenedFiles(NamedTuple):
+    """A model that was read, and its open files: the model file, and the data files by location."""
+
+    listed: ModelFiles
+    model: Model
+    file: File
+    data: Mapping[str, File]
+    unread: tuple[Path, ...]  # other graphs in the folder that cannot be read, so that they may use the data
+
+
+def files(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - as in `load`
+    **options: Unpack[ReadKeywords],
+) -> ModelFiles:
+    """List the files that belong to the model at `path`, without reading weights; `options` are those of `load`.
+
+    This also works if data files are missing or too short; they are marked.
+
+    This also reads the other graphs in the folder: a data file that one of them uses, too, stays when the model moves.
+
+    Raises: FormatError if the model cannot be read; OSError if a file cannot.
+    """
+    return open_files(local_path_of(path), format, tolerant(made(ReadOptions, options))).listed
+
+
+def open_files(
+    path: Path,
+    format_name: str | None,
+    reading: ReadOptions,
+    replaced: Path | None = None,
+    *,
+    alone: bool = False,
+    trusts_unread: bool = False,
+) -> OpenedFiles:
+    """The model at `path` and its files; the references of the model at `replaced` are ignored.
+
+    With `alone`, no other graph is read, and every file may move. With `trusts_unread`, graphs that
+    cannot be read do not count: none of them uses the data.
+    """
+    codec, source, model = read_model(path, format_name, reading)
+    file = next(source.files())
+    data: dict[str, File] = {}
+    absent: dict[str, AbsentFile] = {}
+    for _, tensor in walk.external_tensors(model):
+        location = next((entry.value or "" for entry in tensor.external_data if entry.key == "location"), "")
+        found = next(tensor.external_source.files(), None) if tensor.external_source is not None else None
+        if isinstance(found, AbsentFile):
+            absent[location] = found
+        elif found is not None and found != file:
+            data[location] = found
+    others, unread = ({}, ()) if alone else _other_graphs(path, {"": file, **data}, replaced)
+    if trusts_unread:
+        unread = ()
+    for other in unread:
+        for location in data:
+            others.setdefault(location, f"{other.name} cannot be read, and may use it, too")
+    files = [_listed(path, file, "", others.get("", ""))]
+    files += [
+        _listed(path.parent / location, found, location, others.get(location, "") or _elsewhere(path, location))
+        for location, found in sorted(data.items())
+    ]
+    if absent:
+        here = [own._replace(missing=absent[own.location].reason) if own.location in absent else own for own in files]
+        gone = (_absent(path.parent / location, location, absent[location]) for location in absent.keys() - data.keys())
+        files = [here[0], *sorted((*here[1:], *gone), key=lambda own: own.location)]
+    return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, file, data, unread if data else ())
+
+
+def _absent(path: Path, location: str, file: AbsentFile) -> OwnFile:
+    """A file of which the model finds no tensor; if there is one, nobody knows what it is."""
+    stays = "" if file.found_nbytes is None else "it does not have the weights of the model"
+    return OwnFile(path, file.found_nbytes or 0, location, stays, missing=file.reason)
+
+
+def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:
+    leads_to = Path(os.path.realpath(path)) if path.is_symlink() else None
+    if location and any(path.suffix.lower() in codec.extensions for codec in lookup.built_in()):
+        stays = IS_A_MODEL
+    return OwnFile(path, file.nbytes, location, stays, leads_to)
+
+
+def _elsewhere(model: Path, location: str) -> str:
+    """Why a data file stays if a link on the way to it leads out of the folder of the model; empty if none does."""
+    own, folder = (os.path.realpath(place) for place in (model.parent, (model.parent / location).parent))
+    if Path(folder).is_relative_to(own):
+        return ""
+    return f"it is in another folder, {folder}, to which a link leads; it may belong to a model there"
+
+
+def _other_graphs(
+    path: Path, data: Mapping[str, File], replaced: Path | None
+) -> tuple[dict[str, str], tuple[Path, ...]]:
+    """The reasons why files stay, by location, and the graphs in the folder that cannot be read.
+
+    A file stays if another graph in the folder refers to it. The location of the model itself is empty: a graph can be
+    linked to an archive.
+    """
+    reasons: dict[str, str] = {}
+    unread: list[Path] = []
+    for other in sorted(path.parent.glob(_GRAPHS)):
+        if other in (path, replaced) or not other.is_file():  # a pipe, for example, would wait for a writer
+            continue
+        try:
+            _, _, model = read_model(other)
+        except (FormatError, OSError):
+            try:  # perhaps only its data is missing
+                found = {location for location in data if os.path.normpath(location) in references(other)}
+            except (FormatError, OSError):
+                unread.append(other)
+                continue
+        else:
+            inner = (tensor.external_source for _, tensor in walk.external_tensors(model))
+            used = {file.path for source in inner if source is not None for file in source.files()}
+            found = {location for location, file in data.items() if file.path in used}  # and no other of its names
+            model.close()
+        for location in found:
+            reasons.setdefault(location, f"{other.name} uses it, too")
+    return reasons, tuple(unread)
+
+
+def is_named_after(name: str, model: Path) -> bool:
+    """Whether the name of a data file begins with the name of its model, with or without the extension."""
+    return re.match(rf"{re.escape(model.stem)}([._-]|$)", name, re.IGNORECASE) is not None

@@ -1,0 +1,343 @@
+"""Copies, moves or removes a model together with its data files.
+
+A model in several files is moved by giving its data files a further name, writing the graph with the new names, and
+only then removing the old graph and the old names. So at any time, the old model, the new model, or
+both are complete, and no weight is copied within a filesystem. A process that is killed in between leaves data files
+with two names, which `onnx` refuses to read. Then move the model again; if the old graph is already removed, remove the
+old data files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from formats.codecs import lookup
+from formats.codecs.contract import READ_DEFAULTS
+from formats.errors import FormatError, TensorDataError, UnsupportedError, no_directory
+from formats.ir import walk
+from formats.onnxpb.wire.encoder import encode
+from formats.python.late_dataclasses import dataclass, replace
+from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.file import File
+from formats.tensordata.local.directory import sync_directory, unlink
+from formats.tensordata.local.folder import unlink_same
+from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan, lay_out
+from formats.tensordata.replacing.further_name import OneNameError
+from formats.tensordata.replacing.lock import ModelLock
+from formats.verbs.arguments import local_path_of
+from formats.verbs.inspect import tolerant
+from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
+from formats.verbs.report import WrittenFile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from formats.ir.model import Model
+    from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
+
+LEFT = "it belonged to the replaced model; remove it if nothing else needs it"
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """What was changed in the files of a model.
+
+    `written` are the new files, the model last; `removed` the removed files; `kept` the files that stay, each with the
+    reason.
+    For a `dry_run`, these changes would be made.
+    """
+
+    source: Path
+    destination: Path | None
+    written: tuple[WrittenFile, ...] = ()
+    removed: tuple[Path, ...] = ()
+    kept: tuple[tuple[Path, str], ...] = ()
+    dry_run: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The files in strings and lists."""
+        return {
+            "source": str(self.source),
+            "destination": None if self.destination is None else str(self.destination),
+            "written": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.written],
+            "removed": [str(path) for path in self.removed],
+            "kept": [{"path": str(path), "reason": reason} for path, reason in self.kept],
+            "dry_run": self.dry_run,
+        }
+
+
+def cp(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    parents: bool = False,
+    dry_run: bool = False,
+    fsync: bool | None = None,
+) -> Relocation:
+    """Copy the model at `src` with its data files to `dst`, a path or a folder.
+
+    Data files that are named after the model are renamed with it. If a file with the same bytes is there, such as
+    a data file of models with common weights, it is used. With `overwrite`, the model at `dst` and its data files are
+    replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
+
+    Raises: FormatError if the model cannot be read, or has the extension of another format at `dst`; OSError
+    if the files cannot be written. If it raises, nothing was written.
+    """
+    engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
+    return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=False)
+
+
+def mv(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    parents: bool = False,
+    dry_run: bool = False,
+    fsync: bool | None = None,
+) -> Relocation:
+    """Move or rename the model at `src` with its data files to `dst`, a path or a folder.
+
+    Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
+    folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
+
+    Raises: as `cp` does, and FormatError if another graph in the folder cannot be read, because it may use the
+    same data. If it raises, nothing was written or removed.
+    """
+    engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
+    with _lock(local_path_of(src), dry_run):  # no other process moves or removes it between reading and removing
+        return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=True)
+
+
+def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
+    """Remove the model at `path` and the data files that are named after it; with `all_data`, all its data files.
+
+    A graph can name any file in the folder as its data, so by default the names must match. A data file that another
+    graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed. A model whose
+    data files are missing or too short can be removed, too.
+
+    Raises: FormatError if the model cannot be read, or if another graph in the folder cannot and may use the same data,
+    without `all_data`; OSError if a file cannot be removed.
+    """
+    with _lock(local_path_of(path), dry_run):
+        opened = open_files(local_path_of(path), None, tolerant(READ_DEFAULTS), trusts_unread=all_data)
+        there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
+        listed = replace(opened.listed, files=tuple(there))
+        _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
+        if not all_data:
+            listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
+        opened.model.close()  # some systems do not remove a file that is open
+        removed, kept = _remove(listed, opened, dry_run), tuple(_kept(listed.files))
+        return Relocation(listed.path, None, removed=removed, kept=kept, dry_run=dry_run)
+
+
+def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
+    """The lock of a model that exists; a dry run writes nothing and needs no lock.
+
+    Raises: FileNotFoundError if there is none.
+    """
+    if not os.path.lexists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return nullcontext() if dry_run or path.is_dir() else ModelLock(path)  # what reads a folder explains it
+
+
+def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
+    """Raises TensorDataError if another graph in the folder cannot be read, and may use data files of the model."""
+    if opened.unread:
+        data = next(file.path.name for file in opened.listed.files if file.location)
+        text = f"it cannot be read, so it may use {data}, as {opened.listed.path.name} does; {remedy}"
+        raise TensorDataError(text, path=opened.unread[0])
+
+
+def _with_reason(file: OwnFile, model: Path) -> OwnFile:
+    if file.stays or not file.location or is_named_after(file.path.name, model):
+        return file
+    return file._replace(stays="it is not named after the model; `all_data=True` removes it anyway")
+
+
+def _new_name(location: str, src: Path, dst: Path) -> str:
+    """The name of a data file next to the new model."""
+    name = location.replace("\\", "/").rpartition("/")[2]
+    if name.startswith(src.name):
+        return dst.name + name[len(src.name) :]
+    return dst.stem + name[len(src.stem) :] if is_named_after(name, src) else name
+
+
+def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> Relocation:
+    opened = open_files(src, None, READ_DEFAULTS, dst, alone=not moves)
+    _check_destination(opened.listed, dst, parents=options.parents)
+    _check_all_read(opened, "repair or remove that file first, or copy the model with `formats cp`")
+    in_place = dst.parent.resolve() == src.parent.resolve()
+    names: dict[str, str] = {}  # of data files next to the new model, by location
+    for file in opened.listed.files[1:]:
+        if moves and in_place and (file.stays or file.leads_to):
+            continue  # the new model finds it here, too
+        name = _new_name(file.location, src, dst)
+        while name in names.values() or (in_place and not moves and name == file.location):
+            name = f"{dst.stem}.{name}"
+        names[file.location] = name
+    left: tuple[tuple[Path, str], ...] = ()
+    if options.overwrite:
+        others = [name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location])]
+        stays = _check_replaced(dst, others, src if in_place else None) - {dst.parent / name for name in names.values()}
+        left = tuple((path, LEFT) for path in sorted(stays))
+    _refer(opened.model, names)
+    written = _write(opened, dst, names, options, may_rename=moves)
+    if not moves:
+        return Relocation(src, dst, written, kept=left, dry_run=options.dry_run)
+    listed = opened.listed
+    goes = [file for file in listed.files if not file.location or file.location in names]
+    goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
+    opened.model.close()  # some systems do not remove a file that is open
+    removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
+    return Relocation(src, dst, written, removed, (*_kept(listed.files), *left), options.dry_run)
+
+
+def _place(dst: str | os.PathLike[str], src: Path) -> Path:
+    """The destination of the model at `src`: `dst`, or its own name in a folder that exists or is requested."""
+    path = local_path_of(dst)
+    return path / src.name if path.is_dir() or os.fspath(dst).endswith(("/", os.sep)) else path
+
+
+def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
+    """Check that the model can be at `dst`: the extension is one of its format, and its weights can follow.
+
+    Raises: UnsupportedError otherwise; FileExistsError if `dst` is the model itself; FileNotFoundError if its
+    folder does not exist, without `parents`.
+    """
+    codec = lookup.by_name(listed.format)
+    if dst.suffix.lower() not in codec.extensions:
+        raise UnsupportedError(f"{dst.name} has no extension of {codec.title}; use `formats convert`", path=dst)
+    if not (parents or dst.parent.is_dir()):
+        raise no_directory(dst.parent)
+    if dst.exists() and dst.samefile(listed.path):
+        raise FileExistsError(errno.EEXIST, "this is the model itself", str(dst))
+    if dst.parent.resolve() != listed.path.parent.resolve():
+        for file in listed.files[1:]:
+            if file.stays == IS_A_MODEL:
+                reason = f"its weights are in {file.path.name}, which is itself a model; use `formats convert`"
+                raise UnsupportedError(f"the model cannot go to another folder: {reason}", path=listed.path)
+
+
+def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[Path]:
+    """The data files of the model at `dst`; a replaced file must belong to it, or to `src` in the same folder.
+
+    Raises: FileExistsError for another file: a name in a model must not replace an unrelated file.
+    """
+    own: set[Path] = set()
+    left: set[Path] = set()
+    for model in (dst, src):
+        if model is not None and model.exists():
+            try:
+                found = {file.path for file in open_files(model, None, READ_DEFAULTS).listed.files if not file.stays}
+            except FormatError:
+                found = {model}
+            left = found if model is dst else left - found
+            own |= found
+    for name in names:
+        path = dst.parent / name
+        if os.path.lexists(path) and path not in own and not is_named_after(name, dst):
+            raise FileExistsError(errno.EEXIST, "it does not belong to the model to be replaced", str(path))
+    return left - {dst}
+
+
+def _refer(model: Model, names: Mapping[str, str]) -> None:
+    """Make the tensors of the model refer to data files by their new names."""
+    for _, tensor in walk.external_tensors(model):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = names.get(entry.value or "", entry.value)
+
+
+def _write(
+    opened: OpenedFiles, dst: Path, names: Mapping[str, str], options: EngineOptions, *, may_rename: bool
+) -> tuple[WrittenFile, ...]:
+    """Write the new files, the model last, each to its path."""
+    files = {file.location: file for file in opened.listed.files}
+    changed = any(location != name for location, name in names.items())
+    data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
+    model = _graph_plan(opened.model, dst) if changed else _whole(dst, opened.file)
+    here = {
+        location for location, (path, file) in data.items() if files[location].path == path or _is_there(path, file)
+    }
+    data = {location: place for location, place in data.items() if location not in here}
+    new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
+    plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
+    renamed = [Renamed(*data[location], files[location].path) for location in plain] if may_rename else []
+    permissions = _permissions(opened)
+    as_it_is = not (changed or files[""].leads_to or files[""].stays)
+    if renamed or (may_rename and as_it_is):
+        opened.file.check_in_place()
+        copied = [_whole(*data[location]) for location in data if location not in plain]
+        whole = as_it_is and not copied
+        last = [Renamed(dst, opened.file, files[""].path)] if whole else []
+        plan = WritePlan((*copied, *(() if whole else (model,))), permissions=permissions)
+        try:
+            execute(plan, options, renamed=[*renamed, *last])
+        except OneNameError:
+            renamed = []
+        else:
+            return new
+    execute(WritePlan((*(_whole(*place) for place in data.values()), model), permissions=permissions), options)
+    return new
+
+
+def _permissions(opened: OpenedFiles) -> Permissions:
+    """Those that all files of the model give: a new graph may be as secret as the old one, or as its data."""
+    most = opened.file.permissions
+    for file in opened.data.values():
+        most &= file.permissions
+    return Permissions(most | OWNER_ACCESS)
+
+
+def _graph_plan(model: Model, dst: Path) -> FilePlan:
+    writes, nbytes = lay_out(encode(model))
+    return FilePlan(dst, nbytes, tuple(writes))
+
+
+def _is_there(path: Path, file: File) -> bool:
+    """Whether the bytes of a file are already at `path`, for example those that another model also uses."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
+        return False
+    return File.open(path).span() == file.span()
+
+
+def _whole(path: Path, file: File) -> FilePlan:
+    """A copy of a file."""
+    return FilePlan(path, file.nbytes, (PlacedWrite(0, file.span()),))
+
+
+def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:
+    """Remove the files that do not stay, except in a dry run: the model first, so that no graph lacks its data."""
+    removed = []
+    for file in listed.files:
+        if file.stays:
+            continue
+        was = opened.data.get(file.location) if file.location else opened.file
+        if was is not None:
+            was.check_in_place()
+        removed.append(file.path)
+        if dry_run:
+            continue
+        if was is None or file.leads_to is not None:  # a link goes, its target stays
+            unlink(file.path)
+        else:
+            unlink_same(file.path, was)
+        if not file.location:
+            sync_directory(file.path.parent)
+    return tuple(removed)
+
+
+def _kept(files: Sequence[OwnFile]) -> Iterator[tuple[Path, str]]:
+    """The files that stay, and why."""
+    for file in files:
+        if file.stays:
+            yield file.path, file.stays
+        if file.leads_to is not None:
+            yield file.leads_to, f"{file.path.name} was a link to it"

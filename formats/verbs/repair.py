@@ -1,0 +1,75 @@
+"""Completes, undoes or removes the files that killed processes left behind when they wrote a model."""
+
+from __future__ import annotations
+
+import errno
+import os
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.interrupted import owner_of, strange_files
+from formats.tensordata.replacing import publication
+from formats.tensordata.replacing.tail_replacement import undo_path
+from formats.verbs.arguments import local_path_of
+
+MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What `repair` found and did at a path.
+
+    `completed`: the replacement of several files was completed. `put_back`: the old model in several files, or the old
+    archive, was restored. `removed`: hidden files that were removed. `notes`: what is strange about other hidden files,
+    which were not used.
+    """
+
+    path: Path
+    completed: bool
+    put_back: bool
+    removed: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The repair in strings, booleans, lists and dictionaries."""
+        return {
+            "path": str(self.path),
+            "completed": self.completed,
+            "put_back": self.put_back,
+            "removed": [str(path) for path in self.removed],
+            "notes": [*self.notes],
+        }
+
+
+def repair(path: str | os.PathLike[str]) -> Repair:
+    """Complete or undo an interrupted write of the model at `path`, and remove its hidden files.
+
+    Files of the model are replaced only if they are those that the interrupted process was replacing. Models that were
+    written together are repaired together.
+
+    Raises: FileNotFoundError if there is neither a model nor an interrupted write; BlockingIOError if another process
+    is writing the model; FormatError if the interrupted write is damaged, or another program has changed the model
+    since.
+    """
+    given = local_path_of(path)
+    if given.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name the model in it", str(given))
+    if not given.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
+    completed = put_back = False
+    removed: list[Path] = []
+    places = given, Path(os.path.realpath(given))
+    for place in dict.fromkeys(path for each in places for path in (owner_of(each) or each, each)):
+        found = publication.repair(place)
+        completed, put_back = completed or found.completed, put_back or found.undone
+        removed += found.removed
+    if os.path.lexists(undo_path(given)):
+        from formats import onnxzip
+
+        put_back = onnxzip.repair(given)
+    if not (completed or put_back or removed or given.exists()):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
+    notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(given), MAX_STRANGE))
+    return Repair(given, completed, put_back, tuple(removed), notes)

@@ -1,0 +1,172 @@
+"""The result of a conversion, as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
+from formats.wording.units import in_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from formats.codecs.contract import Change
+    from formats.tensordata.plan import Loss
+
+LOSSES_IN_MESSAGE = 10
+LOSSES_SHOWN = 4  # of the warnings, and of the notes; the others are counted
+CHANGES_SHOWN = 6
+COMPANIONS_SHOWN = 2
+RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the machine than on the conversion
+GATHERED = frozenset((SPECIAL, DOCUMENTATION))  # notes about what few will see are only counted
+
+
+class WrittenFile(NamedTuple):
+    """A file that was written."""
+
+    path: Path
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """The result of a conversion, and what the target could not express; `source` is `None` for a model from memory."""
+
+    source: Path | None
+    destination: Path
+    source_format: str | None
+    target_format: str
+    files: tuple[WrittenFile, ...]  # the model is the last one
+    seconds: float
+    losses: tuple[Loss, ...] = ()
+    notes: tuple[Loss, ...] = ()  # the faults that a lenient reader accepted
+    changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
+    source_files: tuple[Path, ...] = ()  # the model is the first one
+    dry_run: bool = False  # the files would be written, but were not
+    settings: Mapping[str, Any] | None = None  # the settings that a program needs to load the files
+    is_translated: bool = False  # into other operators: those of the target, or from those of the source to ONNX's
+
+    def __str__(self) -> str:
+        """What was written, whether it computes the same, and what differs, as the command prints it."""
+        return "\n".join(answer(self))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files together, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+    @property
+    def verdict(self) -> str:
+        """Whether what was written computes the same, in one line."""
+        if not (self.is_translated or self.changes):
+            return verdict(self.losses)
+        return verdict(self.losses, "computes the same", ", up to float rounding")
+
+    def to_json(self) -> dict[str, Any]:
+        """The report in strings, numbers, lists and dictionaries."""
+        return {
+            "source": None if self.source is None else str(self.source),
+            "source_files": [str(path) for path in self.source_files],
+            "destination": str(self.destination),
+            "source_format": self.source_format,
+            "target_format": self.target_format,
+            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
+            "nbytes": self.nbytes,
+            "dry_run": self.dry_run,
+            "seconds": round(self.seconds, 6),
+            "verdict": self.verdict,
+            "losses": [loss.to_json() for loss in self.losses],
+            "notes": [note.to_json() for note in self.notes],
+            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
+            "settings": None if self.settings is None else dict(self.settings),
+        }
+
+
+def listed(losses: tuple[Loss, ...]) -> str:
+    """The losses in one line; of many, the first."""
+    shown = "; ".join(f"{loss.where or 'model'}: {loss.detail}" for loss in losses[:LOSSES_IN_MESSAGE])
+    more = len(losses) - LOSSES_IN_MESSAGE
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def verdict(losses: Iterable[Loss], same: str = "the same model, unchanged", precision: str = "") -> str:
+    """Whether a model with these losses computes the same; `same` says it, and `precision` how exactly."""
+    seen = {loss.seen for loss in losses}
+    if RESULTS in seen:
+        return "the results can differ: see the warnings"
+    if RANGE in seen:
+        return f"computes the same while numbers stay in the range that the warnings name{precision}"
+    if RARE in seen:
+        return f"computes the same for finite inputs, except where the notes say{precision}"
+    if SPECIAL in seen:
+        return f"computes the same for finite inputs{precision}"
+    return f"{same}{precision}"
+
+
+def answer(report: ConversionReport, more: str = "report.losses", *, every: bool = False) -> list[str]:
+    """What was written; whether it computes the same; then a line for each warning, and for each note that many see.
+
+    Notes that only NaN, infinities or empty tensors show, and lost documentation, are a number in the second line.
+    `more` is where they are. If `every`, each has a line as well.
+    """
+    count = 0 if every else sum(is_gathered(loss) for loss in report.losses)
+    gathered = f"; {count} note{'s' * (count != 1)}: {more}" if count else ""
+    return [
+        _written(report),
+        f"{report.verdict}{gathered}",
+        *loss_lines(report.losses, more, every=every),
+        *_remarks(report),
+    ]
+
+
+def is_gathered(loss: Loss) -> bool:
+    """Whether a report only counts a loss."""
+    return not loss.matters and loss.seen in GATHERED
+
+
+def loss_lines(losses: Iterable[Loss], more: str, *, every: bool = False) -> list[str]:
+    """A line for each warning, which `--strict` refuses, and for each note; only the first, unless `every`."""
+    shown = [loss for loss in losses if every or not is_gathered(loss)]
+    lines: list[str] = []
+    for title, matters in (("warning", True), ("note", False)):
+        details = [loss.detail for loss in shown if loss.matters is matters]
+        left = 0 if every or len(details) <= LOSSES_SHOWN + 1 else len(details) - LOSSES_SHOWN  # not "and 1 more"
+        lines += [f"{title}: {detail}" for detail in details[: len(details) - left]]
+        if left:
+            lines.append(f"{title}: and {left} more: {more}")
+    return lines
+
+
+def _written(report: ConversionReport) -> str:
+    *companions, _ = report.files
+    names = [file.path.name for file in companions]
+    if len(names) > COMPANIONS_SHOWN:
+        names = [f"{len(names)} data files"]
+    size = in_units(report.nbytes)
+    source = "" if report.source is None else f"{report.source} -> "
+    line = f"{source}{' + '.join((str(report.destination), *names))}  {size}"
+    if report.dry_run:
+        return f"would write {line}"
+    rate = f" ({in_units(report.nbytes / report.seconds)}/s)" if report.nbytes >= RATE_FROM_BYTES else ""
+    return f"{line}, {report.seconds:.2f} s{rate}"
+
+
+def _remarks(report: ConversionReport) -> list[str]:
+    """What was rewritten for a runtime, what a program needs to load the files, and what a lenient reader accepted."""
+    lines = []
+    if report.changes:
+        from collections import Counter
+
+        counts = Counter(change.operator or "tensor" for change in report.changes)
+        shown = ", ".join(f"{name} x {count}" for name, count in counts.most_common(CHANGES_SHOWN))
+        others = ", ..." if len(counts) > CHANGES_SHOWN else ""
+        lines.append(f"note: rewritten for the runtime: {shown}{others} (--json gives the reasons)")
+    if report.settings:
+        import json
+
+        lines.append(f"note: config.json must contain {json.dumps(report.settings)}")
+    if report.notes:
+        lines.append(f"note: passed over: {'; '.join(note.detail for note in report.notes)}")
+    return lines

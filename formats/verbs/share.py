@@ -1,0 +1,352 @@
+"""Writes models with common weights so that each weight is stored once.
+
+Weights are equal if their bytes are equal. Weights of several models are in a data file for exactly these models, so
+that each model uses every tensor of its data files. Weights of only one model are in its own data file.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from functools import reduce
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.codecs import lookup
+from formats.codecs.contract import ReadOptions
+from formats.errors import OptionError, file_exists, no_directory
+from formats.ir.archive_link import without_link
+from formats.onnxpb.codecs import CODEC
+from formats.onnxpb.external.data_files import Outside
+from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
+from formats.onnxpb.external.shared_data import check_shared_data, referred
+from formats.onnxpb.options import SAFETENSORS, OnnxOptions
+from formats.options import Kind, made, names_of, option, settle, size
+from formats.python.collector import collector_paused
+from formats.python.late_dataclasses import dataclass, replace
+from formats.tensordata.engine import EngineOptions, execute, transfer
+from formats.tensordata.local.directory import made_folders
+from formats.tensordata.plan import Digest, Permissions, WritePlan, in_order
+from formats.tensordata.replacing.lock import ModelLock
+from formats.tensordata.sources.source import FileSpan, place_of
+from formats.verbs.arguments import local_path_of
+from formats.verbs.convert import open_model, raise_model
+from formats.verbs.trust import check_key, permissions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from typing_extensions import Unpack
+
+    from formats.ir.model import Model
+    from formats.keywords import ShareKeywords
+    from formats.onnxpb.external.model import Weights
+    from formats.tensordata.plan import Loss
+    from formats.tensordata.sources.source import Source
+    from formats.verbs.convert import Opened
+
+PAGE_BYTES = 4096
+
+
+def _file_name(value: Any) -> str:
+    if not isinstance(value, str) or value in ("", ".", "..") or set(value) & {"/", "\\", "\0"}:
+        raise ValueError(value)
+    return value
+
+
+DATA_FILE = Kind("the name of a file next to the models, without a folder", _file_name, "NAME", _file_name)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOptions:
+    """How models with common weights are written.
+
+    `external_data`: the name of the data file with common weights; if there are several such files, they are numbered.
+    `size_threshold`: tensors of at least this size in bytes are stored outside the graphs. `alignment`: each of them
+    begins at a multiple of this number of bytes in its file; the default is the page size, so that it can be mapped.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    external_data: str = option(
+        "shared.data", DATA_FILE, "Name the file with the weights that all models share NAME; shared.data by default."
+    )
+    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
+    alignment: int = option(PAGE_BYTES, size(1), "Put each of these tensors at a multiple of SIZE; 4K by default.")
+
+    def __post_init__(self) -> None:
+        settle(self)
+        if self.external_data.lower().endswith(SAFETENSORS):
+            raise OptionError(f"`external_data` is {self.external_data!r}; `share` does not write {SAFETENSORS} files")
+
+
+class DataFile(NamedTuple):
+    """A data file that was written, its size in bytes, and the models that have their weights in it."""
+
+    path: Path
+    nbytes: int
+    models: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What was written: a model for each source, in their order, and the data files.
+
+    `source_nbytes` is the size of all files of the sources, `nbytes` that of all files that were written, `seconds` the
+    time that it took. `unused` are data files of replaced models that no graph uses any more.
+    """
+
+    sources: tuple[Path, ...]
+    models: tuple[Path, ...]
+    data_files: tuple[DataFile, ...]
+    source_nbytes: int
+    nbytes: int
+    seconds: float
+    losses: tuple[Loss, ...] = ()
+    unused: tuple[Path, ...] = ()
+    dry_run: bool = False  # the files would be written, but were not
+
+    @property
+    def saved_nbytes(self) -> int:
+        """The number of bytes that the new files save; negative if the old files were smaller."""
+        return self.source_nbytes - self.nbytes
+
+    @property
+    def shared_nbytes(self) -> int:
+        """The size in bytes of the data files that several models use."""
+        return sum(file.nbytes for file in self.data_files if len(file.models) > 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as strings, numbers, lists and dictionaries."""
+        return {
+            "models": [
+                {"source": str(source), "destination": str(model), "data_files": self._names_of(model)}
+                for source, model in zip(self.sources, self.models, strict=True)
+            ],
+            "data_files": [
+                {"path": str(file.path), "nbytes": file.nbytes, "models": [str(model) for model in file.models]}
+                for file in self.data_files
+            ],
+            "source_nbytes": self.source_nbytes,
+            "nbytes": self.nbytes,
+            "shared_nbytes": self.shared_nbytes,
+            "saved_nbytes": self.saved_nbytes,
+            "seconds": round(self.seconds, 6),
+            "losses": [loss.to_json() for loss in self.losses],
+            "dry_run": self.dry_run,
+            "unused": [str(path) for path in self.unused],
+        }
+
+    def _names_of(self, model: Path) -> list[str]:
+        return [str(file.path) for file in self.data_files if model in file.models]
+
+
+def share(
+    models: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str], **options: Unpack[ShareKeywords]
+) -> Sharing:
+    """Write the models as `.onnx` files in the folder `out`, with equal weights stored once; return what was written.
+
+    Weights are equal if their bytes are equal; names, types and shapes do not matter. Weights of several models are in
+    a data file for exactly these models; all others are in `NAME.onnx.data`. So a model needs only the data files that
+    its graph names, and uses all their tensors. Tensors below `size_threshold` and strings stay in the
+    graphs.
+
+    The models may be in any format and in different folders; those with the same file name get the names of their
+    folders in front, as in `encoder-model.onnx`. `out` is made if it is not there. With `overwrite`, all files of
+    earlier models are replaced as one: after a crash the models are the old ones, the new ones or absent, and
+    `formats.repair` or the same call completes it. A data file that another graph in the folder refers to is never
+    replaced. `options` are those of `ShareOptions`, of `load` and of the engine (`threads`, `overwrite`, ...).
+
+    Raises: OptionError for options that are not possible, fewer than two models, and names that cannot be told apart;
+    FormatError if a model cannot be read; FileExistsError if a file is in the way; other OSErrors.
+    """
+    started = perf_counter()
+    chosen, reading, engine = _options(options)
+    sources, folder = [local_path_of(path) for path in models], local_path_of(out)
+    if len(sources) < 2:
+        raise OptionError("weights are shared between two models or more; `formats.convert` writes one")
+    destinations = [folder / name for name in names_of_models(sources)]
+    if not engine.overwrite and (found := [path for path in destinations if os.path.lexists(path)]):
+        raise file_exists(found[0])
+    opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
+    check_key(reading, *(each.codec for each in opened))
+    old_data = {path for destination in destinations for path in _data_of(destination)}
+    with collector_paused():
+        plan, users = _plan(opened, destinations, chosen, engine)
+    check_shared_data(plan, overwrite=False)
+    if not engine.parents and not folder.absolute().parent.is_dir():
+        raise no_directory(folder.absolute().parent)
+    with ExitStack() as stack:
+        if not engine.dry_run:
+            stack.enter_context(made_folders(folder))
+        for file in () if engine.dry_run else plan.files[-plan.models : -1]:  # in the order of names, like all writers
+            stack.enter_context(ModelLock(file.path))
+        execute(plan, replace(engine, parents=engine.parents or engine.dry_run))
+    files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
+    return Sharing(
+        tuple(sources),
+        tuple(destinations),
+        tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in plan.files[: -plan.models]),
+        sum({os.path.realpath(path): nbytes for path, nbytes in files.items()}.values()),
+        plan.nbytes,
+        perf_counter() - started,
+        in_order(plan.losses),
+        _unused(old_data - {file.path for file in plan.files}, destinations),
+        engine.dry_run,
+    )
+
+
+def _options(given: Mapping[str, Any]) -> tuple[ShareOptions, ReadOptions, EngineOptions]:
+    kinds = ShareOptions, ReadOptions, EngineOptions
+    known = set().union(*map(names_of, kinds))
+    if unknown := [name for name in given if name not in known]:
+        from formats.wording.suggestions import unknown_options
+
+        raise unknown_options(unknown, known)
+    parts = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
+    return made(ShareOptions, parts[0]), made(ReadOptions, parts[1]), made(EngineOptions, parts[2])
+
+
+def names_of_models(sources: Sequence[Path]) -> list[str]:
+    """The file names of the models in one folder: their own, with names of folders in front if necessary.
+
+    Raises: OptionError if two names stay equal.
+    """
+    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
+    folders = [path.absolute().parent.parts[1:] for path in sources]
+    names = list(stems)
+    for depth in range(1, max(map(len, folders)) + 1):
+        alike = [names.count(name) > 1 or _count(name, names) > 1 for name in names]
+        if not any(alike):
+            break
+        names = [
+            "-".join((*parts[-depth:], stem)) if is_alike else name
+            for name, stem, parts, is_alike in zip(names, stems, folders, alike, strict=True)
+        ]
+    for index, name in enumerate(names):
+        if _count(name, names[:index]):
+            other = next(
+                path for path, before in zip(sources, names, strict=True) if before.casefold() == name.casefold()
+            )
+            raise OptionError(
+                f"{other} and {sources[index]} would both be written to {stems[index]}.onnx; rename one of them"
+            )
+    return [f"{name}.onnx" for name in names]
+
+
+def _count(name: str, names: Sequence[str]) -> int:
+    """How many of the names are equal on some systems."""
+    return sum(other.casefold() == name.casefold() for other in names)
+
+
+def _plan(
+    opened: Sequence[Opened], destinations: Sequence[Path], options: ShareOptions, engine: EngineOptions
+) -> tuple[WritePlan, dict[str, tuple[Path, ...]]]:
+    """How to write all models, and the models that use each data file, by its name."""
+    chosen = OnnxOptions(external_data=True, size_threshold=options.size_threshold, alignment=options.alignment)
+    models: list[Model] = []
+    weights: list[Weights] = []
+    losses: list[Loss] = []
+    for each, destination in zip(opened, destinations, strict=True):
+        model, raised = raise_model(without_link(each.model))
+        models.append(model)
+        weights.append(weights_of(model, chosen))
+        losses += [
+            loss._replace(where=": ".join(filter(None, (destination.name, loss.where))))
+            for loss in (*each.cautions(), *raised, *weights[-1].losses)
+        ]
+    contents = _contents([source for found in weights for _, _, source in found.outside], engine)
+    users: dict[object, dict[int, None]] = {}  # for each content, the numbers of the models
+    first: dict[object, Source] = {}
+    for number, found in enumerate(weights):
+        for _, _, source in found.outside:
+            content = contents[id(source)]
+            users.setdefault(content, {})[number] = None
+            first.setdefault(content, source)
+    locations = _locations([tuple(found) for found in users.values()], destinations, options.external_data)
+    outside = Outside(chosen)
+    for found in weights:
+        for _, tensor, source in found.outside:
+            content = contents[id(source)]
+            outside.add(tensor, first[content], locations[tuple(users[content])])
+    placed = [
+        PlacedModel(model, destination, found.inside)
+        for model, destination, found in zip(models, destinations, weights, strict=True)
+    ]
+    placed.sort(key=lambda model: model.destination.name)
+    plan = plan_files(placed, outside, losses)
+    plan = plan._replace(permissions=reduce(_least, (permissions(each.source, each.codec, CODEC) for each in opened)))
+    return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
+
+
+def _contents(sources: Sequence[Source], engine: EngineOptions) -> dict[int, object]:
+    """A key for each source, by its `id`: equal keys mean equal bytes.
+
+    Only sources whose size another source has are read, and each place only once. The keys are SHA-256, so equal keys
+    need no comparison of bytes.
+    """
+    places = {id(source): _place(source) for source in sources}
+    of_place = {places[id(source)]: source for source in sources}
+    of_size: dict[int, list[tuple[object, ...]]] = {}
+    for place, source in of_place.items():
+        of_size.setdefault(source.nbytes, []).append(place)
+    unclear = [place for alike in of_size.values() if len(alike) > 1 for place in alike]
+    digests: Mapping[str, bytes] = transfer(
+        WritePlan((), tuple((Digest(str(n), "sha256"), of_place[place]) for n, place in enumerate(unclear))), [], engine
+    )
+    for file in {file for place in unclear for file in of_place[place].files()}:
+        file.check_unchanged()
+    contents: dict[tuple[object, ...], object] = {
+        place: (of_place[place].nbytes, digests[str(n)]) for n, place in enumerate(unclear)
+    }
+    return {number: contents.get(place, place) for number, place in places.items()}
+
+
+def _place(source: Source) -> tuple[object, ...]:
+    """The place of the bytes: equal for two models that already use the same data file."""
+    if isinstance(source, FileSpan):
+        return os.path.realpath(source.file.path), source.file_offset, source.nbytes
+    return place_of(source)
+
+
+def _locations(
+    groups: Iterable[tuple[int, ...]], destinations: Sequence[Path], shared: str
+) -> dict[tuple[int, ...], str]:
+    """The name of the data file for the models with these numbers.
+
+    Raises: OptionError if it is the name of another file.
+    """
+    found = [*dict.fromkeys(groups)]
+    several = [group for group in found if len(group) > 1]
+    locations: dict[tuple[int, ...], str] = {
+        group: f"{destinations[group[0]].name}.data" for group in found if len(group) == 1
+    }
+    name = Path(shared)
+    for number, group in enumerate(several, 1):
+        locations[group] = shared if len(several) == 1 else f"{name.stem}-{number}{name.suffix}"
+    taken = [path.name for path in destinations]
+    for location in locations.values():
+        if _count(location, taken):
+            raise OptionError(f"`external_data` is {shared!r}, and {location} is the name of another file")
+        taken.append(location)
+    return locations
+
+
+def _least(first: Permissions, second: Permissions) -> Permissions:
+    return Permissions(first.new & second.new, first.replaced & second.replaced)
+
+
+def _data_of(model: Path) -> set[Path]:
+    """The data files of the existing model."""
+    return {model.with_name(name) for name in referred(model)} if model.exists() else set()
+
+
+def _unused(data: Iterable[Path], models: Sequence[Path]) -> tuple[Path, ...]:
+    """The existing data files that only `models`, and no other graph in their folder, refer to."""
+    rest = {path for path in data if path.is_file()}
+    if rest:
+        for graph in {*models[0].parent.glob("*.onnx")} - {*models}:  # they refer only to the new ones
+            rest -= {graph.with_name(name) for name in referred(graph)}
+    return tuple(sorted(rest))

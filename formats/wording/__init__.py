@@ -1,0 +1,1 @@
+"""How sizes and names are put into words, and understood."""

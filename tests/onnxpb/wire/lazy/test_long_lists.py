@@ -1,0 +1,263 @@
+"""Long lists in attributes stay in the file; otherwise they behave like short ones, and as in protobuf."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from onnx import helper
+from protos import Watched, encoded
+
+from formats import convert, inspect, load, save, verify
+from formats.errors import DecodeError, TensorDataError
+from formats.ir.model import Attribute, Graph, Tensor
+from formats.ir.walk import movable_tensors, visit
+from formats.onnxpb.wire import decoder
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.lazy import long_lists
+from formats.onnxpb.wire.lazy.long_lists import FLOAT, INT, PACKED_FLOATS, PACKED_INTS, STRING
+from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.sources.source import Literal
+
+LISTS = ("floats", "ints", "strings")
+
+
+def field(tag: int, payload: bytes) -> bytes:
+    """Return a field with a length."""
+    return bytes((tag,)) + encode_varint(len(payload)) + payload
+
+
+def overlong(value: int, nbytes: int) -> bytes:
+    """Return a varint with more bytes than it needs."""
+    return bytes(value >> 7 * index & 0x7F | 0x80 for index in range(nbytes - 1)) + bytes((value >> 7 * nbytes - 7,))
+
+
+integers = st.one_of(st.integers(-3, 300), st.integers(-(1 << 63), (1 << 63) - 1))
+varint = st.one_of(
+    integers.map(encode_varint),
+    st.tuples(st.integers(0, 100), st.integers(2, 10)).map(lambda pair: overlong(*pair)),
+)
+single = st.floats(width=32, allow_nan=False).map(struct.Struct("<f").pack)
+text = st.one_of(st.binary(max_size=20), st.sampled_from([b"LEAF", b"BRANCH_LEQ", b"JJJ\x03", bytes(127), bytes(128)]))
+piece = st.one_of(
+    st.lists(varint.map(lambda value: bytes((INT,)) + value), max_size=12).map(b"".join),
+    st.lists(single.map(lambda value: bytes((FLOAT,)) + value), max_size=12).map(b"".join),
+    st.lists(text.map(lambda value: field(STRING, value)), max_size=12).map(b"".join),
+    st.lists(varint, max_size=12).map(lambda values: field(PACKED_INTS, b"".join(values))),
+    st.lists(single, max_size=12).map(lambda values: field(PACKED_FLOATS, b"".join(values))),
+    st.sampled_from(
+        [field(10, b"name"), b"\xa0\x01\x07", b"\xc0\x00\x05", b"\xca\x00\x01x", b"\x18\x05", b"\xf8\x3f\x01"]
+    ),
+)
+attribute_bytes = st.lists(piece, max_size=8).map(b"".join)
+broken = st.sampled_from(
+    [
+        bytes((INT,)) + b"\x80" * 10 + b"\x01",
+        bytes((INT,)) + b"\xff" * 9 + b"\x02",
+        bytes((INT,)) + b"\x80",
+        bytes((FLOAT,)) + b"abc",
+        bytes((STRING,)) + b"\x05abc",
+        bytes((STRING,)) + b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        field(PACKED_INTS, b"\x05\x80"),
+        field(PACKED_INTS, b"\x80" * 10 + b"\x01"),
+        field(PACKED_FLOATS, b"abcde"),
+        bytes((PACKED_INTS,)) + b"\x7f\x01",
+        bytes((PACKED_FLOATS,)) + b"\xff\xff\xff\xff\x7f",
+        bytes((PACKED_INTS,)),
+    ]
+)
+
+
+def lists(attribute: Any) -> list[list[Any]]:
+    """Return a strategy for lists of an attribute of either kind."""
+    return [list(getattr(attribute, name)) for name in LISTS]
+
+
+def outcome(data: bytes, patch: pytest.MonkeyPatch, bulk: int, window: int | None = None) -> Any:
+    """Return what is read of an attribute if lists of at least this size stay undecoded, or the error and its place."""
+    patch.setattr(decoder, "BULK_BYTES", bulk)
+    source: Any = Literal(data)
+    if window:
+        source = Watched(data)
+        patch.setattr(decoder, "WHOLE_BYTES", 0)
+        patch.setattr(decoder, "WINDOW_BYTES", window)
+        patch.setattr(long_lists, "READ_BYTES", max(window, long_lists.LONGEST_BYTES))
+    try:
+        attribute = decode(source, Attribute)
+        deque(visit(attribute, Tensor), 0)  # damaged bytes may look like messages, which also stay undecoded
+        return attribute
+    except DecodeError as error:
+        return str(error)
+
+
+@settings(max_examples=150, deadline=None)
+@given(attribute_bytes)
+def test_lists_are_what_protobuf_reads(data: bytes) -> None:
+    """Packed or not, overlong, negative, in parts or between other fields: the elements are those that `onnx` reads."""
+    expected = onnx.AttributeProto.FromString(data)
+    with pytest.MonkeyPatch.context() as patch:
+        for bulk, window, numpy in (
+            (1 << 30, None, 0),
+            (0, None, 0),
+            (0, None, 1 << 30),
+            (30, None, 1 << 30),
+            (0, 8, 0),
+            (30, 64, 0),
+        ):
+            patch.setattr(long_lists, "WITH_NUMPY_BYTES", numpy)  # integers of more bytes are decoded with it
+            attribute = outcome(data, patch, bulk, window)
+            unread = encoded(attribute)
+            assert lists(expected) == lists(attribute), (bulk, window, numpy)
+            assert expected == onnx.AttributeProto.FromString(unread)
+            assert expected == onnx.AttributeProto.FromString(encoded(attribute))
+
+
+TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # after an unfinished field, bytes that look like the start of a tensor
+
+
+@settings(max_examples=150, deadline=None)
+@example(b"", b"\x95\0\0", TENSOR + b"\xa0\x01\x07:0" + bytes(46) + b"PC", False)
+@example(b"", b"\x95\0\0", TENSOR * 2 + b"=\0\0\0\0", False)
+@given(attribute_bytes, st.one_of(broken, st.binary(max_size=6)), attribute_bytes, st.booleans())
+def test_damaged_lists_have_the_same_verdict(before: bytes, damage: bytes, after: bytes, cut: bool) -> None:
+    """A damaged list has the same error whether it stays in the file or is decoded; no error of `onnx` is missed."""
+    data = before + damage + (b"" if cut else after)
+    with pytest.MonkeyPatch.context() as patch:
+        expected = outcome(data, patch, 1 << 30)
+        for bulk, window in ((0, None), (30, None), (0, 8)):
+            found = outcome(data, patch, bulk, window)
+            assert isinstance(expected, str) == isinstance(found, str), (bulk, window, expected, found)
+            if not window and not (isinstance(found, str) and "[" in f"{expected}{found}"):  # an error in a message
+                assert expected == found
+    try:
+        onnx.AttributeProto.FromString(data)
+    except Exception:
+        assert isinstance(expected, str) or b"\x80\x80\x80\x80" in data  # protobuf refuses tags of more than 5 bytes
+
+
+def test_a_damaged_list_is_damaged_however_long() -> None:
+    """Elements that are refused in a short list are refused anywhere in a long list, and the error says where."""
+    good = b"".join(bytes((INT,)) + encode_varint(value) for value in range(100_000))
+    for bad in (b"\x80" * 10 + b"\x01", b"\xff" * 9 + b"\x02"):
+        with pytest.raises(DecodeError) as caught:
+            decode(Literal(good + bytes((INT,)) + bad + good), Attribute)
+        assert caught.value.file_offset == len(good)
+        with pytest.raises(DecodeError):
+            decode(Literal(field(PACKED_INTS, good + bad)), Attribute)
+
+
+def ensemble(count: int) -> onnx.ModelProto:
+    """Return a model with one tree node, a list of which has `count` elements, between small nodes and a weight."""
+    trees = helper.make_node(
+        "TreeEnsembleRegressor",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        nodes_treeids=[index * index % 1_000_003 for index in range(count)],
+        nodes_falsenodeids=[-index for index in range(count // 10)],
+        nodes_values=[index / 7 for index in range(count)],
+        nodes_modes=["LEAF" if index % 3 else "BRANCH_LEQ" for index in range(count)],
+    )
+    others = [helper.make_node("Relu", [f"y{index}"], [f"y{index + 1}"]) for index in range(1200)]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y0"]), *others[:600], trees, *others[600:]],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info("y1200", onnx.TensorProto.FLOAT, ["n", 1])],
+        [helper.make_tensor("w", onnx.TensorProto.FLOAT, [600], bytes(2400), raw=True)],
+    )
+    imports = [helper.make_operatorsetid("", 17), helper.make_operatorsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize("count", [1_000, 30_000, 700_000])
+def test_a_model_of_trees(tmp_path: Path, count: int) -> None:
+    """A model of trees is the same in every file and format, read or unread, with lists of any size."""
+    proto = ensemble(count)
+    original = tmp_path / "model.onnx"
+    onnx.save(proto, original)
+    model = load(original)
+    save(model, tmp_path / "unread.onnx")
+    assert original.read_bytes() == (tmp_path / "unread.onnx").read_bytes()
+    assert proto.graph.node[601] == onnx.NodeProto.FromString(encoded(model.graph.node[601]))
+    for mine, theirs in zip(model.graph.node[601].attribute, proto.graph.node[601].attribute, strict=True):
+        assert lists(theirs) == lists(mine)
+    save(model, tmp_path / "read.onnx")
+    assert original.read_bytes() == (tmp_path / "read.onnx").read_bytes()
+    convert(original, tmp_path / "model.onnxz")
+    convert(tmp_path / "model.onnxz", tmp_path / "back.onnx")
+    assert proto == onnx.load(tmp_path / "back.onnx")
+
+
+def test_what_reads_no_lists_takes_no_memory_for_them(tmp_path: Path) -> None:
+    """Loading, converting, inspecting and verifying a model with long lists takes less memory than the lists."""
+    path = tmp_path / "model.onnx"
+    onnx.save(ensemble(1_000_000), path)
+    small = tmp_path / "small.onnx"
+    onnx.save(ensemble(10), small)
+    for source, out in ((small, "s"), (path, "m")):
+        tracemalloc.start()
+        convert(source, tmp_path / f"{out}.onnxz")
+        assert verify(source).ok
+        inspect(source)
+        save(load(source), tmp_path / f"{out}.onnx", external_data=True)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert path.stat().st_size > 16_000_000
+    assert peak < 8_000_000
+
+
+def test_long_lists_are_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search for weights leaves a long list undecoded if its large fields contain no tensor."""
+    monkeypatch.setattr(decoder, "WHOLE_BYTES", 0)
+    graph = decode(Watched(ensemble(30_000).graph.SerializeToString()), Graph)
+    list(movable_tensors(graph, 1024))
+    assert "node" in graph.undecoded and "node" not in vars(graph)
+
+
+def test_weights_in_large_nodes_are_found() -> None:
+    """A large constant, or a reference in a large subgraph, is found without decoding its list."""
+    relus = [helper.make_node("Relu", ["x" * 100], [f"y{index}"]) for index in range(2000)]
+    large = helper.make_tensor("w", onnx.TensorProto.FLOAT, [5_000_000], bytes(20_000_000), raw=True)
+    constant = helper.make_node("Constant", [], ["c"], value=large)
+    inner = onnx.GraphProto(node=relus)
+    outside = inner.initializer.add(name="w", data_type=1, dims=[1], data_location=onnx.TensorProto.EXTERNAL)
+    outside.external_data.add(key="location", value="w.data")
+    branch = helper.make_node("If", ["b"], ["d"], then_branch=inner)
+    padding = helper.make_node("Relu", ["x"], ["z"], doc_string="x" * 20_000_000)
+    for node, nbytes, external in ((constant, 20_000_000, False), (branch, 0, True)):
+        graph = decode(Watched(onnx.GraphProto(node=[*relus, node, *relus, padding]).SerializeToString()), Graph)
+        left = graph.undecoded["node"]
+        assert left.largest_nbytes >= nbytes
+        assert left.has_references is external
+        assert [node.op_type, "Relu"] == [graph.node[index].op_type for index in (2000, -1)]
+
+
+def test_copies_do_not_share_large_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two copies of a graph have separate nodes, including those that were decoded in between."""
+    from copy import copy
+
+    monkeypatch.setattr(decoder, "WHOLE_BYTES", 0)
+    graph = decode(Watched(ensemble(30_000).graph.SerializeToString()), Graph)
+    other = copy(graph)
+    graph.node[601].name = "changed"
+    assert other.node[601].name is None
+    assert graph.node[602:] == other.node[602:]
+
+
+def test_a_file_that_changes_before_a_list_is_read(tmp_path: Path) -> None:
+    """If the file changes before a list is read, reading it is an error."""
+    path = tmp_path / "model.onnx"
+    onnx.save(ensemble(30_000), path)
+    (attribute, *_) = load(path).graph.node[601].attribute
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(TensorDataError):
+        len(attribute.ints)

@@ -1,0 +1,134 @@
+"""Tests of the garbage collector while models are created."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import formats
+from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
+
+FORMATS = ["onnx", "onnxz", "rten", "json", "textproto"]
+MODELS = int(os.environ.get("FORMATS_MODELS", "300"))  # 3,000 by night
+MAX_GROWTH_MIB = 24
+Python = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def value_info(name: str) -> ValueInfo:
+    """Return the type of a vector."""
+    dims = TensorShape(dim=[Dimension(dim_value=64)])
+    return ValueInfo(name=name, type=Type(tensor_type=TensorType(elem_type=1, shape=dims)))
+
+
+def chain() -> bytes:
+    """Return a model with enough nodes and weights that its garbage is seen."""
+    names = ["x", *(f"h{index}" for index in range(59)), "y"]
+    nodes = [formats.Node(op_type="Add", input=[names[i], f"w{i}"], output=[names[i + 1]]) for i in range(60)]
+    weights = [formats.from_numpy(np.zeros(64, "float32"), f"w{index}") for index in range(60)]
+    ends = {"input": [value_info("x")], "output": [value_info("y")]}
+    graph = formats.Graph(name="g", node=nodes, initializer=weights, **ends)
+    return formats.dumps(formats.Model(ir_version=8, opset_import=[formats.OperatorSetId("", 17)], graph=graph), "onnx")
+
+
+def test_the_collector_goes_on(python: Python) -> None:
+    """Conversions leave the counts of the collector alone, so all generations are searched, as without them."""
+    code = (
+        "import gc\nfrom formats.python.collector import collector_paused\n"
+        "class Own: pass\n"
+        "freed = []\n"
+        "import weakref\n"
+        "for number in range(200_000):\n"
+        "    own = Own(); own.cycle = own\n"
+        "    if not number % 1000: weakref.finalize(own, freed.append, number)\n"
+        "    if not number % 20:\n"
+        "        with collector_paused(): made = [[] for _ in range(20)]\n"
+        "own = None\n"
+        "print(len(freed) > 150, gc.get_stats()[1]['collections'] > 5)"
+    )
+    assert ["True", "True"] == python("-c", code).stdout.split()
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize("target", FORMATS)
+def test_conversions_leave_no_cycles(source: str, target: str) -> None:
+    """A conversion leaves no objects that only the collector can free, except in modules that it has just imported."""
+    given = bytes(formats.dumps(formats.loads(chain()), source))
+
+    def convert() -> None:
+        formats.dumps(formats.loads(given, format=source), target)
+
+    convert()
+    convert()
+    gc.collect()
+    gc.disable()
+    try:
+        convert()
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the memory in use")
+@pytest.mark.parametrize("way", ["library", "several", "one job", "two jobs"])
+@pytest.mark.parametrize("target", ["rten", "onnx", "onnxz"])
+def test_memory_stays_flat(python: Python, tmp_path: Path, way: str, target: str) -> None:
+    """A process that converts many models one after the other needs no more memory for the last than for the first."""
+    first = "onnx" if target != "onnx" else "rten"
+    given = bytes(formats.dumps(formats.loads(chain()), first))
+    (tmp_path / "in").mkdir()
+    for number in range(MODELS):
+        (tmp_path / "in" / f"{number}.{first}").write_bytes(given)
+    code = (
+        "import gc, sys, formats\nfrom pathlib import Path\n"
+        "if __name__ == '__main__':\n"
+        f"    paths = sorted(Path('in').iterdir()); given = paths[0].read_bytes()\n"
+        f"    pairs = [(p, p.stem + '.{target}') for p in paths]\n"
+        "    def used(): return int(open('/proc/self/statm').read().split()[1]) * 4096 >> 20\n"
+        "    def work(pairs):\n"
+        f"        if {way!r} == 'library':\n"
+        f"            for _ in pairs: formats.dumps(formats.loads(given), {target!r})\n"
+        f"        elif {way!r} == 'several':\n"
+        "            for src, dst in pairs: formats.convert(src, dst)\n"
+        "        else:\n"
+        f"            formats.convert_many(pairs, processes={1 if way == 'one job' else 2})\n"
+        "    work(pairs[:50])\n"
+        "    before = used()\n"
+        "    work(pairs[50:])\n"
+        "    print(used() - before, gc.isenabled())\n"
+    )
+    (tmp_path / "run.py").write_text(code)
+    grown, enabled = python("run.py").stdout.split()
+    assert int(grown) < MAX_GROWTH_MIB
+    assert enabled == "True"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_others_do_with_the_collector_stays(python: Python, enabled: bool) -> None:
+    """A collector that is switched off stays off, and objects that the caller froze stay frozen."""
+    code = (  # in its own process, where no other thread creates objects
+        "import gc\nfrom formats.python.collector import collector_paused\n"
+        f"gc.collect(); gc.freeze(); {enabled} or gc.disable()\n"
+        "count = gc.get_freeze_count()\n"
+        "with collector_paused(): pass\n"
+        "print(gc.isenabled(), gc.get_freeze_count() - count)"
+    )
+    assert [str(enabled), "0"] == python("-c", code).stdout.split()
+
+
+@pytest.mark.parametrize("resting", [True, False])
+def test_nobody_looks_for_cycles_at_the_end(python: Python, resting: bool) -> None:
+    """On request, a process ends without a search for garbage; other functions for the exit are still called."""
+    code = (
+        "import atexit\nfrom formats.python.collector import rest_at_exit\n"
+        "class Found:\n    def __del__(self, say=print): say('found')\n"
+        "atexit.register(print, 'done')\n"
+        f"if {resting}: rest_at_exit()\n"
+        "cycle = [Found()]; cycle.append(cycle); del cycle"
+    )
+    assert (["done"] if resting else ["done", "found"]) == python("-c", code).stdout.split()

@@ -1,0 +1,503 @@
+"""Tests of the verbs: their results, what they refuse, and what they leave unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import formats
+from formats import onnxpb
+from formats.codecs.contract import DEEPEST, MAX_DEPTH
+from formats.errors import OptionError
+from formats.ir.model import Attribute, Graph, Model, Node
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.file import File
+from formats.tensordata.local.osio import LocalFile
+
+FORMATS = ("onnx", "onnxz", "rten")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return every file of a folder."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_load_gives_what_save_was_given(tiny_model: Path, extension: str, tmp_path: Path) -> None:
+    """A model that was converted and loaded can be saved and loaded again, and stays equal."""
+    path, again = tmp_path / f"first.{extension}", tmp_path / f"second.{extension}"
+    formats.convert(tiny_model, path)
+    model = formats.load(path)
+    formats.save(model, again)
+    assert model == formats.load(again)
+
+
+def test_onnx_comes_back_byte_for_byte(tiny_model: Path, tmp_path: Path) -> None:
+    """Conversion from ONNX to the archive and back gives the bytes of the original, which was in canonical order."""
+    formats.convert(tiny_model, tmp_path / "a.onnxz")
+    formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx", external_data=False)
+    assert tiny_model.read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_loads_is_the_inverse_of_dumps(tiny_model: Path, extension: str) -> None:
+    """`loads` reads the same model from the bytes of `dumps`, in every format."""
+    data = formats.dumps(formats.load(tiny_model), extension)
+    model = formats.loads(data)
+    assert isinstance(data, bytes)
+    assert data == formats.dumps(model, extension)
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_dumps_gives_the_bytes_of_save(tiny_model: Path, extension: str, tmp_path: Path) -> None:
+    """`dumps` returns the bytes of the file that `save` writes."""
+    model = formats.load(tiny_model)
+    formats.save(model, tmp_path / f"a.{extension}")
+    assert (tmp_path / f"a.{extension}").read_bytes() == formats.dumps(model, extension)
+
+
+@pytest.mark.parametrize("data_type", [bytes, bytearray, memoryview])
+def test_loads_takes_any_buffer(tiny_model: Path, data_type: Any) -> None:
+    """`loads` accepts bytes, bytearrays and memory views."""
+    assert formats.load(tiny_model) == formats.loads(data_type(tiny_model.read_bytes()))
+
+
+def test_dumps_takes_external_weights_in(tiny_model: Path, tmp_path: Path) -> None:
+    """A model with external data is dumped with its weights inside."""
+    formats.convert(tiny_model, tmp_path / "a.onnx", external_data=True)
+    assert tiny_model.read_bytes() == formats.dumps(formats.load(tmp_path / "a.onnx"), "onnx")
+
+
+def test_dumps_refuses_what_takes_two_files(tiny_model: Path) -> None:
+    """Options that put weights into another file are refused by `dumps`."""
+    with pytest.raises(formats.EncodeError, match="2 files"):
+        formats.dumps(formats.load(tiny_model), "onnx", external_data=True)
+
+
+def test_save_leaves_the_model_as_it_was(tiny_model: Path, tmp_path: Path) -> None:
+    """Saving in any format, with external weights or not, does not change the model."""
+    model, original = formats.load(tiny_model), formats.load(tiny_model)
+    for name, options in (("a.onnx", {"external_data": True}), ("a.onnxz", {}), ("a.rten", {})):
+        formats.save(model, tmp_path / name, **options)
+        assert original == model
+
+
+def test_save_makes_a_model_from_scratch(tmp_path: Path) -> None:
+    """A model that was never in a file can be saved, and `onnx` reads it."""
+    model = Model(ir_version=8, opset_import=[formats.OperatorSetId(domain="", version=17)], graph=Graph(name="g"))
+    report = formats.save(model, tmp_path / "a.onnx")
+    assert "g" == onnx.load(tmp_path / "a.onnx").graph.name
+    assert report.source is None
+    assert report.source_format is None
+
+
+def test_report_says_what_was_written(tiny_model: Path, tmp_path: Path) -> None:
+    """The report has the paths, the formats, every file with its size, and a time."""
+    destination = tmp_path / "a.onnx"
+    report = formats.convert(tiny_model, destination, external_data="w.data")
+    assert (tiny_model, destination, "onnx", "onnx") == (
+        report.source,
+        report.destination,
+        report.source_format,
+        report.target_format,
+    )
+    sizes = [(path, path.stat().st_size) for path in (tmp_path / "w.data", destination)]
+    assert sizes == [tuple(file) for file in report.files]
+    assert sum(size for _, size in sizes) == report.nbytes
+    assert 0 < report.seconds < 60
+
+
+def test_report_can_be_json(tiny_model: Path, tmp_path: Path) -> None:
+    """`to_json` returns values that `json` can write, including losses, with the names of the report."""
+    report = formats.convert(tiny_model, tmp_path / "a.rten")
+    data = json.loads(json.dumps(report.to_json()))
+    names = {field.name for field in dataclasses.fields(report)} - {"is_translated"}  # the verdict says it
+    assert names | {"nbytes", "verdict"} == data.keys()
+    assert [(*loss[:4], loss.matters) for loss in report.losses] == [tuple(loss.values()) for loss in data["losses"]]
+
+
+def test_formats_can_be_named(tiny_model: Path, tmp_path: Path) -> None:
+    """A file without an extension is written in the named format and recognised by its content."""
+    path = tmp_path / "model"
+    assert "onnxz" == formats.convert(tiny_model, path, to_format="onnxz").target_format
+    assert "onnxz" == formats.convert(path, tmp_path / "a.onnx").source_format
+    assert formats.load(tiny_model) == formats.load(tiny_model, format="onnx")
+
+
+@pytest.mark.parametrize("verb", ["load", "convert"])
+def test_content_beats_the_extension(tiny_model: Path, tmp_path: Path, verb: str) -> None:
+    """An archive named .onnx is read as an archive."""
+    liar = tmp_path / "liar.onnx"
+    formats.convert(tiny_model, liar, to_format="onnxz")
+    if verb == "load":
+        assert "tiny" == formats.load(liar).graph.name  # type: ignore[union-attr]
+    else:
+        assert "onnxz" == formats.convert(liar, tmp_path / "a.onnx").source_format
+
+
+@pytest.mark.parametrize("name", ["safetensors", "", "ONNX"])
+def test_unknown_format_name_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
+    """An unknown format is refused with the names of the known ones."""
+    with pytest.raises(OptionError, match="onnx, onnxz, rten"):
+        formats.load(tiny_model, format=name)
+    with pytest.raises(OptionError, match="onnx, onnxz, rten"):
+        formats.convert(tiny_model, tmp_path / "a", to_format=name)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", ".onnx", "a.onnx.bak"])
+def test_unknown_extension_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
+    """A destination whose extension belongs to no format is refused, and nothing is written."""
+    with pytest.raises(formats.UnknownFormatError, match=r"\.onnx, \.onnxz, \.rten"):
+        formats.convert(tiny_model, tmp_path / name)
+    assert ["tiny.onnx"] == [*files(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("extension", "options", "message"),
+    [
+        ("onnx", {"alignement": 64}, "there is no option `alignement` for ONNX protobuf; did you mean `alignment`?"),
+        ("rten", {"external_data": True, "alignment": 1}, "`alignment` and `external_data` cannot be used for RTen"),
+        ("onnxz", {"exact": True}, "`exact` cannot be used for ONNX archive"),
+    ],
+)
+def test_option_of_another_format_is_a_type_error(
+    tiny_model: Path, tmp_path: Path, extension: str, options: dict[str, Any], message: str
+) -> None:
+    """An option that the target lacks is a TypeError that names the format, or a similar option if no format has it."""
+    with pytest.raises(TypeError, match=re.escape(message)) as caught:
+        formats.convert(tiny_model, tmp_path / f"a.{extension}", **options)
+    assert isinstance(caught.value, OptionError)
+    with pytest.raises(TypeError, match=re.escape(message)):
+        formats.save(Model(), tmp_path / f"a.{extension}", **options)
+
+
+def test_options_are_checked_before_the_model_is_read(tmp_path: Path) -> None:
+    """A wrong option is reported before the source is read."""
+    with pytest.raises(TypeError, match="no option `nonsense` for ONNX protobuf; there are `alignment`, "):
+        formats.convert(tmp_path / "missing.onnx", tmp_path / "a.onnx", nonsense=1)
+
+
+def test_engine_options_are_passed_on(tiny_model: Path, tmp_path: Path) -> None:
+    """Options of the engine are options of every verb that writes; for example, progress is reported to the end."""
+    seen: list[tuple[int, int]] = []
+    formats.convert(tiny_model, tmp_path / "a.onnxz", progress=lambda *done: seen.append(done), threads=1)
+    assert seen
+    assert seen[-1][0] == seen[-1][1]
+    assert "overwrite" in {field.name for field in dataclasses.fields(EngineOptions)}
+
+
+def test_existing_files_stay_without_overwrite(tiny_model: Path, tmp_path: Path) -> None:
+    """A model and its data file are replaced only on request."""
+    (tmp_path / "a.rten").write_bytes(b"mine")
+    (tmp_path / "b.onnx.data").write_bytes(b"mine")
+    before = files(tmp_path)
+    with pytest.raises(FileExistsError):
+        formats.convert(tiny_model, tmp_path / "a.rten")
+    with pytest.raises(FileExistsError):
+        formats.convert(tiny_model, tmp_path / "b.onnx", external_data=True)
+    assert before == files(tmp_path)
+
+
+def test_a_file_can_be_converted_onto_itself(tiny_model: Path) -> None:
+    """With `overwrite`, a model may replace the file from which its weights are read."""
+    before = onnx.load(tiny_model)
+    with pytest.raises(FileExistsError):
+        formats.convert(tiny_model, tiny_model, external_data=True)
+    formats.convert(tiny_model, tiny_model, external_data=True, overwrite=True)
+    assert tiny_model.stat().st_size < 1000
+    formats.convert(tiny_model, tiny_model, external_data=False, overwrite=True)
+    assert before == onnx.load(tiny_model)
+
+
+def test_a_data_file_can_be_replaced_by_one_from_itself(tiny_model: Path, tmp_path: Path) -> None:
+    """A model can be realigned in place: its data file is read while it is replaced."""
+    path = tmp_path / "a.onnx"
+    formats.convert(tiny_model, path, external_data=True)
+    before = onnx.load(path)
+    formats.convert(path, path, alignment=4096, overwrite=True)
+    after = onnx.load(path)
+    assert before.graph.initializer[0].raw_data == after.graph.initializer[0].raw_data
+
+
+def test_model_outlives_the_replacement_of_its_file(tiny_model: Path) -> None:
+    """A loaded model keeps its weights when its file is replaced by another one."""
+    model = formats.load(tiny_model)
+    assert model.graph is not None
+    formats.save(model, tiny_model, external_data=True, overwrite=True)
+    assert 1023.0 == model.graph.initializer[0].numpy().max()
+
+
+def test_strict_refuses_losses_before_anything_is_written(tiny_model: Path, tmp_path: Path) -> None:
+    """With `strict`, a loss that matters is an error that names it, and no file appears."""
+    model = formats.load(tiny_model)
+    assert model.graph is not None
+    model.graph.input[0].type.tensor_type.elem_type = 11  # type: ignore[union-attr]
+    with pytest.raises(formats.UnsupportedError, match=r"`strict` refuses these losses: .*graph.input\[0\]: DOUBLE"):
+        formats.save(model, tmp_path / "a.rten", strict=True)
+    assert ["tiny.onnx"] == [*files(tmp_path)]
+    assert [True, True] == [loss.matters for loss in formats.save(model, tmp_path / "a.rten").losses]
+
+
+def test_strict_lets_pass_the_loss_of_documentation(tiny_model: Path, tmp_path: Path) -> None:
+    """A loss that changes neither results nor the interface of a model is reported, and not refused."""
+    model = formats.load(tiny_model)
+    assert model.graph is not None
+    model.producer_name, model.graph.doc_string = "somebody", "about cats"
+    losses = formats.save(model, tmp_path / "a.rten", strict=True).losses
+    assert [("producer", False), ("doc_string", False)] == [(loss.kind, loss.matters) for loss in losses]
+
+
+def test_strict_lets_pass_what_loses_nothing(tiny_model: Path, tmp_path: Path) -> None:
+    """With `strict`, a conversion without a loss succeeds."""
+    assert () == formats.convert(tiny_model, tmp_path / "a.onnxz", strict=True).losses
+    assert () == formats.convert(tiny_model, tmp_path / "a.rten", strict=True).losses
+
+
+def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of `strict` names ten losses and says how many more there are."""
+    from formats.codecs import lookup
+    from formats.verbs import convert
+
+    losses = tuple(formats.Loss("kind", f"graph.node[{index}]", "is lost") for index in range(25))
+    codec = lookup.by_name("onnx")
+
+    def plan(*arguments: Any) -> Any:
+        return codec.plan(*arguments)._replace(losses=losses)
+
+    monkeypatch.setattr(convert, "_target", lambda *_: codec._replace(plan=plan))
+    with pytest.raises(formats.UnsupportedError, match=r"node\[9\]: is lost; and 15 more$"):
+        formats.convert(tiny_model, tmp_path / "a.onnx", strict=True)
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz"])
+def test_rten_operators_become_those_of_onnx(tiny_model: Path, tmp_path: Path, extension: str) -> None:
+    """Every verb writes a model in RTen's own operators to other formats in ONNX's operators."""
+    source, destination = tmp_path / "a.rten", tmp_path / f"b.{extension}"
+    formats.convert(tiny_model, source)
+    report = formats.convert(source, destination)
+    assert {"forgotten"} == {loss.kind for loss in report.losses}
+    written = formats.load(destination)
+    assert {None} == {node.domain for node in written.graph.node}  # type: ignore[union-attr]
+    raised, losses = formats.raise_model(formats.load(source))
+    assert report.losses == losses
+    assert raised.graph.node == written.graph.node  # type: ignore[union-attr]
+    assert formats.dumps(formats.load(source), extension) == formats.dumps(raised, extension)
+    formats.save(formats.load(source), tmp_path / f"c.{extension}")
+    assert destination.read_bytes() == (tmp_path / f"c.{extension}").read_bytes()
+
+
+def test_strict_has_nothing_against_what_was_forgotten_before(tiny_model: Path, tmp_path: Path) -> None:
+    """Information that a .rten file lacks is not a loss of the conversion from it."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    assert formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", strict=True).losses
+
+
+def test_types_can_be_pinned(tiny_model: Path, tmp_path: Path) -> None:
+    """Inputs and outputs of a model from RTen get the requested types."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin={"x": "float16", "y": "DOUBLE"})
+    graph = onnx.load(tmp_path / "b.onnx").graph
+    assert [10, 11] == [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
+
+
+def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: Path) -> None:
+    """Types can be pinned only from .rten to another format: an ONNX model has types, and .rten files have RTen's."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    for source, destination in (("tiny.onnx", "b.onnx"), ("tiny.onnx", "b.rten"), ("a.rten", "b.rten")):
+        with pytest.raises(OptionError, match="`pin` is only for models"):
+            formats.convert(tmp_path / source, tmp_path / destination, pin={"x": "int64"})
+    with pytest.raises(formats.EncodeError, match="no input or output is called 'z'; the names are"):
+        formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin={"z": "int64"})
+
+
+def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a format cannot convert its own operators to ONNX's, all other formats refuse such a model."""
+    from formats.codecs import lookup
+
+    codec = lookup.by_name("rten")._replace(raise_model=None)
+    monkeypatch.setattr(lookup, "built_in", lambda: (codec,))
+    model = formats.load(tiny_model)
+    model.opset_import[0].domain = "rten"
+    with pytest.raises(formats.UnsupportedError, match="the model has operators of RTen"):
+        formats.raise_model(model)
+
+
+def test_form_of_rten_is_told_by_its_domain() -> None:
+    """The domain that the RTen codec claims is that of the nodes it reads."""
+    from formats.codecs.lookup import by_name
+    from formats.rten.operators.shared.spec import RTEN_DOMAIN
+
+    assert by_name("rten").domain == RTEN_DOMAIN
+
+
+def test_rten_notes_the_hash_of_the_onnx_file(digits: Path, tmp_path: Path) -> None:
+    """A .rten file made from an .onnx file contains the SHA-256 of that file, except if the option says no."""
+    formats.convert(digits, tmp_path / "a.rten")
+    formats.convert(digits, tmp_path / "b.rten", onnx_hash=False)
+    noted = [
+        {entry.key: entry.value for entry in formats.load(tmp_path / name).metadata_props}
+        for name in ("a.rten", "b.rten")
+    ]
+    assert hashlib.sha256(digits.read_bytes()).hexdigest() == noted[0]["onnx_hash"]
+    assert "onnx_hash" not in noted[1]
+
+
+def test_rten_notes_the_hash_of_a_large_file_when_asked(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the hash would take longer than the rest of the conversion, it is computed only on request."""
+    monkeypatch.setattr("formats.rten.model.HASHED_UNASKED_BYTES", digits.stat().st_size)
+    noted = []
+    for name, options in (("a.rten", {}), ("b.rten", {"onnx_hash": True})):
+        formats.convert(digits, tmp_path / name, **options)
+        noted.append({entry.key: entry.value for entry in formats.load(tmp_path / name).metadata_props})
+    assert "onnx_hash" not in noted[0]
+    assert hashlib.sha256(digits.read_bytes()).hexdigest() == noted[1]["onnx_hash"]
+
+
+def test_rten_notes_no_hash_of_other_files(digits: Path, tmp_path: Path) -> None:
+    """The hash of an archive is not that of an ONNX file, and is not written."""
+    formats.convert(digits, tmp_path / "a.onnxz")
+    formats.convert(tmp_path / "a.onnxz", tmp_path / "a.rten")
+    assert "onnx_hash" not in {entry.key for entry in formats.load(tmp_path / "a.rten").metadata_props}
+
+
+def test_errors_say_which_file_they_are_about(tiny_model: Path, tmp_path: Path) -> None:
+    """An error of reading or of planning has the path of the source."""
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes(tiny_model.read_bytes()[:-100])
+    for destination in ("a.onnx", "a.rten"):
+        with pytest.raises(formats.TruncatedError) as caught:
+            formats.convert(cut, tmp_path / destination)
+        assert cut == caught.value.path
+        assert str(caught.value).startswith(str(cut))
+
+
+@pytest.mark.parametrize("verb", [formats.load, formats.inspect])
+def test_missing_files_and_directories_are_os_errors(verb: Any, tmp_path: Path) -> None:
+    """A missing file or a folder is an error of the system."""
+    with pytest.raises(FileNotFoundError):
+        verb(tmp_path / "missing.onnx")
+    with pytest.raises(IsADirectoryError):
+        verb(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, this is text\n", bytes(1000), b"\x7fELF" + bytes(60)])
+def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
+    """Empty files, text and other binaries are refused, even if they are named .onnx."""
+    path = tmp_path / "a.onnx"
+    path.write_bytes(content)
+    with pytest.raises(formats.FormatError) as caught:
+        formats.load(path)
+    assert path == caught.value.path
+    with pytest.raises(formats.FormatError):
+        formats.loads(content)
+
+
+def nested(depth: int) -> Model:
+    """Return a model whose deepest message is nested in `depth` others."""
+    message: Any = (Graph(name="g"), Node(op_type="N"), Attribute(name="a", type=2, i=1))[(depth - 1) % 3]
+    for _ in range(depth - 1):
+        if isinstance(message, Graph):
+            message = Attribute(name="g", type=5, g=message)
+        elif isinstance(message, Attribute):
+            message = Node(op_type="N", attribute=[message])
+        else:
+            message = Graph(name="g", node=[message])
+    return Model(ir_version=10, graph=message)
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "textproto", "json"])
+def test_depth_of_messages_is_limited(extension: str, tmp_path: Path) -> None:
+    """Models up to the limit are read, deeper ones are not; the limit can be set, up to what the stack allows."""
+    for depth in (7, MAX_DEPTH, DEEPEST):
+        model, path = nested(depth), tmp_path / f"{depth}.{extension}"
+        formats.save(model, path)
+        assert model == formats.load(path, max_depth=depth)
+        assert model == formats.loads(path.read_bytes(), max_depth=DEEPEST)
+        formats.convert(path, tmp_path / f"{depth} again.onnx", max_depth=depth)
+        assert formats.dumps(model, "onnx") == (tmp_path / f"{depth} again.onnx").read_bytes()
+        with pytest.raises(formats.LimitError, match=f"more than {depth - 1} deep; `max_depth` allows up to 250"):
+            formats.dumps(formats.load(path, max_depth=depth - 1), "json")
+
+
+@pytest.mark.parametrize("extension", ["onnx", "textproto", "json"])
+def test_depth_has_a_default(extension: str, tmp_path: Path) -> None:
+    """By default, readers accept 100 nested messages; the drop-in functions have this option, too."""
+    path, model = tmp_path / f"a.{extension}", nested(MAX_DEPTH + 1)
+    formats.save(model, path)
+    for read in (formats.load, lambda *args, **options: onnxpb.unwrap(onnxpb.load(*args, **options))):
+        with pytest.raises(formats.LimitError):
+            formats.dumps(read(path), "json")
+        assert model == read(path, max_depth=MAX_DEPTH + 1)
+
+
+@pytest.mark.parametrize("depth", [0, -1, DEEPEST + 1, 1 << 40])
+def test_impossible_depths_are_refused(depth: int, tiny_model: Path, tmp_path: Path) -> None:
+    """A limit that is too large for the stack, or too small for any model, is refused at once."""
+    for read in (formats.load, onnxpb.load):
+        with pytest.raises(ValueError, match=f"`max_depth` is {depth}, but must be a whole number from 1 to {DEEPEST}"):
+            read(tiny_model, max_depth=depth)
+    with pytest.raises(OptionError, match="max_depth"):
+        formats.convert(tiny_model, tmp_path / "a.onnxz", max_depth=depth)
+
+
+def test_options_of_reading_are_not_those_of_writing(tiny_model: Path, tmp_path: Path) -> None:
+    """Options of reading are refused if nothing is read."""
+    for options in ({"max_depth": 5}, {"hard_links": False}, {"key": formats.Key.of("k")}):
+        with pytest.raises(OptionError):
+            formats.save(formats.load(tiny_model), tmp_path / "a.onnx", **options)
+
+
+def test_loading_reads_no_weight(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading a model reads only its structure; weights are read when they are needed."""
+    read: list[int] = []
+    pread_into = LocalFile.pread_into
+
+    def counted(self: File, offset: int, buffer: memoryview) -> None:
+        read.append(len(buffer))
+        pread_into(self, offset, buffer)
+
+    monkeypatch.setattr(LocalFile, "pread_into", counted)
+    model = formats.load(tiny_model)
+    reading = len(read)
+    assert model.graph is not None
+    assert 4096 == model.graph.initializer[0].source().nbytes
+    assert reading == len(read)
+
+
+def test_shared_models_survive_the_archive(shared_model: Path, tmp_path: Path) -> None:
+    """A real exporter's model is the same for `onnx` after conversion to an archive and back."""
+    formats.convert(shared_model, tmp_path / "a.onnxz")
+    formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx")
+    assert onnx.load(shared_model) == onnx.load(tmp_path / "b.onnx")
+
+
+def test_shared_models_survive_external_data(shared_model: Path, tmp_path: Path) -> None:
+    """A real exporter's model has the same weights after they were moved to external data and back."""
+    formats.convert(shared_model, tmp_path / "a.onnx", external_data=True, alignment=4096)
+    formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data=False)
+    before, after = onnx.load(shared_model), onnx.load(tmp_path / "b.onnx")
+    for old, new in zip(before.graph.initializer, after.graph.initializer, strict=True):
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(old), onnx.numpy_helper.to_array(new))
+    for proto in (before, after):
+        proto.graph.ClearField("initializer")
+        for node in proto.graph.node:
+            for attribute in node.attribute:
+                attribute.ClearField("t")
+    assert before == after
+
+
+def test_shared_models_become_rten(shared_model: Path, tmp_path: Path) -> None:
+    """A real exporter's model becomes a .rten file that is read and written again as the same bytes."""
+    formats.convert(shared_model, tmp_path / "a.rten")
+    formats.convert(tmp_path / "a.rten", tmp_path / "b.rten", onnx_hash=False)
+    assert (tmp_path / "a.rten").read_bytes() == (tmp_path / "b.rten").read_bytes()
