@@ -1,0 +1,242 @@
+"""Tests that every option does something: a command line with it has another result than the same line without it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import commands
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import formats
+from formats.cli.verbs import VERBS
+from formats.options import rows_of
+
+
+class Effect(NamedTuple):
+    """A command line, and the words that an option adds to it; `code` is the exit code with them."""
+
+    line: str
+    words: str
+    code: int = 0
+
+
+TIME = re.compile(r"\d+\.\d\d s")  # in an answer
+TO_RTEN = "convert m.onnx new.rten"
+TO_DATA = "convert m.onnx new.onnx --external-data"
+EFFECTS = {
+    "DestinationOptions.out": Effect("convert m.onnx new.onnxz", "--out other.onnxz", 2),
+    "ConversionOptions.from_format": Effect("convert m.bin new.onnx", "--from onnxz", 1),
+    "ConversionOptions.to_format": Effect("convert m.onnx new.onnx", "--to onnxz"),
+    "ConversionOptions.strict": Effect("convert large.onnx new.rten", "--strict", 1),
+    "ConversionOptions.lenient": Effect("convert stored.onnxz new.onnx", "--lenient"),
+    "RuntimeOptions.runtime": Effect("convert wide.onnx new.onnx", "--runtime rten"),
+    "EngineOptions.threads": Effect(f"{TO_DATA}", "--threads 3"),
+    "EngineOptions.overwrite": Effect("convert m.onnx m.rten", "--force"),
+    "EngineOptions.parents": Effect("convert m.onnx deep/er/new.onnx", "--parents"),
+    "EngineOptions.dry_run": Effect(TO_RTEN, "--dry-run"),
+    "EngineOptions.fsync": Effect(TO_RTEN, "--fsync"),
+    "OutputOptions.quiet": Effect("inspect m.onnx", "--quiet"),
+    "OutputOptions.json": Effect("inspect m.onnx", "--json"),
+    "OutputOptions.debug": Effect("inspect missing.onnx", "--debug", 1),
+    "NoteOptions.notes": Effect("convert wide.onnx new.rten", "--notes"),
+    "SeveralOptions.jobs": Effect("batch m.onnx data.onnx --out new --to onnxz --parents --jobs 1", "--jobs 2"),
+    "SeveralOptions.fail_fast": Effect(
+        "batch bad1.onnx bad2.onnx --out new --to onnxz --jobs 1 --parents", "--fail-fast", 1
+    ),
+    "SeveralOptions.manifest": Effect("batch m.onnx --out new --to onnxz --parents", "--manifest done.jsonl"),
+    "ReadOptions.max_depth": Effect("inspect m.onnx", "--max-depth 1", 1),
+    "ReadOptions.hard_links": Effect("inspect data.onnx", "--no-hard-links", 1),
+    "ReadOptions.key": Effect("inspect m.onnxc", "--key-file key"),
+    "ReadOptions.allow_encryption": Effect("inspect old.onnxc --key-file key", "--allow-encryption 1"),
+    "OnnxOptions.external_data": Effect("convert m.onnx new.onnx", "--external-data"),
+    "OnnxOptions.size_threshold": Effect(TO_DATA, "--size-threshold 1M"),
+    "OnnxOptions.alignment": Effect(TO_DATA, "--alignment 8K"),
+    "OnnxOptions.max_external_file_size": Effect(TO_DATA, "--max-external-file-size 4K"),
+    "OnnxOptions.one_file_per_tensor": Effect(TO_DATA, "--one-file-per-tensor"),
+    "OnnxOptions.checksum": Effect(TO_DATA, "--checksum"),
+    "OnnxOptions.data_names": Effect("convert m.onnx new.onnx --external-data", "--data-names transformers.js"),
+    "OnnxOptions.link": Effect("convert m.onnxz new.onnx", "--link"),
+    "ArchiveOptions.size_threshold": Effect("convert m.onnx new.onnxz", "--size-threshold 1M"),
+    "ArchiveOptions.alignment": Effect("convert m.onnx new.onnxz", "--alignment 8K"),
+    "ArchiveOptions.dedup": Effect("convert m.onnx new.onnxz", "--dedup"),
+    "RtenOptions.metadata": Effect(TO_RTEN, "--metadata license.json"),
+    "RtenOptions.onnx_hash": Effect(TO_RTEN, "--no-onnx-hash"),
+    "RtenOptions.exact": Effect("convert wide.onnx new.rten", "--exact"),
+    "RtenOptions.rten_target": Effect("convert wide.onnx new.rten", "--rten-target 0.27"),
+    "RtenOptions.rten_version": Effect(TO_RTEN, "--rten-version 1"),
+    "CryptOptions.key": Effect("convert m.onnx new.onnxc", "--key-file key"),
+    "CryptOptions.encryption": Effect("convert m.onnx new.onnxc --key-file key", "--encryption 2"),
+    "TextOptions.external_data": Effect("convert data.onnx new.textproto", "--no-external-data"),
+    "RaisingOptions.pin": Effect("convert m.rten new.onnx", "--pin x=float16"),
+    "BatchOptions.out": Effect("batch m.onnx --to onnxz --parents", "--out new"),
+    "BatchOptions.list": Effect("batch m.onnx --out new --to onnxz --parents", "--list names.txt"),
+    "BatchOptions.shard": Effect("batch m.onnx data.onnx --out new --to onnxz --parents --jobs 1", "--shard 1/2"),
+    "FileOptions.format": Effect("inspect m.bin", "--from onnxz", 1),
+    "RuntimeQuestion.runtime": Effect("inspect wide.onnx", "--runtime rten"),
+    "InspectOptions.tensors": Effect("inspect m.onnx", "--tensors 1"),
+    "InspectOptions.nodes": Effect("inspect m.onnx", "--nodes"),
+    "InspectOptions.params": Effect("inspect m.onnx", "--params"),
+    "InspectOptions.picture": Effect("inspect m.onnx", "--picture new.svg"),
+    "InspectOptions.overwrite": Effect("inspect m.onnx --picture old.svg", "--force"),
+    "VerifyOptions.data": Effect("verify m.onnxz", "--data"),
+    "VerifyOptions.original": Effect("verify m.rten --data", "--original m.onnx"),
+    "VerifyOptions.threads": Effect("verify m.onnxz --data", "--threads 3"),
+    "DiffOptions.storage": Effect("diff m.onnx data.onnx", "--storage", 1),
+    "DiffOptions.limit": Effect("diff m.onnx wide.onnx", "--limit 1", 1),
+    "PlaceOptions.overwrite": Effect("cp m.onnx wide.onnx", "--force"),
+    "PlaceOptions.parents": Effect("cp m.onnx deep/er/new.onnx", "--parents"),
+    "PlaceOptions.dry_run": Effect("cp m.onnx new.onnx", "--dry-run"),
+    "PlaceOptions.fsync": Effect("cp m.onnx new.onnx", "--fsync"),
+    "RemovalOptions.all_data": Effect("rm data.onnx", "--all-data"),
+    "RemovalOptions.dry_run": Effect("rm m.onnx", "--dry-run"),
+    "IntoOptions.out": Effect("share m.onnx wide.onnx", "--out new"),
+    "ShareOptions.external_data": Effect("share m.onnx wide.onnx --out new", "--external-data w.data"),
+    "ShareOptions.size_threshold": Effect("share m.onnx wide.onnx --out new", "--size-threshold 1M"),
+    "ShareOptions.alignment": Effect("share m.onnx wide.onnx --out new", "--alignment 8K"),
+}
+# What no command line on small local files shows, and the tests that show it.
+ELSEWHERE = {
+    "EngineOptions.chunk_bytes": "test_option_effects.py::test_smaller_chunks_are_more_reads",
+    "EngineOptions.in_flight_bytes": "tensordata/test_engine.py::test_budget_bounds_what_is_in_memory",
+    "EngineOptions.progress": "verbs/test_convert.py::test_engine_options_are_passed_on",
+    "EngineOptions.storage_options": "remote/test_web.py::test_the_command",
+    "EngineOptions.retries": "remote/test_web.py::test_a_part_that_fails",
+    "ReadOptions.storage_options": "remote/test_web.py::test_the_command",
+    "ReadOptions.retries": "remote/test_web.py::test_the_command",
+    "RtenOptions.source_hash": "rten/test_model.py::test_the_hash_of_the_source",
+    "SeveralOptions.dask": "batch/test_clusters.py::test_no_scheduler_and_wrong_addresses_are_told",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the models of the command lines."""
+    path = tmp_path_factory.mktemp("models")
+    weight = np.arange(1024, dtype="float32").reshape(32, 32)
+    weights = [
+        numpy_helper.from_array(array, name) for array, name in ((weight, "w"), (weight + 1, "v"), (weight, "u"))
+    ]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 32]) for name in "xy")
+    nodes = [helper.make_node("MatMul", [a, b], [c]) for a, b, c in (("x", "w", "s"), ("s", "u", "z"), ("z", "v", "y"))]
+    plain = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    nodes[-1:] = [
+        helper.make_node("DynamicQuantizeLinear", ["z"], ["q", "scale", "zero"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("LpNormalization", ["d"], ["n"]),
+        helper.make_node("Mish", ["n"], ["y"]),
+    ]
+    wide = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 22)], ir_version=10
+    )
+    nodes[-1:] = [
+        helper.make_node("Cast", ["n"], ["whole"], to=onnx.TensorProto.INT64),
+        helper.make_node("Add", ["whole", "large"], ["sum"]),
+        helper.make_node("Cast", ["sum"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    number = numpy_helper.from_array(np.array([1 << 40]), "large")
+    large = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], [*weights, number]),
+        opset_imports=[helper.make_opsetid("", 22)],
+        ir_version=10,
+    )
+    onnx.save(plain, path / "m.onnx")
+    onnx.save(large, path / "large.onnx")
+    onnx.save(wide, path / "wide.onnx")
+    onnx.save(plain, path / "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    shutil.copy(path / "m.onnx", path / "m.bin")
+    (path / "key").write_text("secret")
+    (path / "license.json").write_text('{"license": "MIT"}')
+    (path / "names.txt").write_text("data.onnx\n")
+    (path / "old.svg").write_text("old")
+    for name in ("bad1.onnx", "bad2.onnx"):
+        (path / name).write_bytes(b"bad")
+    formats.convert(path / "m.onnx", path / "m.onnxz")
+    formats.convert(path / "m.onnx", path / "m.rten")
+    formats.convert(path / "m.onnx", path / "m.onnxc", key="secret")
+    formats.convert(path / "m.onnx", path / "old.onnxc", key="secret", encryption=1)
+    with zipfile.ZipFile(path / "m.onnxz") as archive, zipfile.ZipFile(path / "stored.onnxz", "w") as stored:
+        for name in archive.namelist():
+            stored.writestr(name, archive.read(name), zipfile.ZIP_STORED)
+    return path
+
+
+def content(path: Path) -> bytes:
+    """Return the bytes of a file; of an encrypted one only the head and the size, because its salt is new each time."""
+    data = path.read_bytes()
+    return data[:8] + str(len(data)).encode() if path.suffix == ".onnxc" else data
+
+
+def result(folder: Path, place: Path, line: str) -> Any:
+    """Return what can be seen of a command line: exit code, output, files, and how often some functions were called."""
+    shutil.copytree(folder, place)
+    os.link(place / "weights.bin", place / "second name")
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        with (
+            mock.patch.object(os, "fsync", wraps=os.fsync) as fsync,
+            mock.patch.object(threading.Thread, "start", autospec=True, side_effect=threading.Thread.start) as start,
+        ):
+            done = commands.run("formats", *line.split())
+    finally:
+        os.chdir(before)
+    files = {str(path.relative_to(place)): content(path) for path in place.rglob("*") if path.is_file()}
+    stdout, stderr = (TIME.sub("TIME", text).replace(str(place), "PLACE") for text in done[1:])
+    return done.exit_code, stdout, stderr, files, fsync.call_count, start.call_count
+
+
+def options() -> Iterator[str]:
+    """Every option of the commands, by class and field."""
+    for options in dict.fromkeys(group.options for verb in VERBS for group in verb.groups(False)):
+        for row in rows_of(options):
+            yield f"{options.__name__}.{row.name}"
+
+
+def test_every_option_is_listed() -> None:
+    """Every option of a command is in one of the tables, and the tables have no others."""
+    assert sorted(options()) == sorted([*EFFECTS, *ELSEWHERE])
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_tests_elsewhere_exist(name: str) -> None:
+    """What is not tested here names a test that is there."""
+    file, _, function = ELSEWHERE[name].partition("::")
+    assert f"def {function}(" in (Path(__file__).parent / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_every_option_has_an_effect(name: str, folder: Path, tmp_path: Path) -> None:
+    """A command line with the option has another result than without it; the same line has the same result twice."""
+    line, words, code = EFFECTS[name]
+    without, again, given = (
+        result(folder, tmp_path / str(number), each) for number, each in enumerate((line, line, f"{line} {words}"))
+    )
+    assert without == again
+    assert given[0] == code
+    assert given != without
+
+
+@pytest.mark.skipif(not hasattr(os, "preadv"), reason="this system has no preadv")
+def test_smaller_chunks_are_more_reads(tmp_path: Path) -> None:
+    """A file is read in pieces of the size of a chunk."""
+    counts = []
+    weight = helper.make_tensor("w", onnx.TensorProto.FLOAT, [1 << 20], bytes(4 << 20), raw=True)
+    onnx.save(helper.make_model(helper.make_graph([], "g", [], [], [weight])), tmp_path / "m.onnx")
+    for number, chunk_bytes in enumerate((1 << 18, 1 << 22)):
+        with mock.patch.object(os, "preadv", wraps=os.preadv) as read:
+            formats.convert(tmp_path / "m.onnx", tmp_path / f"{number}.onnxz", chunk_bytes=chunk_bytes, threads=1)
+        counts.append(read.call_count)
+    assert counts[0] > counts[1] + 8
