@@ -95,6 +95,13 @@ add("ties_of_windows", """g (float[1,1,4,6] x) => (float[A,B,C,D] y, int64[E,F,G
     x=F([[[[1, 3, 3, 1, 3, 0], [0, 3, 2, 3, 3, 3], [2] * 6, [2] * 6]]]))  # fmt: skip
 add("ties_of_largest", "g (float[2,4] x) => (float[2,2] y, int64[2,2] i) <int64[1] k = {2}> { y, i = TopK(x, k) }",
     x=F([[1, 1, 1, 0], [0, 2, 2, 2]]))  # fmt: skip
+for scale in (0.3, 0.9, 1.3, 2.3, 6, 7):
+    for rounding, places in (("round_prefer_floor", "half_pixel"), ("round_prefer_ceil", "half_pixel"),
+                             ("ceil", "asymmetric"), ("floor", "asymmetric")):  # fmt: skip
+        for name, size in (("known", 100), ("any", "N")):
+            add(f"nearest_{scale}_{rounding}_{places}_of_{name}_size", f"""g (float[1,1,{size}] x) => (float[A,B,C] y)
+                <float[3] s = {{1, 1, {scale}}}> {{ y = Resize<mode="nearest", nearest_mode="{rounding}",
+                coordinate_transformation_mode="{places}">(x, "", s) }}""", x=counted((1, 1, 100)))  # fmt: skip
 for step, first, last in ((-2, -1, -10), (-1, 1, -10), (-1, 2, 0)):
     for name, dims in (("known", "1,2,3,4,4"), ("any", "A,B,C,D,E")):
         add(f"backwards_from_{first}_by_{step}_of_{name}_size", f"""g (float[{dims}] x) => (float[P,Q,R,S,T] y)

@@ -122,9 +122,14 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
     """RTen mixes up zero points that differ by row or column, so they become sums of rows or columns."""
     a, b = context.input(0), context.input(1)
     zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
-    is_whole = not is_many(context, zeros[0]) and (
-        not is_many(context, zeros[1]) or (context.rank(zeros[1]) == 1 and _has_one_row(context, a))
-    )
+    for place, operand in enumerate((a, b)):
+        if is_many(context, zeros[place]) and context.rank(operand) == 1:  # it has one row or column
+            zeros[place] = context.op(shape.Reshape, zeros[place], context.int64([]))
+    if is_many(context, zeros[1]) and context.rank(a) == 1 and (context.rank(zeros[1]) or 0) > 1:
+        zeros[1] = context.op(shape.Squeeze, zeros[1], context.int64([-2]))  # the result has no rows
+    columns = context.dims(zeros[1]) if zeros[1] else None
+    is_row = _has_one_row(context, a) and columns is not None and len(columns) == 1 and isinstance(columns[0], int)
+    is_whole = not is_many(context, zeros[0]) and (not is_many(context, zeros[1]) or is_row)
     if not is_whole:
         return _zeros_apart(context, a, b, zeros)
     if _may_be_packed(context, a, b, zeros[0]):
@@ -205,6 +210,8 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
     sizes = shape.joined(context, context.int64([group]), shape.sizes_of(context, weight, 1, rank))
     ones = context.op(shape.Expand, context.scalar(1, elem_type=UINT8), sizes)
     sums = context.copy([data, ones, *inputs])
+    if group > 1 and is_many(context, zero) and not isinstance((context.dims(zero) or (None,))[0], int):
+        numbers = context.op(shape.Expand, numbers, shape.sizes_of(context, weight, 0, 1))
     of_channels = [group, -1] if group > 1 else [-1]
     if is_many(context, zero):
         numbers = context.op(shape.Reshape, numbers, context.int64([*of_channels, *[1] * (rank - 2)]))

@@ -8,7 +8,7 @@ Spec: ONNX, Operators.md, Resize.
 
 from __future__ import annotations
 
-from math import floor
+from math import floor, frexp
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
@@ -163,6 +163,21 @@ def _has_corners(axes: list[Axis]) -> bool:
     return len(axes) > 1 and not is_line and all(map(_is_several, sizes))
 
 
+_TIES = Fault("may choose another element halfway between two")
+HALF = 0.5  # the significand of a power of two
+LARGEST_SCALE = 6  # up to this whole scale, RTen and onnxruntime choose the same elements
+
+
+def _has_no_ties(axis: Axis) -> bool:
+    """Whether RTen's coordinates, for which it divides in another order, choose the same elements as onnxruntime's."""
+    scale = axis.scale
+    if scale is None and isinstance(axis.before, int) and isinstance(axis.after, int) and axis.before:
+        scale = axis.after / axis.before
+    if not scale:
+        return scale == 0
+    return scale in range(1, LARGEST_SCALE + 1) or frexp(scale)[0] == HALF
+
+
 def _is_copy(axes: list[Axis]) -> bool:
     """Whether no size changes. Then runtimes move no elements."""
     return all(axis.before is not None and axis.before == axis.after for axis in axes)
@@ -183,11 +198,13 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
         return False
     if certain and min(certain) < len(axes) - NATIVE_AXES:
         return False
+    is_nearest = get_string(node, "mode", "nearest") == "nearest"
+    if is_nearest and not is_aligned and not all(map(_has_no_ties, map(axes.__getitem__, resized))):
+        return False
     is_open = axes[0].scale is None if has_scales else context.scope.contents_of(context.optional(3)) is None
     if is_open and len(axes) > NATIVE_AXES:  # any axis may change
         return False
     if is_aligned:  # this needs no scale
-        is_nearest = get_string(node, "mode", "nearest") == "nearest"
         return is_nearest or not deviates(_ONE_CORNER) or _has_corners(axes)
     if not has_scales or not deviates(_RATIO):
         return True
@@ -413,7 +430,7 @@ Resize = OperatorSpec(
     dims=resize_dims,
     older=(resize_10,),
     rewritings=(resize,),
-    faults=(_RATIO, _ONE_CORNER),
+    faults=(_RATIO, _ONE_CORNER, _TIES),
     deviation=_resize_deviation,
     unspecified=_resize_told,
     raised=resize_raised,

@@ -14,7 +14,7 @@ from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, reduction, shape
 from formats.rten.operators.shared.deviations import SPREAD, Told
-from formats.rten.operators.shared.interpolation import Kernel, indices, inside, weight_matrix
+from formats.rten.operators.shared.interpolation import ABOUT, HALF, Kernel, indices, inside, weight_matrix
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
@@ -135,8 +135,14 @@ class Sampler:
         if rounding == "ceil":
             return self._op(elementwise.Ceil, found)
         if rounding == "round_prefer_ceil":
-            return self._op(elementwise.Floor, self._op(elementwise.Add, found, self.half))
-        return self._op(elementwise.Ceil, self._op(elementwise.Sub, found, self.half))
+            return self._rounded(found, comparison.GreaterOrEqual, HALF - ABOUT)
+        return self._rounded(found, comparison.Greater, HALF + ABOUT)
+
+    def _rounded(self, found: str, operator: OperatorSpec, limit: float) -> str:
+        """Places rounded up from a limit between two numbers on."""
+        below = self._op(elementwise.Floor, found)
+        is_up = self._op(operator, self._op(elementwise.Sub, found, below), self.context.scalar(limit))
+        return self._op(elementwise.Add, below, self.context.cast(is_up, FLOAT))
 
     def _linear(self) -> list[tuple[str, str]]:
         """The indices on both sides, and the weight of each."""

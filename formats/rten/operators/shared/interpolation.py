@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
+HALF, ABOUT = 0.5, 1e-6  # onnxruntime takes what is about a half for a half
+
+
 class Axis(NamedTuple):
     """One axis: its sizes before and after, the scale if one is given, and the region of interest (fractions)."""
 
@@ -107,14 +110,14 @@ def indices(axis: Axis, kernel: Kernel) -> list[int]:
 
     before, _ = axis.sizes
     found = positions(axis, kernel.coordinates)
+    below = numpy.floor(found)
     if kernel.rounding == "floor":
-        found = numpy.floor(found)
+        found = below
     elif kernel.rounding == "ceil":
         found = numpy.ceil(found)
-    elif kernel.rounding == "round_prefer_ceil":
-        found = numpy.floor(found + numpy.float32(0.5))
     else:
-        found = numpy.ceil(found - numpy.float32(0.5))
+        is_ceil = kernel.rounding == "round_prefer_ceil"
+        found = below + (found - below >= HALF - ABOUT if is_ceil else found - below > HALF + ABOUT)
     return [int(place) for place in numpy.clip(found, 0, before - 1)]
 
 
