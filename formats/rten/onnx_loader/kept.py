@@ -10,6 +10,7 @@ from formats.rten.graph.ordering import subgraphs
 from formats.rten.onnx_loader.read_types import node_in_read_types
 from formats.rten.onnx_loader.reading import is_same, needed_version, problems, without_neutral
 from formats.rten.operators import spec_of
+from formats.rten.operators.shared.spec import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class Applied(NamedTuple):
-    """A rewriting that was applied to a node: its description, and whether it rewrites an older form."""
+    """A rewriting that was applied to a node: the reason for it, and whether it rewrites an older form."""
 
     text: str
     is_older: bool
 
     @classmethod
     def of(cls, rewriting: Rewriting, spec: OperatorSpec) -> Applied:
-        """The report of a rewriting: the first line of its docstring is the text."""
-        return cls((rewriting.__doc__ or "").partition("\n")[0].rstrip("."), rewriting in spec.older)
+        """The report of a rewriting."""
+        return cls(REASONS.get(rewriting, ""), rewriting in spec.older)
 
 
 class Kept:

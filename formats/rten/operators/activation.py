@@ -11,7 +11,7 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.rewritings import dropped
 from formats.rten.operators.shared.rules import broadcast, broadcast_dims, same, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import RTEN_0_27, Fault
 from formats.rten.types import FLOATS
 from formats.tensordata.plan import RANGE, SPECIAL
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
 
 
+@because("RTen's Relu is only for floats, and returns zero for NaN")
 def relu(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Relu is only for floats, and returns zero for NaN."""
     data = context.input(0)
     if not context.is_integer(data) and not context.exact:
         return None
@@ -50,8 +50,8 @@ LeakyRelu = OperatorSpec(
 )
 
 
+@because("Before operator set 7, a vector of slopes had one entry for each channel")
 def prelu_slope(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 7, a vector of slopes had one entry for each channel."""
     if context.version >= 7:
         return None
     data, slope = context.input(0), context.input(1)
@@ -63,8 +63,8 @@ def prelu_slope(node: Node, context: Context) -> list[Node] | None:
     return dropped("consumed_inputs")(node, context)
 
 
+@because("RTen's PRelu is only for floats, and for slopes with no more elements than the data")
 def prelu(node: Node, context: Context) -> list[Node] | None:
-    """RTen's PRelu is only for floats, and for slopes with no more elements than the data."""
     data, slope = context.input(0), context.input(1)
     dims = [context.dims(name) for name in (data, slope)]
     is_spread = dims[0] is not None and dims[1] is not None and broadcast_dims(*dims) != dims[0]
@@ -142,12 +142,10 @@ def _is_curved(context: Context, data: str) -> bool:
     return greatest is not None and greatest <= _MAX_CURVED
 
 
+@because("RTen's Softplus overflows, so large numbers are returned unchanged")
 def softplus(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Softplus overflows, so large numbers are returned unchanged.
-
-    The sum is exact to 1e-7 near zero. The result is exact to seven digits as max(x, 0) + ln(1 + t) with t = exp(-|x|),
-    where ln(1 + t) is 2 artanh(t / (2 + t)).
-    """
+    # The sum is exact to 1e-7 near zero. The result is exact to seven digits as max(x, 0) + ln(1 + t) with
+    # t = exp(-|x|), where ln(1 + t) is 2 artanh(t / (2 + t)).
     data = context.input(0)
     if _is_curved(context, data):
         return None

@@ -20,7 +20,7 @@ from formats.rten.operators import (
 )
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.rules import same
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.types import INT64_MAX
 from formats.tensordata.plan import RARE, SPECIAL
 
@@ -203,8 +203,8 @@ def _written_out(node: Node, context: Context) -> list[Node]:
     return context.replace(result, key, value, stages[get_int(node, "qk_matmul_output_mode")])
 
 
+@because("RTen's Attention has no query-key output and no windows, and needs a mask as long as the keys")
 def attention(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Attention has no query-key output and no windows, and needs a mask as long as the keys."""
     if context.wanted(3):
         return _written_out(node, context)
     mask, keys, past = context.optional(3), context.input(1), context.optional(4)

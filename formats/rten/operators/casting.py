@@ -26,7 +26,17 @@ from formats.rten.operators import bits, comparison, elementwise, shape, small_f
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rules import INDEX_TYPES, of_attribute, same, same_contents
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
+from formats.rten.operators.shared.spec import (
+    ANY,
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    because,
+    of_input,
+)
 from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.target import RTEN_0_27
 from formats.rten.types import (
@@ -61,8 +71,8 @@ def cast_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
     return same_contents(node, scope, types) if get_int(node, "to") in INDEX_TYPES else None
 
 
+@because("Before operator set 6, the attribute was the name of the type")
 def cast_to_name(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 6, the attribute was the name of the type."""
     target = find(node, "to")
     if target is None or target.s is None:
         return None
@@ -102,12 +112,10 @@ def _to_small_floats(node: Node, context: Context, data: str, target: int) -> li
     return context.replace(small_floats.rounded(context, data, target, saturate, mode))
 
 
+@because("RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits")
 def cast(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits.
-
-    For others, the bits are cut off before the cast. The cast is then from DOUBLE, all of whose numbers count as
-    fitting.
-    """
+    # For others, the bits are cut off before the cast. The cast is then from DOUBLE, all of whose numbers count as
+    # fitting.
     data, target = context.input(0), get_int(node, "to")
     if target in SMALL_FLOATS:
         return _to_small_floats(node, context, data, target)

@@ -11,7 +11,7 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.shared.rules import always, broadcast, of_either, pairs, same, stretch
-from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS, INT64_MAX
 from formats.tensordata.plan import RARE
@@ -77,8 +77,8 @@ Xor = _spec("Xor", "b", older=_OLD)
 Not = OperatorSpec("Not", Row(1), signature=Signature("b"), dims=same, elements=(always(BOOL),), range=ranges.truths)
 
 
+@because("RTen's IsInf detects both infinities; a single one is a comparison")
 def is_inf(node: Node, context: Context) -> list[Node] | None:
-    """RTen's IsInf detects both infinities; a single one is a comparison."""
     positive, negative = get_int(node, "detect_positive", 1), get_int(node, "detect_negative", 1)
     if positive and negative:
         return None
@@ -113,8 +113,8 @@ def where_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
 _SCALARS = Fault("makes a vector of three scalars that it knows before the model runs")
 
 
+@because("RTen makes a vector of three scalars that it knows before the model runs, so one becomes a vector before")
 def where(node: Node, context: Context) -> list[Node] | None:
-    """RTen makes a vector of three scalars that it knows before the model runs, so one becomes a vector before."""
     if any(context.rank(name) != 0 for name in node.input):
         return None
     chosen = context.copy([*node.input[:2], context.op(shape.Unsqueeze, node.input[2], context.int64([0]))])

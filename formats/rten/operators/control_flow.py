@@ -15,7 +15,7 @@ from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, 
 from formats.rten.graph.attributes import find, get_int, get_ints, make_node
 from formats.rten.operators import comparison, creation, elementwise, indexing, shape, slicing
 from formats.rten.operators.shared.rules import normalize, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def _has_steps(context: Context) -> bool:
     return not condition or context.scope.ints(condition) in ((1,), (True,))
 
 
+@because("RTen's Loop fails if it collects outputs and runs no steps, so an If guards it")
 def loop(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Loop fails if it collects outputs and runs no steps, so an If guards it."""
     import numpy
 
     attribute, states = find(node, "body"), node.input[2:]

@@ -20,7 +20,7 @@ from formats.rten.operators import (
 )
 from formats.rten.operators.shared.deviations import SPREAD, Told
 from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, because, sizes_field
 from formats.rten.operators.shared.window import (
     PADDING,
     VOLUME_AXES,
@@ -67,8 +67,8 @@ def conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 MAX_PLANES = 64  # the most planes of a kernel; each plane is a convolution of its own
 
 
+@because("RTen has no three-dimensional Conv, so it becomes a sum over the planes of the kernel")
 def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no three-dimensional Conv, so it becomes a sum over the planes of the kernel."""
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     kernel = kernel_shape(node, context)
     if len(kernel) != VOLUME_AXES:
@@ -102,8 +102,8 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Transpose, stacked, perm=[0, 2, 1, 3, 4]))
 
 
+@because("RTen's defaults are for two spatial axes, so all lists are written")
 def conv(node: Node, context: Context) -> list[Node] | None:
-    """RTen's defaults are for two spatial axes, so all lists are written."""
     geometry = flat_window(node, kernel_shape(node, context))
     pads = explicit_pads(context, geometry, context.input(0))
     attributes = {**window_attributes(geometry, pads), "dilations": geometry.dilations}
@@ -223,8 +223,8 @@ _NO_DILATIONS = Fault("ignores the dilations", until=RTEN_0_26)
 _SHARED_BIAS = Fault("adds the bias of the first group to all groups", until=RTEN_0_26)
 
 
+@because("Every plane of the data with all planes of the kernel, which become channels; what comes out is added up")
 def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None:
-    """Every plane of the data with all planes of the kernel, which become channels; what comes out is added up."""
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     kernel = kernel_shape(node, context)
     if len(kernel) != VOLUME_AXES:
@@ -252,8 +252,8 @@ def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None
     return context.replace(result)
 
 
+@because("RTen does not read output_shape, and older releases compute dilations and groups incorrectly")
 def conv_transpose(node: Node, context: Context) -> list[Node] | None:
-    """RTen does not read output_shape, and older releases compute dilations and groups incorrectly."""
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     geometry = flat_window(node, kernel_shape(node, context))
     rank = len(geometry.kernel)

@@ -12,7 +12,7 @@ from formats.rten.graph.attributes import find
 from formats.rten.operators import casting, comparison, cumulative, elementwise, shape
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import FLOATS, INTS, VALUE_TYPES
 
@@ -59,8 +59,8 @@ def _filled_range(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 _RANK_OF_INPUT = Fault("mistakes the rank of unknown sizes for that of the tensor", until=RTEN_0_26)
 
 
+@because("RTen fills only with floats and 32-bit integers, and older releases may mistake the rank")
 def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
-    """RTen fills only with floats and 32-bit integers, and older releases may mistake the rank."""
     import numpy
 
     attribute = find(node, "value")
@@ -159,11 +159,9 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     return steps
 
 
+@because("RTen's Range of floats adds up its steps, and can have one element too many")
 def arange(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Range of floats adds up its steps, and can have one element too many.
-
-    They are then added up in the same way as by RTen and onnxruntime, with any rounding.
-    """
+    # They are then added up in the same way as by RTen and onnxruntime, with any rounding.
     import numpy
 
     start, limit, delta = (context.input(place) for place in range(3))

@@ -11,7 +11,7 @@ from formats.rten.graph.attributes import get_int
 from formats.rten.operators import comparison, control_flow, elementwise, padding, reduction, shape, slicing
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import normalize, same
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 
@@ -54,8 +54,8 @@ def _moved_on(context: Context, data: str, axis: int) -> str:
     return context.op(slicing.Slice, longer, context.int64([0]), context.int64([-1]), context.int64([axis]))
 
 
+@because("Older releases sum only forwards and inclusively, so data are reversed or shifted")
 def cum_sum(node: Node, context: Context) -> list[Node] | None:
-    """Older releases sum only forwards and inclusively, so data are reversed or shifted."""
     data, axis = context.input(0), context.input(1)
     reverse, exclusive = get_int(node, "reverse"), get_int(node, "exclusive")
     if not (reverse or exclusive) or not context.target.deviates(_FORWARDS):
@@ -88,8 +88,8 @@ CumSum = OperatorSpec(
 )
 
 
+@because("Slices multiplied one after the other, in a loop")
 def cumulative_product(node: Node, context: Context) -> list[Node] | None:
-    """Slices multiplied one after the other, in a loop."""
     data = context.input(0)
     slices = _in_three_axes(context, data, context.input(1))
     elem_type, dims = context.elem_type(data) or FLOAT, context.dims(slices) or (None,) * 3

@@ -8,7 +8,7 @@ from formats.ir.dtypes import FLOAT, UINT8
 from formats.rten.operators import comparison, elementwise, indexing, quantization, reduction, shape, slicing
 from formats.rten.operators.shared.deviations import ANY_NAN
 from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import OperatorSpec, Row
+from formats.rten.operators.shared.spec import OperatorSpec, Row, because
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -23,8 +23,8 @@ def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> l
     return [types[0].dims, (), ()]
 
 
+@because("RTen multiplies by the reciprocal of the scale, which moves half steps. The exact form divides")
 def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
-    """RTen multiplies by the reciprocal of the scale, which moves half steps. The exact form divides."""
     if not context.exact:
         return None
     data = context.input(0)

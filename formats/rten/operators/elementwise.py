@@ -15,7 +15,7 @@ from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
 from formats.rten.operators.shared.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.shared.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
@@ -38,8 +38,8 @@ def with_axes(name: str, other: str, context: Context) -> str:
     return context.op(shape.Expand, name, context.op(shape.Shape, other))
 
 
+@because("RTen omits a node that adds zero or multiplies with one, and loses the axes of that operand")
 def of_neutral_element(node: Node, context: Context) -> list[Node] | None:
-    """RTen omits a node that adds zero or multiplies with one, and loses the axes of that operand."""
     inputs = list(node.input)
     for place, other in ((0, 1), (1, 0)):
         rank, dims = context.rank(inputs[place]), context.dims(inputs[other])
@@ -51,11 +51,9 @@ def of_neutral_element(node: Node, context: Context) -> list[Node] | None:
     return None
 
 
+@because("RTen fails if a constant vector added to a product does not have one number for each column")
 def short_bias(node: Node, context: Context) -> list[Node] | None:
-    """RTen fails if a constant vector added to a product does not have one number for each column.
-
-    So a single element becomes a scalar, and a vector that is added to columns of one element becomes a row.
-    """
+    # So a single element becomes a scalar, and a vector that is added to columns of one element becomes a row.
     from formats.rten.operators import quantization, shape  # they also need this module
 
     inputs = list(node.input)
@@ -70,8 +68,8 @@ def short_bias(node: Node, context: Context) -> list[Node] | None:
     return None if inputs == list(node.input) else context.changed(inputs)
 
 
+@because("RTen computes floats that it knows before the run as integers, so an operand is hidden behind Max")
 def of_known_floats(node: Node, context: Context) -> list[Node] | None:
-    """RTen computes floats that it knows before the run as integers, so an operand is hidden behind Max."""
     first, second = context.input(0), context.input(1)
     is_quotient = node.op_type == Div.name  # no range shows that integers would be enough
     if not (is_quotient or context.scope.knows_numbers((first, second))) or context.is_integer(first):
@@ -152,8 +150,8 @@ def _divide(a: int, b: int) -> int:
     return a // b if (a < 0) == (b < 0) else -(-a // b)
 
 
+@because("If the right operand has one element, RTen returns the dims of the left one, even if the right has more axes")
 def of_one_element(node: Node, context: Context) -> list[Node] | None:
-    """If the right operand has one element, RTen returns the dims of the left one, even if the right has more axes."""
     left, right = context.input(0), context.input(1)
     rank, dims = context.rank(left), context.dims(right)
     if (left, right) in context.scope.expanded or dims == ():
@@ -185,8 +183,8 @@ def _is_power_of_two(number: float) -> bool:
     return isfinite(number) and abs(frexp(number)[0]) == 0.5 and 2.0**-126 <= abs(number) <= 2.0**126
 
 
+@because("A quotient that is rounded or compared, or any with `--exact`, is rounded only once")
 def of_one_number(node: Node, context: Context) -> list[Node] | None:
-    """A quotient that is rounded or compared, or any with `--exact`, is rounded only once."""
     left, right = context.input(0), context.input(1)
     if not context.is_float(left) or not (context.exact or node.output[0] in context.names.decisive):
         return None
@@ -219,8 +217,8 @@ def modulo_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
     return None if get_int(node, "fmod") else pairwise(node, scope, operator.mod)
 
 
+@because("RTen has other dividends if these need 64 bits, so a remainder of constants is computed before")
 def of_large_constants(node: Node, context: Context) -> list[Node] | None:
-    """RTen has other dividends if these need 64 bits, so a remainder of constants is computed before."""
     dividend, divisor = context.input(0), context.input(1)
     if get_int(node, "fmod") or not context.is_integer(dividend) or context.scope.constant(dividend) is None:
         return None
@@ -265,8 +263,8 @@ Mod = OperatorSpec(
 )
 
 
+@because("RTen's Pow needs floats as exponents of floats, and has no 8-bit integers")
 def pow_(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Pow needs floats as exponents of floats, and has no 8-bit integers."""
     base, exponent = context.input(0), context.input(1)
     if context.is_integer(exponent) and not context.is_integer(base):
         return context.changed([base, context.cast(exponent, context.elem_type(base) or FLOAT)])
@@ -368,8 +366,8 @@ Neg = OperatorSpec(
 )
 
 
+@because("RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero")
 def sign(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero."""
     data = context.input(0)
     if context.is_integer(data):
         return None
@@ -430,8 +428,8 @@ Round = OperatorSpec("Round", Row(1), dims=same, range=ranges.of(0))
 MAX_FLOAT = 3.4028234663852886e38  # the largest of 32 bits
 
 
+@because("Before operator set 11, the bounds were attributes, finite by default since 6")
 def clip_bounds(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 11, the bounds were attributes, finite by default since 6."""
     is_finite = 6 <= context.version < 11 and context.elem_type(context.input(0)) == FLOAT
     if find(node, "min") is None and find(node, "max") is None and not is_finite:
         return dropped("consumed_inputs")(node, context)
@@ -443,8 +441,8 @@ def clip_bounds(node: Node, context: Context) -> list[Node] | None:
     return context.changed([data, *bounds], without=("min", "max", "consumed_inputs"))
 
 
+@because("RTen's Clip does not return NaN for NaN, so it becomes Max and Min")
 def clip(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Clip does not return NaN for NaN, so it becomes Max and Min."""
     data, low, high = context.input(0), context.optional(1), context.optional(2)
     if not context.exact or context.is_integer(data):
         return None

@@ -16,7 +16,7 @@ from formats.rten.operators import comparison, creation, elementwise, indexing, 
 from formats.rten.operators.sampling import divided
 from formats.rten.operators.shared.deviations import SPREAD, Told, of_floats
 from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, because
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ def grid_sample_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[D
     return [dims[:2] + grid[1:-1]]
 
 
+@because("Before operator set 20, modes had the names of two-dimensional interpolation")
 def grid_sample_mode(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 20, modes had the names of two-dimensional interpolation."""
     renamed = {"bilinear": "linear", "bicubic": "cubic"}.get(get_string(node, "mode", "linear"))
     return context.changed(mode=renamed) if renamed else None
 
@@ -200,8 +200,8 @@ def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list
     return found
 
 
+@because("RTen's GridSample is only for images, linear mode and zeros outside; other forms become Gathers")
 def grid_sample(node: Node, context: Context) -> list[Node] | None:
-    """RTen's GridSample is only for images, linear mode and zeros outside; other forms become Gathers."""
     data, grid = context.input(0), context.input(1)
     mode, padding = get_string(node, "mode", "linear"), get_string(node, "padding_mode", "zeros")
     rank, dims = context.rank(data), context.dims(data)

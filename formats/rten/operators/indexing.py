@@ -20,6 +20,7 @@ from formats.rten.operators.shared.spec import (
     Row,
     Signature,
     axis_field,
+    because,
     of_input,
 )
 from formats.rten.target import RTEN_0_27, Fault
@@ -93,8 +94,8 @@ def one_hot_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
     return [(*dims[:axis], depth, *dims[axis:])]
 
 
+@because("RTen's OneHot needs integers as indices and depth. Others are cut off, as ONNX specifies")
 def one_hot(node: Node, context: Context) -> list[Node] | None:
-    """RTen's OneHot needs integers as indices and depth. Others are cut off, as ONNX specifies."""
     inputs = [
         name if context.elem_type(name) in (None, INT32, INT64) else context.op(casting.Cast, name, to=INT64)
         for name in (context.input(0), context.input(1))
@@ -122,8 +123,8 @@ def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims
     return [(None if dims is None else len(dims), None)]
 
 
+@because("RTen returns no row for a scalar, so it becomes a vector of one element")
 def non_zero(node: Node, context: Context) -> list[Node] | None:
-    """RTen returns no row for a scalar, so it becomes a vector of one element."""
     data = context.input(0)
     if context.rank(data) != 0:
         return None

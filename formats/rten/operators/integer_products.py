@@ -14,7 +14,7 @@ from formats.rten.operators import casting, convolution, elementwise, matrix, pa
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, because
 from formats.rten.operators.shared.window import kernel_shape
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
@@ -118,8 +118,8 @@ def _once_for_each(context: Context, a: str, b: str) -> str:
     return context.scope.add_safe(_PACKED, repeated)
 
 
+@because("RTen mixes up zero points that differ by row or column, so they become sums of rows or columns")
 def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
-    """RTen mixes up zero points that differ by row or column, so they become sums of rows or columns."""
     a, b = context.input(0), context.input(1)
     zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
     for place, operand in enumerate((a, b)):
@@ -227,8 +227,8 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, whole, context.op(shape.Shape, result), allowzero=1))
 
 
+@because("RTen does not pad with the zero point, so a Pad comes first")
 def conv_integer(node: Node, context: Context) -> list[Node] | None:
-    """RTen does not pad with the zero point, so a Pad comes first."""
     zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
     if zeros != [context.optional(2), context.optional(3)]:
         return context.changed(without_end([*node.input[:2], *zeros]))

@@ -13,7 +13,7 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import dropped, without_gaps
 from formats.rten.operators.shared.rules import broadcast_dims, of_any_input, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
 from formats.rten.target import Fault
 from formats.tensordata.plan import RESULTS
 
@@ -72,8 +72,8 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, context.copy([a, column, *node.input[2:]]), context.int64([-1])))
 
 
+@because("RTen's MatMul is only for floats, so integers become products and sums")
 def mat_mul(node: Node, context: Context) -> list[Node] | None:
-    """RTen's MatMul is only for floats, so integers become products and sums."""
     a, b = context.input(0), context.input(1)
     if not context.is_integer(a):
         return by_vector(node, context)
@@ -148,8 +148,8 @@ def gemm_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     return [(rows, columns)]
 
 
+@because("RTen's Gemm is only for floats, so integers need a MatMul and an Add")
 def gemm(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Gemm is only for floats, so integers need a MatMul and an Add."""
     a, b, c = context.input(0), context.input(1), context.optional(2)
     if not context.is_integer(a):
         return None
@@ -200,8 +200,8 @@ def einsum_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [tuple(sizes[letter] for letter in right)]
 
 
+@because("RTen's Einsum is only for floats")
 def einsum(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Einsum is only for floats."""
     if any(context.is_integer(name) for name in node.input):
         raise Refused("multiplies integers, but RTen supports only floats", "cast the inputs to FLOAT")
     return None

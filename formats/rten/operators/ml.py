@@ -23,7 +23,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, because
 from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:
@@ -212,8 +212,8 @@ def label_encoder(node: Node, context: Context) -> list[Node] | None:
 LabelEncoder = OperatorSpec("LabelEncoder", domain=MACHINE_LEARNING, rewritings=(label_encoder,))
 
 
+@because("Refuse it: RTen has no dictionaries")
 def zip_map(node: Node, context: Context) -> list[Node] | None:
-    """Refuse it: RTen has no dictionaries."""
     raise Refused(
         "outputs dictionaries, which RTen does not support",
         "export without it (skl2onnx: options={'zipmap': False}), or make its input an output",

@@ -11,7 +11,7 @@ from formats.rten.operators import comparison, elementwise, indexing, padding, p
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.rewritings import dropped
 from formats.rten.operators.shared.rules import same, unknown
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field, because
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
 
 
+@because("Before operator set 13, Softmax flattened its input to a matrix, with a row for all axes from `axis` on")
 def flattened(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 13, Softmax flattened its input to a matrix, with a row for all axes from `axis` on."""
     if context.version >= 13:
         return None
     data, axis = context.input(0), get_int(node, "axis", 1)
@@ -73,8 +73,8 @@ Hardmax = OperatorSpec("Hardmax", dims=same, older=(flattened,), rewritings=(har
 _EPSILON = Field("epsilon", FieldKind.FLOAT, 1e-5)
 
 
+@because("Operator sets 1 to 7 had attributes for training and for normalising each element by itself")
 def old_batch_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Operator sets 1 to 7 had attributes for training and for normalising each element by itself."""
     if context.version < 7 and not get_int(node, "is_test"):
         raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
     if context.version < 9 and not get_int(node, "spatial", 1):
@@ -82,8 +82,8 @@ def old_batch_normalization(node: Node, context: Context) -> list[Node] | None:
     return dropped("is_test", "spatial", "consumed_inputs")(node, context)
 
 
+@because("For RTen, statistics are inputs: in the training form, they are computed before")
 def batch_normalization(node: Node, context: Context) -> list[Node] | None:
-    """For RTen, statistics are inputs: in the training form, they are computed before."""
     if not get_int(node, "training_mode"):
         return of_nothing(node, context)
     data, scale, bias = (context.input(place) for place in range(3))
@@ -104,8 +104,8 @@ def batch_normalization(node: Node, context: Context) -> list[Node] | None:
     return context.replace(result, *running)
 
 
+@because("RTen fails for a batch or instances without elements, so these stay unchanged")
 def of_nothing(node: Node, context: Context) -> list[Node] | None:
-    """RTen fails for a batch or instances without elements, so these stay unchanged."""
     data = context.input(0)
     return context.replace(context.op(shape.Identity, data)) if 0 in (context.dims(data) or ()) else None
 
@@ -152,8 +152,8 @@ def trailing_axes(node: Node, context: Context, data: str) -> list[int]:
     return list(range(axis if axis < 0 else axis - context.known_rank(data), 0))
 
 
+@because("RTen computes only the first output; the mean and the standard deviation need single steps")
 def layer_normalization(node: Node, context: Context) -> list[Node] | None:
-    """RTen computes only the first output; the mean and the standard deviation need single steps."""
     if not context.wanted(1) and not context.wanted(2):
         return None
     data, scale, bias = context.input(0), context.input(1), context.optional(2)
@@ -252,8 +252,8 @@ SimplifiedLayerNormalization = OperatorSpec(
 )
 
 
+@because("Older releases have no LpNormalization, so it becomes a division by the norm")
 def lp_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Older releases have no LpNormalization, so it becomes a division by the norm."""
     if context.has(LpNormalization):
         return None
     data = context.input(0)

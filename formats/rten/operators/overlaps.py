@@ -15,7 +15,7 @@ from formats.rten.graph.attributes import get_ints
 from formats.rten.operators import convolution, creation, elementwise, indexing, reduction, scatter, shape, slicing
 from formats.rten.operators.shared.deviations import SPREAD
 from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.operators.shared.spec import OperatorSpec, because
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _image_of_any_size(node: Node, context: Context, rank: int) -> list[Node]:
     return context.replace(context.op(slicing.Slice, padded, begins, ends, context.int64(range(2, 2 + rank))))
 
 
+@because("Patches added up where they overlap: a transposed convolution with kernels of a single one")
 def col2im(node: Node, context: Context) -> list[Node] | None:
-    """Patches added up where they overlap: a transposed convolution with kernels of a single one."""
     import numpy
 
     data = context.input(0)

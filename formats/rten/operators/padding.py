@@ -10,7 +10,7 @@ from formats.rten.graph.attributes import find, get_float, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, scatter, shape, slicing
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import normalize
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 
@@ -40,8 +40,8 @@ def pad_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | No
     return [tuple(_plus(dim, total) for dim, total in zip(dims, totals, strict=True))]
 
 
+@because("Before operator set 11, pads and value were attributes, with another name in operator set 1")
 def pad_inputs(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 11, pads and value were attributes, with another name in operator set 1."""
     pads = get_ints(node, "pads") or get_ints(node, "paddings")
     if pads is None:
         return None
@@ -129,8 +129,8 @@ def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list
     return None if kept == pads else context.changed([data, kept, context.optional(2)])
 
 
+@because("RTen's Pad has no axes, and older releases no negative pads; other modes work only on the last two axes")
 def pad(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Pad has no axes, and older releases no negative pads; other modes work only on the last two axes."""
     data, mode = context.input(0), get_string(node, "mode", "constant")
     if context.optional(3):
         return _pad_all_axes(node, context, data)

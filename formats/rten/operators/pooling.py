@@ -21,6 +21,7 @@ from formats.rten.operators.shared.spec import (
     OnnxForm,
     OperatorSpec,
     Row,
+    because,
     of_input,
     sizes_field,
 )
@@ -97,8 +98,8 @@ def _ones(context: Context, data: str) -> str:
     return context.op(shape.Expand, context.scalar(1, like=data), size)
 
 
+@because("RTen's pools have no dilations, so it becomes the maximum or mean of slices")
 def dilated_pool(node: Node, context: Context) -> list[Node] | None:
-    """RTen's pools have no dilations, so it becomes the maximum or mean of slices."""
     data = context.input(0)
     geometry = window(node, get_ints(node, "kernel_shape") or ())
     if all(dilation == 1 for dilation in geometry.dilations) or context.is_integer(data):
@@ -161,8 +162,8 @@ def _largest_taken(context: Context, data: str, places: str, geometry: Window) -
     return best, found
 
 
+@because("RTen gives no indices: they are compared along with the elements, one tap of the window after the other")
 def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
-    """RTen gives no indices: they are compared along with the elements, one tap of the window after the other."""
     if not context.wanted(1):
         return None
     given = context.input(0)
@@ -194,8 +195,8 @@ def _all_images(context: Context, data: str) -> str:
     return context.op(shape.Squeeze, shape.size_of(context, data, 0, 2), context.int64([0]))
 
 
+@because("RTen has no three-dimensional pools, so it pools planes first, then across them")
 def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no three-dimensional pools, so it pools planes first, then across them."""
     data = context.input(0)
     geometry = window(node, get_ints(node, "kernel_shape") or ())
     if len(geometry.kernel) != VOLUME_AXES:
@@ -229,8 +230,8 @@ def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple
 _CEIL = Fault("returns too many or too few outputs in ceil mode, or fails", until=RTEN_0_26)
 
 
+@because("Older releases have errors in ceil mode, so it becomes more padding at the end")
 def pool(node: Node, context: Context) -> list[Node] | None:
-    """Older releases have errors in ceil mode, so it becomes more padding at the end."""
     data = context.input(0)
     if context.is_integer(data):
         pooled = context.copy([context.cast(data, FLOAT)])
@@ -394,8 +395,8 @@ def _unpooled_size(node: Node, context: Context, data: str) -> str:
     return shape.joined(context, images, context.op(elementwise.Add, room, context.int64(rest)))
 
 
+@because("Write each element to the place that its index gives, in an output of zeros")
 def max_unpool(node: Node, context: Context) -> list[Node] | None:
-    """Write each element to the place that its index gives, in an output of zeros."""
     import numpy
 
     data, indices = context.input(0), context.input(1)

@@ -18,7 +18,7 @@ from formats.rten.graph.attributes import find, get_float, get_int, get_string, 
 from formats.rten.graph.ordering import defined, mentioned
 from formats.rten.operators import comparison, creation, elementwise, matrix, normalization, shape
 from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec
+from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec, because
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,8 +186,8 @@ def _adam(step: _Step, value: str, gradient: str, speed: str, squares: str) -> t
 def _optimizer(name: str, update: Callable[..., tuple[str, ...]], states: int) -> OperatorSpec:
     """The operator that updates some tensors, each with its gradient and states."""
 
+    @because("Write the step of training as arithmetic")
     def optimizer(node: Node, context: Context) -> list[Node] | None:
-        """Write the step of training as arithmetic."""
         step, kinds = _Step(node, context), 2 + states
         count = (len(node.input) - 2) // kinds
         made = [

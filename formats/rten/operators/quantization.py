@@ -28,6 +28,7 @@ from formats.rten.operators.shared.spec import (
     Row,
     Signature,
     axis_field,
+    because,
     of_input,
 )
 from formats.rten.operators.small_floats import SMALL_FLOATS
@@ -174,8 +175,8 @@ def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> l
     return context.changed([context.input(0), scale, zeros], without=("output_dtype",))
 
 
+@because("RTen needs the result's type in both the zero point and the attribute")
 def quantize_linear(node: Node, context: Context) -> list[Node] | None:
-    """RTen needs the result's type in both the zero point and the attribute."""
     data, zero = context.input(0), context.optional(2)
     target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
     if target not in QUANTIZED | OTHERS | SMALL_FLOATS:
@@ -244,8 +245,8 @@ def _multiplied_out(node: Node, context: Context) -> list[Node]:
     return context.replace(context.op(elementwise.Mul, numbers, spread(context.input(1))))
 
 
+@because("RTen's DequantizeLinear has no blocks, so these become products")
 def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
-    """RTen's DequantizeLinear has no blocks, so these become products."""
     elem_type = context.elem_type(context.input(0))
     if get_int(node, "block_size") or elem_type in FLOATS or elem_type in SMALL_FLOATS:
         return _multiplied_out(node, context)

@@ -12,7 +12,16 @@ from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import casting, comparison, creation, shape
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import always, of_attribute, same, same_all, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    because,
+    of_input,
+)
 from formats.rten.types import FLOAT_TYPES
 
 if TYPE_CHECKING:
@@ -133,11 +142,9 @@ Multinomial = OperatorSpec(
 )
 
 
+@because("In inference, Dropout returns its input and a mask of all true")
 def dropout(node: Node, context: Context) -> list[Node] | None:
-    """In inference, Dropout returns its input and a mask of all true.
-
-    Before operator set 12, ONNX does not define the mask in inference, and onnxruntime returns zeros.
-    """
+    # Before operator set 12, ONNX does not define the mask in inference, and onnxruntime returns zeros.
     import numpy
 
     data, ratio, training = context.input(0), context.optional(1), context.optional(2)

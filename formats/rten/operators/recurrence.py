@@ -15,7 +15,7 @@ from formats.rten.operators import activation, elementwise, matrix, shape
 from formats.rten.operators.shared import recurrent_loop
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import dropped
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.types import FLOATS
 from formats.tensordata.plan import RESULTS, SPECIAL
 
@@ -126,8 +126,8 @@ def _weights_told(node: Node, context: Context) -> tuple[Told, ...]:
     return (_OF_NAN,)
 
 
+@because("RTen's layers support only some forms; others become a loop")
 def recurrent(node: Node, context: Context) -> list[Node] | None:
-    """RTen's layers support only some forms; others become a loop."""
     if get_int(node, "layout"):
         return _with_time_first(node, context)
     if _all_steps_count(context):

@@ -23,6 +23,7 @@ from formats.rten.operators.shared.spec import (
     Row,
     Signature,
     axis_field,
+    because,
     of_input,
 )
 from formats.rten.target import RELEASES, RTEN_0_26, Fault, Release
@@ -62,8 +63,8 @@ def _of_each_element(op_type: str | None, context: Context, data: str) -> str:
     return context.op(elementwise.Log, data) if op_type == ReduceLogSum.name else data
 
 
+@because("RTen's optimiser misreads a reduction of no axes, so it becomes a function of each element")
 def reduction(node: Node, context: Context) -> list[Node] | None:
-    """RTen's optimiser misreads a reduction of no axes, so it becomes a function of each element."""
     if changed := shape.vector_axes(node, context):
         return changed
     axes = context.optional(1)
@@ -156,8 +157,8 @@ _WRAPPED_PRODUCT: Final = Told(
 )
 
 
+@because("RTen's ReduceMean is only for floats, so integers become a sum and a division")
 def reduce_mean(node: Node, context: Context) -> list[Node] | None:
-    """RTen's ReduceMean is only for floats, so integers become a sum and a division."""
     data = context.input(0)
     if not context.is_integer(data):
         return None
@@ -213,8 +214,8 @@ ReduceProd = _spec(
 )
 
 
+@because("RTen has no BOOL, so the extreme of no elements needs a comparison")
 def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no BOOL, so the extreme of no elements needs a comparison."""
     data = context.input(0)
     if context.elem_type(data) != BOOL:
         return None
@@ -231,8 +232,8 @@ ReduceMin = _spec("ReduceMin", reduce_extremum, narrow=_IN_32_BITS, range=ranges
 ReduceL1 = _spec("ReduceL1", narrow=_IN_32_BITS, range=ranges.absolute_totals)
 
 
+@because("RTen reduces only floats here, and runtimes round integers differently")
 def float_reduction(node: Node, context: Context) -> list[Node] | None:
-    """RTen reduces only floats here, and runtimes round integers differently."""
     data = context.input(0)
     if context.is_integer(data):
         raise Refused(f"reduces {context.describe(data)}, but RTen supports only floats", "cast the input to FLOAT")
@@ -243,8 +244,8 @@ ReduceL2 = _spec("ReduceL2", float_reduction)
 ReduceSumSquare = _spec("ReduceSumSquare", narrow=_IN_32_BITS, range=ranges.square_totals)
 
 
+@because("Older releases have no ReduceLogSum, so it becomes Log of ReduceSum")
 def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
-    """Older releases have no ReduceLogSum, so it becomes Log of ReduceSum."""
     float_reduction(node, context)
     if context.has(ReduceLogSum):
         return None
@@ -281,8 +282,8 @@ def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Di
 _LAST = Fault("returns the last of equal extremes")
 
 
+@because("RTen returns the last of equal extremes, so it becomes TopK, which returns the first")
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
-    """RTen returns the last of equal extremes, so it becomes TopK, which returns the first."""
     is_last = get_int(node, "select_last_index")
     if is_last and not context.target.is_onnx:
         return None

@@ -19,7 +19,7 @@ from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.interpolation import Axis
 from formats.rten.operators.shared.rules import normalize, unknown
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS, SPECIAL
@@ -75,8 +75,8 @@ def resize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [tuple(_scaled_dim(dim, scale) for dim, scale in zip(dims, scales, strict=True))]
 
 
+@because("In operator set 10, Resize had no attributes for coordinates and rounding")
 def resize_10(node: Node, context: Context) -> list[Node] | None:
-    """In operator set 10, Resize had no attributes for coordinates and rounding."""
     if context.version >= 11:
         return None
     data, scales = context.input(0), context.input(1)
@@ -360,8 +360,8 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     return context.changed([data, region, "", every], without=_CHOICES)
 
 
+@because("RTen's Resize computes only some forms as ONNX defines; others become MatMul or Gather")
 def resize(node: Node, context: Context) -> list[Node] | None:
-    """RTen's Resize computes only some forms as ONNX defines; others become MatMul or Gather."""
     data = context.input(0)
     if context.is_integer(data):
         if context.elem_type(data) not in BYTES or get_string(node, "mode", "nearest") != "nearest":

@@ -11,7 +11,16 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import NAN_ORDER
 from formats.rten.operators.shared.rewritings import widened
 from formats.rten.operators.shared.rules import normalize, same, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    axis_field,
+    because,
+)
 from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
 from formats.rten.types import BYTES
 
@@ -24,8 +33,8 @@ _REDUCTION = {"none": "None", "add": "Add", "mul": "Mul", "min": "Min", "max": "
 _REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTION)
 
 
+@because("Scatter is the old name of ScatterElements")
 def scatter(node: Node, context: Context) -> list[Node] | None:
-    """Scatter is the old name of ScatterElements."""
     return context.replace(context.op(ScatterElements, *node.input, axis=get_int(node, "axis")))
 
 
@@ -52,11 +61,9 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
     return context.op(slicing.Concat, *columns, axis=-1)
 
 
+@because("RTen takes the lanes of the indices for the first ones of the data, so each update gets its coordinates")
 def scatter_elements(node: Node, context: Context) -> list[Node] | None:
-    """RTen takes the lanes of the indices for the first ones of the data, so each update gets its coordinates.
-
-    That is right if the other axes are equally long, but for the first of them that has more than one element.
-    """
+    # That is right if the other axes are equally long, but for the first of them that has more than one element.
     data, indices, updates = (context.input(place) for place in range(3))
     whole, dims = context.dims(data), context.dims(indices) or context.dims(updates)
     rank = len(whole) if whole is not None else context.known_rank(indices) if dims is None else len(dims)
@@ -76,8 +83,8 @@ def scatter_elements(node: Node, context: Context) -> list[Node] | None:
 _WRAPPING: Final = BYTES | {BOOL, INT16, UINT16}
 
 
+@because("RTen adds and multiplies in 32 bits, so short integers and BOOL are wrapped afterwards")
 def wrapped(node: Node, context: Context) -> list[Node] | None:
-    """RTen adds and multiplies in 32 bits, so short integers and BOOL are wrapped afterwards."""
     narrow = _WRAPPING if get_string(node, "reduction") in ("add", "mul") else frozenset()
     return widened((0, 2), narrow=narrow)(node, context)
 
@@ -111,8 +118,8 @@ ScatterElements = OperatorSpec(
 _NOT_CONTIGUOUS = Fault("fails if the data is a slice of another value", until=RTEN_0_27, since=RTEN_0_26)
 
 
+@because("RTen fails for data that are not contiguous, so they are reshaped to their own dims")
 def scatter_nd(node: Node, context: Context) -> list[Node] | None:
-    """RTen fails for data that are not contiguous, so they are reshaped to their own dims."""
     data = context.input(0)
     is_constant = context.scope.constant(data) is not None
     if is_constant or not context.target.deviates(_NOT_CONTIGUOUS) or context.scope.is_safe(_NOT_CONTIGUOUS, data):

@@ -15,7 +15,16 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import without_gaps
 from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar, unknown
-from formats.rten.operators.shared.spec import KEEP_DIMS, Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators.shared.spec import (
+    KEEP_DIMS,
+    Field,
+    FieldKind,
+    OperatorSpec,
+    Row,
+    Signature,
+    axis_field,
+    because,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, VALUE_TYPES
 from formats.tensordata.plan import RESULTS
@@ -69,8 +78,8 @@ SequenceErase = OperatorSpec(
 )
 
 
+@because("RTen counts a negative position from the end after the insertion, ONNX from the end before it")
 def insert(node: Node, context: Context) -> list[Node] | None:
-    """RTen counts a negative position from the end after the insertion, ONNX from the end before it."""
     sequence, place = context.input(0), context.optional(2)
     held = context.scope.ints(place) if place else None
     if not place or context.scope.is_natural(place) or (held is not None and held[0] >= 0):
@@ -131,11 +140,9 @@ def concat_from_sequence_dims(node: Node, scope: Scope, types: list[ValueType]) 
 _OLD_AXES = Fault("counts a negative new axis from the rank before it is added", until=RTEN_0_26)
 
 
+@because("Older releases miscount a new axis, so it is moved into place afterwards")
 def concat(node: Node, context: Context) -> list[Node] | None:
-    """Older releases miscount a new axis, so it is moved into place afterwards.
-
-    Scalars have no axis: a loop joins them.
-    """
+    # Scalars have no axis: a loop joins them.
     sequence, axis = context.input(0), get_int(node, "axis")
     if context.elem_type(sequence) in BYTES:
         raise Refused(f"joins a sequence of {context.describe(sequence)}, but RTen supports only wider types")
@@ -239,8 +246,8 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
 SequenceMap = OperatorSpec("SequenceMap", dims=unknown, elements=(), rewritings=(sequence_map,))
 
 
+@because("RTen has no optional values, so the value stands for itself")
 def optional_value(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no optional values, so the value stands for itself."""
     return context.replace(context.op(shape.Identity, context.input(0)))
 
 
@@ -248,8 +255,8 @@ Optional = OperatorSpec("Optional", dims=unknown, elements=(), rewritings=(optio
 OptionalGetElement = OperatorSpec("OptionalGetElement", dims=unknown, elements=(), rewritings=(optional_value,))
 
 
+@because("RTen has no optional values, so a value is present if its input is given")
 def optional_has_element(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no optional values, so a value is present if its input is given."""
     if context.scope.is_optional(context.optional(0)):
         raise Refused("tests whether an input of the model is present", "make it a tensor")
     return context.replace(context.array(bool(context.optional(0)), BOOL))

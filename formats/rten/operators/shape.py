@@ -32,6 +32,7 @@ from formats.rten.operators.shared.spec import (
     Row,
     Signature,
     axis_field,
+    because,
     sizes_field,
 )
 from formats.rten.target import RTEN_0_27, Fault
@@ -171,8 +172,8 @@ def as_vector(context: Context, name: str) -> str:
     return context.op(Reshape, name, context.int64([1]))
 
 
+@because("RTen needs the axes as a vector; other runtimes also accept a scalar")
 def vector_axes(node: Node, context: Context) -> list[Node] | None:
-    """RTen needs the axes as a vector; other runtimes also accept a scalar."""
     axes = context.optional(1)
     if not axes or context.rank(axes) != 0:
         return None
@@ -206,8 +207,8 @@ def unsqueeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
     return [tuple(1 if axis in ones else next(rest) for axis in range(rank))]
 
 
+@because("Axes must be different after negative ones are counted from the end")
 def unsqueeze(node: Node, context: Context) -> list[Node] | None:
-    """Axes must be different after negative ones are counted from the end."""
     axes, rank = context.scope.ints(context.input(1)), context.rank(context.input(0))
     if axes is not None and rank is not None:
         places = {normalize(axis, rank + len(axes)) for axis in axes}
@@ -257,11 +258,9 @@ def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [broadcast_dims(types[0].dims, target)]
 
 
+@because('Some runtimes read a size of -1 as "keep it", so it is written as 1')
 def expand(node: Node, context: Context) -> list[Node] | None:
-    """Some runtimes read a size of -1 as "keep it", so it is written as 1.
-
-    RTen stops if unknown sizes are fewer than the data's axes: ones are added before them.
-    """
+    # RTen stops if unknown sizes are fewer than the data's axes: ones are added before them.
     data, sizes = context.input(0), context.input(1)
     held = context.scope.ints(sizes)
     if held is not None and -1 in held:
@@ -297,8 +296,8 @@ def tile_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     return [tuple(map(_times, dims, repeats))]
 
 
+@because("Before operator set 6, Tile had one axis, and the axis and the repeats were inputs")
 def tile_axis(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 6, Tile had one axis, and the axis and the repeats were inputs."""
     if context.version >= 6:
         return None
     data, tiles, axis = (context.input(place) for place in range(3))
@@ -369,8 +368,8 @@ def joined(context: Context, *parts: str) -> str:
     return context.op(slicing.Concat, *parts, axis=0)
 
 
+@because("RTen's DepthToSpace is only for floats; other types become Reshape and Transpose")
 def depth_to_space(node: Node, context: Context) -> list[Node] | None:
-    """RTen's DepthToSpace is only for floats; other types become Reshape and Transpose."""
     data, block = context.input(0), get_int(node, "blocksize", 1)
     if not context.is_integer(data):
         return None

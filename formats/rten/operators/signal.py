@@ -11,7 +11,7 @@ from formats.rten.graph.attributes import get_int, with_input
 from formats.rten.operators import creation, elementwise, shape
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.rules import of_attribute, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from formats.rten.operators.shared.spec import Rewriting
 
 
+@because("Before operator set 20, the axis was an attribute, 1 by default")
 def dft_axis(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 20, the axis was an attribute, 1 by default."""
     if context.version >= 20:
         return None
     axis = context.int64_scalar(get_int(node, "axis", 1))

@@ -13,7 +13,16 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.shared.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    axis_field,
+    because,
+)
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
 from formats.tensordata.plan import RARE, RESULTS
@@ -75,8 +84,8 @@ def slice_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(_sliced(data, start, end, step))
 
 
+@because("RTen reads steps as axes if these are omitted, and then needs a start for each axis")
 def slice_(node: Node, context: Context) -> list[Node] | None:
-    """RTen reads steps as axes if these are omitted, and then needs a start for each axis."""
     if context.optional(3):
         return _within_limits(node, context) or _of_many_axes(node, context) or _backwards(node, context)
     rank = context.rank(context.input(0))
@@ -221,8 +230,8 @@ def split_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | 
     return [(*dims[:axis], size, *dims[axis + 1 :]) for size in sizes]
 
 
+@because("In operator set 1, the sizes were an input with the type of the data")
 def split_input(node: Node, context: Context) -> list[Node] | None:
-    """In operator set 1, the sizes were an input with the type of the data."""
     sizes = context.optional(1)
     if context.version >= 2 or not sizes or context.elem_type(sizes) == INT64:
         return promoted(split=1)(node, context)
@@ -250,8 +259,8 @@ def _equal_parts(node: Node, context: Context, count: int) -> str:
 NUMBERED = 18  # the first operator set in which a Split has the number of its parts
 
 
+@because("RTen makes fewer parts if the last ones would be small or empty, so their sizes are written")
 def split(node: Node, context: Context) -> list[Node] | None:
-    """RTen makes fewer parts if the last ones would be small or empty, so their sizes are written."""
     data, count = context.input(0), get_int(node, "num_outputs") or len(node.output)
     if context.optional(1):
         return context.changed(without=("num_outputs",)) if find(node, "num_outputs") is not None else None
@@ -327,8 +336,8 @@ def concat_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
     return tuple(result)
 
 
+@because("Before operator set 4, the axis was 1 by default")
 def concat_axis(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 4, the axis was 1 by default."""
     return context.changed(axis=1) if context.version < 4 and find(node, "axis") is None else None
 
 
@@ -348,8 +357,8 @@ Concat = OperatorSpec(
 )
 
 
+@because("RTen needs batch and time as the first two axes, in either order")
 def reverse_sequence(node: Node, context: Context) -> list[Node] | None:
-    """RTen needs batch and time as the first two axes, in either order."""
     batch, time = get_int(node, "batch_axis", 1), get_int(node, "time_axis")
     if {batch, time} != {0, 1}:
         raise Refused(f"has batch axis {batch} and time axis {time}, but RTen supports only 0 and 1")

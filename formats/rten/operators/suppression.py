@@ -28,7 +28,7 @@ from formats.rten.operators import (
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
 from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
@@ -179,8 +179,8 @@ def _body(node: Node, context: Context, given: Candidates, limits: tuple[str, st
     )
 
 
+@because("RTen keeps one class for each box, lets boxes of different images compete, and computes overlap differently")
 def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
-    """RTen keeps one class for each box, lets boxes of different images compete, and computes overlap differently."""
     import numpy
 
     if not context.optional(2):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import INT32
 from formats.rten.graph.attributes import find, get_int, get_ints
+from formats.rten.operators.shared.spec import because
 from formats.rten.types import BYTES
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def without_gaps(node: Node, context: Context) -> list[Node]:
 def promoted(**places: int) -> Rewriting:
     """A rewriting that turns integer attributes into inputs, at the given places."""
 
+    @because("In newer operator sets, the attribute is an input")
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        """In newer operator sets, the attribute is an input."""
         found = {name: place for name, place in places.items() if find(node, name) is not None}
         if not found:
             return None
@@ -46,15 +47,15 @@ def promoted(**places: int) -> Rewriting:
 def dropped(*names: str) -> Rewriting:
     """A rewriting that removes attributes without effect on inference."""
 
+    @because("The attribute has no effect in inference")
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        """The attribute has no effect in inference."""
         return context.changed(without=names) if any(find(node, name) for name in names) else None
 
     return rewriting
 
 
+@because("Before operator set 7, the attributes broadcast and axis said how to broadcast")
 def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 7, the attributes broadcast and axis said how to broadcast."""
     names = ("axis", "broadcast", "consumed_inputs")
     if context.version >= 7 or not any(find(node, name) for name in names):
         return None
@@ -81,8 +82,8 @@ def widened(
     If a `fault` is given, the rewriting is only for releases that have it.
     """
 
+    @because("RTen computes short integers in 32 bits, so results must be wrapped")
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        """RTen computes short integers in 32 bits, so results must be wrapped."""
         places = [place for place in inputs or range(len(node.input)) if context.optional(place)]
         elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
         if elem_type is None or elem_type not in narrow or (fault and not context.target.deviates(fault)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 from formats.python.late_dataclasses import dataclass, field
 from formats.rten.target import RELEASES, Fault, Release
@@ -81,6 +82,19 @@ class Field(NamedTuple):
 
 ONES: Final = ((1,), (1, 1), (1, 1, 1))  # lists with a value without effect for each axis
 ANY: Final = ("any",)  # an attribute that does not change what inference computes, or is implied by the inputs
+
+
+REASONS: WeakKeyDictionary[Rewriting, str] = WeakKeyDictionary()  # why a rewriting is needed, for reports
+
+
+def because(reason: str) -> Callable[[Rewriting], Rewriting]:
+    """A decorator for a rewriting: the reason for it is in the report if RTen loads the node as it was."""
+
+    def with_reason(rewriting: Rewriting) -> Rewriting:
+        REASONS[rewriting] = reason
+        return rewriting
+
+    return with_reason
 
 
 def axis_field(default: int | None) -> Field:
