@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
-    from formats.verbs.choices import RaisingOptions, RuntimeOptions
+    from formats.verbs.choices import RaisingOptions, ReplacementOptions, RuntimeOptions
     from formats.verbs.compare import Comparison, Difference, diff
     from formats.verbs.convert import convert, dumps, load, loads, raise_model, save
     from formats.verbs.inspect import Inspection, inspect
@@ -95,7 +95,7 @@ _NAMES = {
     "bridges.from_others": "from_onnx from_onnx_ir",
     "batch.run": "convert_many",
     "bridges.to_others": "onnxruntime_session to_onnx to_onnx_ir",
-    "verbs.choices": "RaisingOptions RuntimeOptions",
+    "verbs.choices": "RaisingOptions ReplacementOptions RuntimeOptions",
     "verbs.model_files": "ModelFiles files",
     "verbs.convert": "convert dumps load loads raise_model save",
     "verbs.compare": "Comparison Difference diff",
@@ -174,6 +174,7 @@ __all__ = [
     "Relocation",
     "RemoteError",
     "Repair",
+    "ReplacementOptions",
     "RtenOptions",
     "RuntimeOptions",
     "SequenceType",

@@ -61,6 +61,10 @@ class WriteKeywords(TypedDict, total=False):
     """storage_options: Options of the store."""
     retries: int
     """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+    clean: bool
+    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
+    backup: bool
+    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
     pin: Mapping[str, str] | None
     """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
     runtime: str | None
@@ -136,6 +140,10 @@ class ConvertKeywords(TypedDict, total=False):
     """fsync=True: Force files to disk; by default only files that replace others."""
     progress: Callable[[int, int], None] | None
     """progress: A function that is called from time to time with the bytes done and the bytes to do."""
+    clean: bool
+    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
+    backup: bool
+    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
     pin: Mapping[str, str] | None
     """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
     runtime: str | None

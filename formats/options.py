@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ROW = "formats.options"  # the key of a field's metadata for its row
+INTERNAL = "formats.internal"  # the key of a field without a row that callers may not give
 
 
 class Kind(NamedTuple):
@@ -174,8 +175,13 @@ def _flags(name: str, default: Any, settings: _Settings) -> tuple[Flag, ...]:
 
 
 def names_of(options: type) -> set[str]:
-    """The names of all fields of a class of options."""
-    return {each.name for each in fields_of(options)}
+    """The names of the fields of a class of options that callers may give: all but the `internal` ones."""
+    return {each.name for each in fields_of(options) if INTERNAL not in each.metadata}
+
+
+def internal(default: Any) -> Any:
+    """A field of a class of options that only this package sets."""
+    return field(default=default, metadata={INTERNAL: True})
 
 
 def settle(options: Any) -> None:

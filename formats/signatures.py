@@ -43,10 +43,11 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     """The classes of options of each class of `formats.keywords`, if these are the codecs that write."""
     from formats.codecs.contract import ReadOptions
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
     from formats.verbs.share import ShareOptions
 
-    writing = (EngineOptions, RaisingOptions, RuntimeOptions, *dict.fromkeys(codec.options for codec in codecs))
+    targets = dict.fromkeys(codec.options for codec in codecs)
+    writing = (EngineOptions, ReplacementOptions, RaisingOptions, RuntimeOptions, *targets)
     return {
         "ReadKeywords": (ReadOptions,),
         "RaiseKeywords": (RaisingOptions,),

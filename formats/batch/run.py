@@ -26,7 +26,7 @@ from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_address, with_storage
 from formats.tensordata.local.osio import processors
-from formats.verbs.choices import ConversionOptions, choose
+from formats.verbs.choices import ConversionOptions, ReplacementOptions, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -199,7 +199,7 @@ def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest
 
 def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The options that change the written bytes, as JSON values; no key, and no password of a store, is one of them."""
-    without = names_of(EngineOptions) | {"key", "storage_options", "retries"}
+    without = names_of(EngineOptions) | names_of(ReplacementOptions) | {"key", "storage_options", "retries"}
     texts = {name: value for name, value in keywords.items() if name not in without and value is not None}
     found: dict[str, Any] = json.loads(json.dumps(texts, default=str, sort_keys=True))
     return found

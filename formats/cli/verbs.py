@@ -29,13 +29,13 @@ def convert_groups(of_all_packages: bool) -> list[Group]:
     """The options of `convert`: of every conversion, of reading, and of the formats."""
     from formats.codecs import lookup
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
 
     codecs = lookup.codecs() if of_all_packages else lookup.built_in()
     extensions: dict[type, tuple[str, ...]] = {}
     for codec in codecs:
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
-    general = (ConversionOptions, RuntimeOptions, EngineOptions, OutputOptions, NoteOptions)
+    general = (ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, OutputOptions, NoteOptions)
     own = (several.DestinationOptions, *general, several.SeveralOptions, ReadOptions)
     _check_names(own, codecs)
     return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
@@ -156,9 +156,9 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
 def _given(request: Request, target: Codec) -> dict[str, Any]:
     """The keywords of `convert` that were given."""
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
 
-    general = (ConversionOptions, RuntimeOptions, EngineOptions, RaisingOptions)
+    general = (ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
     own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
     given = request.of(*general)
     request.ask = partial(ask_key, twice=target.encrypted)

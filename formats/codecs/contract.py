@@ -21,6 +21,7 @@ from formats.options import (
     Kind,
     choice,
     count,
+    internal,
     option,
     settle,
 )
@@ -126,7 +127,7 @@ class ReadOptions:
         f"Repeat a request that fails temporarily up to N times; {RETRIES} by default.",
         panel=REMOTE,
     )
-    allow_absent: bool = False
+    allow_absent: bool = internal(False)
 
     def __post_init__(self) -> None:
         settle(self)

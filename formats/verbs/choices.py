@@ -86,10 +86,29 @@ class RuntimeOptions:
         settle(self)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplacementOptions:
+    """What becomes of a model that is replaced; both need `overwrite=True`.
+
+    `clean`: data files that the replaced model referred to, and that no other graph in the folder uses, are removed
+    after the new model is in its place. `backup`: the replaced model stays as `model.bak.onnx`, with its data files; an
+    older backup is replaced.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    clean: bool = option(False, SWITCH, "Remove data files of a replaced model that nothing else in its folder uses.")
+    backup: bool = option(False, SWITCH, "Keep a replaced model.onnx, with its data files, as model.bak.onnx.")
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
 class Choice(NamedTuple):
     """The options that a caller has chosen, grouped by the part that uses them."""
 
     engine: EngineOptions
+    replacement: ReplacementOptions
     target: Any
     raising: RaisingOptions
     runtime: RuntimeOptions
@@ -101,7 +120,7 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
 
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
-    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReadOptions]
+    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReplacementOptions, ReadOptions]
     known = set().union(*map(names_of, kinds if reads else kinds[:-1]))
     if unknown := [name for name in given if name not in known]:
         raise _no_use(unknown, known, target)
@@ -112,11 +131,14 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
         if groups[1]:
             raise OptionError(f"`{min(groups[1])}` is given twice: it is also in `options`")
-    engine, raising, runtime = (
+    engine, raising, runtime, replacement = (
         made(EngineOptions, groups[0]),
         made(RaisingOptions, groups[2]),
         made(RuntimeOptions, groups[3]),
+        made(ReplacementOptions, groups[4]),
     )
+    if not engine.overwrite and (found := [name for name, value in groups[4].items() if value]):
+        raise OptionError(f"`{found[0]}` is about a model that is replaced, so it needs `overwrite=True`")
     if runtime.runtime is not None and target.domain is not None:
         raise OptionError(f"`runtime` is only for ONNX formats; {target.title} is not one")
     of_target = made(target.options, groups[1]) if options is None else options
@@ -125,7 +147,7 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     if runtime.runtime is not None and isinstance(data_file := getattr(of_target, "external_data", None), str):
         lookup.runtime(runtime.runtime).check_name(data_file)
-    return Choice(engine, of_target, raising, runtime, made(ReadOptions, groups[4]))
+    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[5]))
 
 
 def in_one_file(
@@ -138,6 +160,7 @@ def in_one_file(
     if destination is not None and not is_stream(destination):
         return given
     kind, names = ("bytes", ("overwrite", "dry_run", "fsync")) if destination is None else ("a stream", ("fsync",))
+    names = (*names, *names_of(ReplacementOptions))
     if of_files := [name for name in names if given.get(name)]:
         raise OptionError(f"`{of_files[0]}` is for files; the model is written to {kind}")
     if options is None and "external_data" in names_of(target.options) and not given.get("link"):

@@ -25,13 +25,14 @@ from formats.ir.storage import check_is_alone
 from formats.options import made
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import replace
-from formats.tensordata.engine import EngineOptions, execute, to_bytes
-from formats.tensordata.file import is_address, is_stream, or_stream, with_storage
+from formats.tensordata.engine import execute, to_bytes
+from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.plan import in_order
 from formats.tensordata.sources.source import Literal
 from formats.verbs.arguments import buffer_of, model_of, path_of
 from formats.verbs.choices import Choice, ConversionOptions, RaisingOptions, choose, in_one_file
+from formats.verbs.replacement import Old, Replaced, execute_replacing
 from formats.verbs.report import ConversionReport, WrittenFile, listed
 from formats.verbs.trust import check_key, permissions
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Change, Codec
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, RaiseKeywords, ReadKeywords, WriteKeywords
-    from formats.tensordata.file import File
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnyModel, AnySource
@@ -133,8 +133,9 @@ def save(
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     own = model_of(model)
     plan, changes = _plan_of(own, target, destination, chosen)
-    plan = _write(plan, target, chosen.engine, strict)
-    return _report(plan, target, destination, started, changes, own, dry_run=chosen.engine.dry_run)
+    plan, done = _write(plan, target, chosen, strict)
+    report = _report(plan, target, destination, started, changes, own, dry_run=chosen.engine.dry_run)
+    return replace(report, backup=done.backup, removed=done.removed)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -167,7 +168,8 @@ def convert(
 
     Keywords and `options` are those of `load` and of `save`; `key` is for the file that is encrypted. With
     `overwrite=True`, `dst` may be an existing file, even `src` itself. With `dry_run=True`, nothing is written:
-    the report says what would be written, and anything that would prevent it is raised.
+    the report says what would be written, and anything that would prevent it is raised. `ReplacementOptions` say what
+    becomes of a replaced model.
 
     Raises: as `load` and `save` do.
     """
@@ -196,10 +198,16 @@ def convert(
             plan, changes = _plan(opened.model, target, destination, chosen)
         losses = (*opened.cautions(), *plan.losses)
         plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
-        plan = _write(plan, target, chosen.engine, strict)
+        plan, done = _write(plan, target, chosen, strict)
     report = _report(plan, target, destination, started, changes, opened.model, dry_run=chosen.engine.dry_run)
     return replace(
-        report, source=path, source_format=opened.codec.name, notes=opened.notes, source_files=opened.files(path)
+        report,
+        source=path,
+        source_format=opened.codec.name,
+        notes=opened.notes,
+        source_files=opened.files(path),
+        backup=done.backup,
+        removed=done.removed,
     )
 
 
@@ -360,15 +368,33 @@ def _is_translated(model: Model, target: Codec) -> bool:
     return (own := _own_codec(model)) is not target and (own is not None or target.domain is not None)
 
 
-def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
+def _write(plan: WritePlan, target: Codec, chosen: Choice, strict: bool) -> tuple[WritePlan, Replaced]:
     """Execute the plan, and return it; its losses include the effects on other models."""
-    if target.shared_data is not None and not (is_address(last := plan.files[-1].path) or is_stream(last)):
+    engine, replacement = chosen.engine, chosen.replacement
+    last = plan.files[-1].path
+    is_here = not (is_address(last) or is_stream(last))
+    if target.shared_data is not None and is_here:
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = in_order(loss for loss in plan.losses if loss.matters)
     if strict and losses:
         raise UnsupportedError(f"`strict` refuses these losses: {listed(losses)}")
-    execute(plan, engine)
-    return plan
+    if not (replacement.clean or replacement.backup):
+        execute(plan, engine)
+        return plan, Replaced(plan.losses)
+    if not is_here:
+        raise OptionError("`clean` and `backup` are for files of this system")
+    old = _old(last) if replacement.backup and last.is_file() else None
+    done = execute_replacing(plan, old, engine, clean=replacement.clean)
+    return plan._replace(losses=done.losses), done
+
+
+def _old(path: Path) -> Old:
+    """The model at `path`, which will be replaced; whatever cannot be read is one file."""
+    try:
+        opened = open_model(path)
+    except (FormatError, OSError):
+        return Old(path, File.open(path))
+    return Old(path, next(opened.source.files()), opened.codec, opened.model)
 
 
 def _report(

@@ -46,6 +46,8 @@ class ConversionReport:
     source_files: tuple[Path, ...] = ()  # the model is the first one
     dry_run: bool = False  # the files would be written, but were not
     settings: Mapping[str, Any] | None = None  # the settings that a program needs to load the files
+    backup: Path | None = None  # where the replaced model is now
+    removed: tuple[Path, ...] = ()  # files of the replaced model
     is_translated: bool = False  # into other operators: those of the target, or from those of the source to ONNX's
 
     def __str__(self) -> str:
@@ -81,6 +83,8 @@ class ConversionReport:
             "notes": [note.to_json() for note in self.notes],
             "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
             "settings": None if self.settings is None else dict(self.settings),
+            "backup": None if self.backup is None else str(self.backup),
+            "removed": [str(path) for path in self.removed],
         }
 
 
@@ -156,6 +160,9 @@ def _written(report: ConversionReport) -> str:
 def _remarks(report: ConversionReport) -> list[str]:
     """What was rewritten for a runtime, what a program needs to load the files, and what a lenient reader accepted."""
     lines = []
+    if report.backup is not None:
+        lines.append(f"note: {'would keep' if report.dry_run else 'kept'} the old model as {report.backup}")
+    lines += _removal(report)
     if report.changes:
         from collections import Counter
 
@@ -170,3 +177,12 @@ def _remarks(report: ConversionReport) -> list[str]:
     if report.notes:
         lines.append(f"note: passed over: {'; '.join(note.detail for note in report.notes)}")
     return lines
+
+
+def _removal(report: ConversionReport) -> list[str]:
+    """The files of the old model that were removed; of many, their number."""
+    if not report.removed:
+        return []
+    names = [path.name for path in report.removed]
+    shown = ", ".join(names) if len(names) <= CHANGES_SHOWN else f"{len(names)} files"
+    return [f"note: {'would remove' if report.dry_run else 'removed'} {shown} of the old model"]

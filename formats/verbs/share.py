@@ -174,7 +174,7 @@ def share(
     old_data = {path for destination in destinations for path in _data_of(destination)}
     with collector_paused():
         plan, users = _plan(opened, destinations, chosen, engine)
-    check_shared_data(plan, overwrite=False)
+    plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise no_directory(folder.absolute().parent)
     with ExitStack() as stack:

@@ -22,6 +22,8 @@ fsync=True: Force files to disk; by default only files that replace others.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
 storage_options: Options of the store.
 retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+clean=True: Remove data files of a replaced model that nothing else in its folder uses.
+backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
@@ -61,6 +63,8 @@ parents=True: Make missing parent folders.
 dry_run=True: Change nothing; say what would be done.
 fsync=True: Force files to disk; by default only files that replace others.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
+clean=True: Remove data files of a replaced model that nothing else in its folder uses.
+backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
@@ -99,6 +103,8 @@ parents=True: Make missing parent folders.
 dry_run=True: Change nothing; say what would be done.
 fsync=True: Force files to disk; by default only files that replace others.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
+clean=True: Remove data files of a replaced model that nothing else in its folder uses.
+backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines.
 external_data: Put weights into a file next to DST, named DST.data or NAME.

@@ -31,7 +31,9 @@ MODELS = (".onnx",)
 def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
     """A loss for each model in the folder, other than those to be written, whose weights the plan replaces.
 
-    Raises: FileExistsError if there is one, without `overwrite`.
+    A model that cannot be read may be one of them.
+
+    Raises: FileExistsError if there is one that can be read, without `overwrite`.
     """
     companions, models = plan.files[: -plan.models], plan.files[-plan.models :]
     names = {file.path.name for file in companions if os.path.lexists(file.path)}
@@ -39,7 +41,16 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
     folder = models[-1].path.parent
     losses = []
     for path in sorted(folder.iterdir()) if names else ():
-        if path.suffix.lower() in MODELS and path.name not in written and (found := names & referred(path)):
+        if path.suffix.lower() not in MODELS or path.name in written or not path.is_file():
+            continue
+        try:
+            found = names & references(path)
+        except (FormatError, OSError):
+            listed = ", ".join(sorted(names))
+            detail = f"{path.name} cannot be read, so it may also have its weights in {listed}, whose content changes"
+            losses.append(Loss("shared_data", path.name, detail, USE))
+            continue
+        if found:
             detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, INTERFACE))
             if not overwrite:
@@ -62,7 +73,10 @@ def left_behind(plan: WritePlan) -> Iterator[Loss]:
         if path.suffix.lower() in MODELS and path not in models:
             old -= referred(path)
     for name in sorted(old):
-        detail = f"{name} belonged to the replaced model, and stays; remove it if nothing else needs it"
+        detail = (
+            f"{name} belonged to the replaced model, and stays; remove it if nothing else needs it, or next time use "
+            "`clean=True`"
+        )
         yield Loss("left_behind", name, detail, USE)
 
 

@@ -1,0 +1,303 @@
+"""A replaced model stays as a backup, or what it left is removed; at any moment, the old or new model is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from test_model_files import model, names, weights
+
+import formats
+from formats.errors import FormatError, OptionError
+from formats.tensordata.local import directory
+from formats.tensordata.replacing import further_name, publication
+from formats.tensordata.replacing.journal import journal_path
+from formats.verbs import replacement
+
+SHARDS = ["a-00001-of-00002.data", "a-00002-of-00002.data"]
+SPLIT: dict[str, Any] = {"external_data": True, "max_external_file_size": 10_000}
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The model `a.onnx` with two data files."""
+    formats.save(model(1), tmp_path / "a.onnx", **SPLIT)
+    return tmp_path / "a.onnx"
+
+
+def data_of(path: Path) -> list[bytes]:
+    """Return the weights of a model of any format, as `formats` reads them."""
+    graph = formats.load(path).graph
+    assert graph is not None
+    return [tensor.source().read() for tensor in graph.initializer]
+
+
+def expected(seed: int) -> list[bytes]:
+    """Return the weights of the model with this seed."""
+    graph = model(seed).graph
+    assert graph is not None
+    return [tensor.source().read() for tensor in graph.initializer]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_clean_removes_what_only_the_replaced_model_used(old: Path, dry_run: bool) -> None:
+    """The dead shards go after the new model has its place; the report names them; a dry run only names them."""
+    before = names(old.parent)
+    report = formats.save(model(2), old, overwrite=True, clean=True, dry_run=dry_run)
+    assert [old.parent / name for name in SHARDS] == [*report.removed]
+    assert [str(old.parent / name) for name in SHARDS] == report.to_json()["removed"]
+    assert not [loss for loss in report.losses if loss.kind == "left_behind"]
+    assert f"{'would remove' if dry_run else 'removed'} {', '.join(SHARDS)} of the old model" in str(report)
+    assert names(old.parent) == (before if dry_run else ["a.onnx"])
+
+
+def test_clean_keeps_what_another_graph_uses_or_may_use(old: Path) -> None:
+    """A file that another graph uses stays, under any spelling, and all stay while a graph cannot be read."""
+    other = onnx.load(old, load_external_data=False)
+    for tensor in other.graph.initializer:
+        tensor.external_data[0].value = f"./{tensor.external_data[0].value}"
+    del other.graph.initializer[1:]
+    (old.parent / "b.onnx").write_bytes(other.SerializeToString())
+    (old.parent / "c.onnx").write_bytes(b"no model")
+    formats.cp(old, old.parent / "sub" / "a.onnx", parents=True)
+    report = formats.save(model(2), old, overwrite=True, clean=True)
+    assert () == report.removed
+    assert "a-00002-of-00002.data stays: c.onnx cannot be read, and may use it" in str(report)
+    (old.parent / "c.onnx").unlink()
+    formats.save(model(1), old, overwrite=True, **SPLIT)
+    report = formats.save(model(2), old, overwrite=True, clean=True)
+    assert [SHARDS[1]] == [path.name for path in report.removed]
+    assert expected(1) == data_of(old.parent / "sub" / "a.onnx")
+
+
+def test_clean_never_removes_through_a_link(old: Path, tmp_path: Path) -> None:
+    """A data file that is a link stays, and so does its target."""
+    (tmp_path / "blobs").mkdir()
+    for name in SHARDS:
+        (tmp_path / name).rename(tmp_path / "blobs" / name)
+        (tmp_path / name).symlink_to(tmp_path / "blobs" / name)
+    report = formats.save(model(2), old, overwrite=True, clean=True)
+    assert () == report.removed
+    assert names(tmp_path / "blobs") == SHARDS
+    assert SHARDS[0] in names(tmp_path)
+
+
+@pytest.mark.parametrize("keyword", ["clean", "backup"])
+def test_both_need_overwrite_and_files(old: Path, keyword: Any) -> None:
+    """Without `overwrite`, or for bytes, they have no meaning, and that is an error."""
+    with pytest.raises(OptionError, match=f"`{keyword}` is about a model that is replaced, so it needs `overwrite="):
+        formats.save(model(2), old, **{keyword: True})
+    with pytest.raises(OptionError, match="is for files"):
+        formats.dumps(model(2), "onnx", overwrite=True, **{keyword: True})
+
+
+LAYOUTS: list[dict[str, Any]] = [{}, {"external_data": True}, SPLIT, {"external_data": "weights.bin"}]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("new", LAYOUTS, ids=str)
+@pytest.mark.parametrize("before", LAYOUTS, ids=str)
+def test_a_backup_is_the_old_model_under_a_stated_name(tmp_path: Path, before: Any, new: Any, dry_run: bool) -> None:
+    """Whatever the layouts, both models are complete, no file is left, no file has two names, no weight was copied."""
+    path = tmp_path / "a.onnx"
+    formats.save(model(1), path, **before)
+    listing = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
+    inodes = {file.stat().st_ino for file in tmp_path.iterdir() if file != path}
+    report = formats.save(model(2), path, overwrite=True, backup=True, dry_run=dry_run, **new)
+    assert report.backup == tmp_path / "a.bak.onnx"
+    assert f"{'would keep' if dry_run else 'kept'} the old model as {report.backup}" in str(report)
+    assert not [loss for loss in report.losses if loss.kind == "left_behind"]
+    assert [file.path.name for file in report.files if ".bak" in file.path.name] == []
+    if dry_run:
+        assert listing == {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
+        return
+    assert (weights(path), weights(report.backup)) == (expected(2), expected(1))
+    used = [file.path for each in (path, report.backup) for file in formats.files(each).files]
+    assert sorted(file.name for file in used) == names(tmp_path)
+    assert {1} == {file.stat().st_nlink for file in tmp_path.iterdir()}
+    assert inodes <= {file.stat().st_ino for file in tmp_path.iterdir()}
+
+
+def test_one_backup_is_kept(tmp_path: Path) -> None:
+    """The second backup replaces the first, whose other data files go, too."""
+    path = tmp_path / "a.onnx"
+    for seed, options in enumerate((SPLIT, {"external_data": True}, {}), 1):
+        formats.save(model(seed), path, overwrite=True, backup=seed > 1, **options)
+    assert names(tmp_path) == ["a.bak.onnx", "a.bak.onnx.data", "a.onnx"]
+    assert (weights(path), weights(tmp_path / "a.bak.onnx")) == (expected(3), expected(2))
+
+
+def test_a_conversion_can_be_undone(old: Path) -> None:
+    """To convert the backup back, with a backup, exchanges the two models."""
+    formats.convert(old, old, overwrite=True, backup=True, external_data=False)
+    formats.save(model(2), old, overwrite=True)
+    formats.convert(old.parent / "a.bak.onnx", old, overwrite=True, backup=True)
+    assert (expected(1), expected(2)) == (weights(old), weights(old.parent / "a.bak.onnx"))
+
+
+@pytest.mark.parametrize("extension", ["onnxz", "rten", "onnxc", "json"])
+def test_a_backup_of_one_file_is_that_file(tmp_path: Path, extension: str) -> None:
+    """A model in one file, in every format, gets the new name, byte for byte; so does a file that is no model."""
+    path = tmp_path / f"a.{extension}"
+    key: dict[str, Any] = {"key": "secret"} if extension == "onnxc" else {}
+    formats.save(model(1), path, **key)
+    for content in (path.read_bytes(), b"no model at all"):
+        path.write_bytes(content)
+        report = formats.save(model(2), path, overwrite=True, backup=True, **key)
+        assert report.backup == tmp_path / f"a.bak.{extension}"
+        assert content == report.backup.read_bytes()
+        assert names(tmp_path) == sorted([path.name, report.backup.name])
+
+
+def test_a_backup_of_text_refers_to_its_new_data(old: Path) -> None:
+    """A text model with data files stays text."""
+    path = old.with_suffix(".textproto")
+    formats.convert(old, path)
+    old.unlink()
+    formats.save(model(2), path, overwrite=True, backup=True)
+    assert expected(1) == data_of(path.with_name("a.bak.textproto"))
+
+
+def test_data_of_others_stay_where_they_are(old: Path) -> None:
+    """The backup goes on using a data file that another graph uses, too, unless it is replaced."""
+    (old.parent / "b.onnx").write_bytes(old.read_bytes())
+    formats.save(model(2), old, overwrite=True, backup=True)
+    assert names(old.parent) == [*SHARDS, "a.bak.onnx", "a.onnx", "b.onnx"]
+    for name in ("b.onnx", "a.bak.onnx"):
+        assert expected(1) == weights(old.parent / name)
+
+
+def test_a_backup_replaces_no_file_that_another_graph_uses(old: Path) -> None:
+    """If another graph has its weights under a name of the backup, the backup is refused, and nothing changes."""
+    formats.save(model(3), old.parent / "c.onnx", external_data="a.bak-00001-of-00002.data")
+    before = names(old.parent)
+    with pytest.raises(FileExistsError, match="another graph uses it"):
+        formats.save(model(2), old, overwrite=True, backup=True)
+    assert before == names(old.parent)
+    assert expected(3) == weights(old.parent / "c.onnx")
+
+
+def test_a_link_has_no_backup(old: Path) -> None:
+    """A link is not what is replaced, so it is refused."""
+    (old.parent / "link.onnx").symlink_to(old)
+    with pytest.raises(FormatError, match="this is a link"):
+        formats.save(model(2), old.parent / "link.onnx", overwrite=True, backup=True)
+
+
+def test_without_two_names_for_a_file_a_backup_is_a_copy(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a filesystem without hard links, the data files are copied."""
+    monkeypatch.setattr(further_name, "link", lambda *_: False)
+    formats.save(model(2), old, overwrite=True, backup=True, **SPLIT)
+    assert (expected(2), expected(1)) == (weights(old), weights(old.parent / "a.bak.onnx"))
+    assert not [name for name in names(old.parent) if name.startswith(".")]
+
+
+class Stopped(BaseException):
+    """The end of a process."""
+
+
+PLACES = [
+    (publication, "move"),
+    (publication, "unlink"),
+    (publication, "move_to_free"),
+    (publication, "link"),
+    (further_name, "link"),
+    (directory, "unlink"),
+    (replacement, "unlink_same"),
+    (replacement, "execute"),
+]
+
+
+def stops(monkeypatch: pytest.MonkeyPatch, at: int, error: type[BaseException]) -> Iterator[bool]:
+    """Make the step with this number fail; a kill leaves everything as it is. Yield whether it was not reached yet."""
+    left = [at]
+    with monkeypatch.context() as patches:
+        for module, name in PLACES:
+            real: Callable[..., Any] = getattr(module, name)
+
+            def step(*arguments: Any, real: Callable[..., Any] = real, **options: Any) -> Any:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise error
+                if left[0] < 0 and error is Stopped:
+                    raise error  # a killed process does nothing more
+                return real(*arguments, **options)
+
+            patches.setattr(module, name, step)
+        yield left[0] > 0
+    yield left[0] > 0
+
+
+@pytest.mark.parametrize("error", [Stopped, OSError])
+@pytest.mark.parametrize("layouts", [(SPLIT, {}), (SPLIT, SPLIT), ({}, SPLIT)], ids=["join", "same", "split"])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_no_model_is_lost_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], layouts: Any, earlier: bool
+) -> None:
+    """Whichever step fails or is the last: old or new are complete; with the new one there is a backup of the old."""
+    for number in range(1, 100):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path, kept = folder / "a.onnx", folder / "a.bak.onnx"
+        if earlier:
+            formats.save(model(3), path, external_data=True)
+            formats.save(model(1), path, overwrite=True, backup=True, **layouts[0])
+        else:
+            formats.save(model(1), path, **layouts[0])
+        steps = stops(monkeypatch, number, error)
+        next(steps)
+        with suppress(Stopped, OSError):
+            formats.save(model(2), path, overwrite=True, backup=True, clean=True, **layouts[1])
+        was_reached = not next(steps)
+        now = data_of(path)
+        assert now in (expected(1), expected(2)), number
+        if now == expected(2):  # while there is a journal, the backup may still have a hidden name
+            assert journal_path(path).exists() or expected(1) == data_of(kept), number
+        elif earlier:
+            assert data_of(kept) in (expected(3), expected(1)), number
+        formats.repair(path)  # a journal that was written is followed to its end
+        now, before = data_of(path), now
+        assert now in (before, expected(2)), number
+        if now == expected(2):
+            assert expected(1) == data_of(kept), number
+        formats.save(model(4), path, overwrite=True, backup=True, clean=True)
+        assert (expected(4), now) == (data_of(path), data_of(kept)), number
+        if not was_reached:
+            assert now == expected(2)
+            return
+    pytest.fail("there are more steps")
+
+
+def test_the_command_has_both(old: Path, command: Any) -> None:
+    """`convert --force --backup --clean` prints where the old model is; a batch knows the options, too."""
+    done = command(old, old, "--force", "--backup", "--no-external-data")
+    assert done.stdout.splitlines()[-1] == f"note: kept the old model as {old.with_name('a.bak.onnx')}"
+    done = command(old, old, "--clean")
+    assert (2, True) == (
+        done.returncode,
+        "--clean is about a model that is replaced, so it needs --force" in done.stderr,
+    )
+    report = json.loads(command(old, old, "--force", "--backup", "--json").stdout)
+    assert report["backup"] == os.fspath(old.with_name("a.bak.onnx"))
+
+
+def test_an_unreadable_graph_that_may_use_replaced_data_is_told(tmp_path: Path) -> None:
+    """`save`, `convert` and `share` note that a graph which cannot be read may use the data file they replace."""
+    for name in ("a", "b"):
+        formats.save(model(1), tmp_path / f"{name}.onnx")
+    out = tmp_path / "out"
+    formats.share([tmp_path / "a.onnx", tmp_path / "b.onnx"], out)
+    (out / "x.onnx").write_bytes(b"no model")
+    done = formats.share([tmp_path / "a.onnx", tmp_path / "b.onnx"], out, overwrite=True)
+    told = [loss.detail for loss in done.losses if loss.kind == "shared_data"]
+    assert told == ["x.onnx cannot be read, so it may also have its weights in shared.data, whose content changes"]
+    formats.save(model(1), out / "c.onnx", external_data=True)
+    report = formats.save(model(2), out / "c.onnx", external_data=True, overwrite=True)
+    assert ["x.onnx"] == [loss.where for loss in report.losses]
+    assert not any(loss.matters for loss in report.losses)
