@@ -175,6 +175,23 @@ def test_a_precedent_never_crosses_operator_sets(monkeypatch: pytest.MonkeyPatch
     assert inner[0] == inner[1] != ["Softmax"]
 
 
+def test_a_value_with_the_axes_of_the_other_is_no_precedent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product with ones keeps its axes, also after an equal one whose operand has them."""
+    nodes = [
+        helper.make_node("Shape", ["one"], ["shape"]),
+        helper.make_node("Expand", ["any", "shape"], ["wide"]),
+        helper.make_node("Mul", ["wide", "one"], ["first"]),
+        helper.make_node("Mul", ["other", "one"], ["second"]),
+    ]
+    values = [helper.make_tensor_value_info(name, FLOAT, None) for name in ("any", "other")]
+    values.append(helper.make_tensor_value_info("one", FLOAT, [1, 1, 1]))
+    outputs = [helper.make_empty_tensor_value_info(name) for name in ("first", "second")]
+    graph = helper.make_graph(nodes, "products", values, outputs)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    model = decode(Literal(proto.SerializeToString()), Model)
+    assert without_precedents(model, monkeypatch) == legalize(model)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_precedents_change_nothing(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model is the same, with the same types and refusals, as if every node is examined."""
@@ -212,8 +229,9 @@ def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch
         monkeypatch.setattr(owner, name, watched)
 
     def begin(*arguments: Any) -> Any:
+        found = likeness(*arguments)
         looks.clear()
-        return likeness(*arguments)
+        return found
 
     def end(self: Precedents, found: Any, node: Any, *others: Any) -> None:
         before = len(self._found)
@@ -228,6 +246,20 @@ def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch
     for name, method in vars(Scope).items():
         if isinstance(method, FunctionType) and not name.startswith("_") and name not in ALLOWED:
             watch(Scope, name)
+
+    class Expanded(set[tuple[str, str]]):
+        def __contains__(self, pair: object) -> bool:
+            found = super().__contains__(pair)
+            looks.extend(["expanded"] * found)
+            return found
+
+    create = Scope.__init__
+
+    def created(self: Scope, *arguments: Any) -> None:
+        create(self, *arguments)
+        self.expanded = Expanded()
+
+    monkeypatch.setattr(Scope, "__init__", created)
     rule = legalize_module._Legalizer._told
 
     def told(*arguments: Any) -> Any:  # for every node, even if an equal one was rewritten before
