@@ -190,11 +190,12 @@ class Runnable(NamedTuple):
 class Runtime(NamedTuple):
     """A program that reads `.onnx` files.
 
-    `runnable` converts a model in ONNX's operators to a form that it runs. `reads_data_file` says whether it accepts
-    external data from a file with this name. `data_alignment` is the alignment that it needs there, in bytes.
+    `runnable` converts a model in ONNX's operators to a form that it runs, without deviations if the second argument is
+    true. `reads_data_file` says whether it accepts external data from a file with this name. `data_alignment` is the
+    alignment that it needs there, in bytes.
     """
 
-    runnable: Callable[[Model], Runnable]
+    runnable: Callable[[Model, bool], Runnable]
     reads_data_file: Callable[[str], bool]
     data_alignment: int
 

@@ -47,11 +47,11 @@ def raise_model(model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tupl
     return raise_model(model, pin_types)
 
 
-def runnable(model: Model) -> Runnable:
+def runnable(model: Model, exact: bool = False) -> Runnable:
     """The model, in ONNX's operators, as ONNX that RTen's own loader runs."""
     from formats.rten.onnx_loader.runnable import runnable
 
-    return runnable(model)
+    return runnable(model, exact)
 
 
 def reads_data_file(name: str) -> bool:

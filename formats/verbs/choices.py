@@ -73,7 +73,8 @@ class RuntimeOptions:
     """Which program will run an ONNX model.
 
     `runtime`: the name of a program whose own loader reads ONNX, such as "rten". Operators that it refuses, or
-    computes differently from ONNX, are rewritten.
+    computes differently from ONNX, are rewritten. With `exact`, so are those that it computes differently only for
+    special values, such as NaN and half steps.
 
     Raises: OptionError for an invalid value.
     """
@@ -113,6 +114,7 @@ class Choice(NamedTuple):
     raising: RaisingOptions
     runtime: RuntimeOptions
     reading: ReadOptions
+    exact: bool = False  # for a runtime: what it computes otherwise than ONNX is rewritten
 
 
 def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: bool = False) -> Choice:
@@ -120,6 +122,7 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
 
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
+    given, exact = _without_exact(target, given)
     kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReplacementOptions, ReadOptions]
     known = set().union(*map(names_of, kinds if reads else kinds[:-1]))
     if unknown := [name for name in given if name not in known]:
@@ -147,7 +150,16 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     if runtime.runtime is not None and isinstance(data_file := getattr(of_target, "external_data", None), str):
         lookup.runtime(runtime.runtime).check_name(data_file)
-    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[5]))
+    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[5]), exact)
+
+
+def _without_exact(target: Codec, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    """The options without `exact`, and its value, if it is for a runtime: then the target format has no such option."""
+    name = given.get("runtime")
+    if "exact" not in given or not isinstance(name, str) or "exact" in names_of(target.options):
+        return given, False
+    of_format: Any = made(lookup.by_name(name).options, {"exact": given["exact"]})
+    return {key: value for key, value in given.items() if key != "exact"}, of_format.exact
 
 
 def in_one_file(

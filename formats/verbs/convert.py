@@ -347,7 +347,7 @@ def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tup
         raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
     runtime = None if chosen.runtime.runtime is None else lookup.runtime(chosen.runtime.runtime)
     if runtime is not None:
-        found = runtime.runnable(model)
+        found = runtime.runnable(model, chosen.exact)
         if found.error is not None:
             raise found.error
         model, changes = found.model, found.changes

@@ -327,7 +327,7 @@ def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
 def _findings(model: Model, name: str) -> RuntimeFindings:
     """Whether a runtime runs a model, in ONNX's operators or in those of its format."""
     model, losses = raise_model(model)
-    found = lookup.runtime(name).runnable(model)
+    found = lookup.runtime(name).runnable(model, False)
     return RuntimeFindings(name, found.changes, found.stops, (*losses, *found.losses))
 
 

@@ -150,6 +150,30 @@ def test_results_are_those_of_onnxruntime(name: str, runtime: Any, tmp_path: Pat
         assert not difference(want, runtime.run(other, given))
 
 
+@pytest.mark.parametrize("text", [
+    "g (float[2] x) => (float[2] y) { y = Relu(x) }",
+    "g (float[200] x) => (uint8[200] y) <float a = {0.3}, uint8 z = {7}> { y = QuantizeLinear(x, a, z) }",
+])  # fmt: skip
+def test_the_loader_gets_exact_forms(text: str, runtimes: Any, tmp_path: Path) -> None:
+    """With `runtime` and `exact`, no deviation is left, and the result is that of onnxruntime."""
+    model, target = _model(text), tmp_path / "made.onnx"
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    report = formats.convert(tmp_path / "m.onnx", target, runtime="rten", exact=True)
+    assert len(report.changes) == 1
+    assert [loss.detail for loss in report.losses if loss.kind == "deviation"] == []
+    x = F([np.nan, -1]) if "Relu" in text else np.arange(200, dtype=F) * F(0.25)
+    assert not difference(run_in_onnxruntime(model, {"x": x}), runtimes[max(runtimes)].run(target, {"x": x}))
+
+
+def test_exact_is_for_a_runtime(tmp_path: Path) -> None:
+    """Without `runtime`, `exact` is no option of ONNX, and for one it must be true or false."""
+    (tmp_path / "m.onnx").write_bytes(_model("g (float[2] x) => (float[2] y) { y = Relu(x) }").SerializeToString())
+    for options, text in (({"exact": True}, "exact"), ({"exact": "maybe", "runtime": "rten"}, "exact")):
+        with pytest.raises(formats.OptionError, match=text):
+            formats.convert(tmp_path / "m.onnx", tmp_path / "made.onnx", **options)
+    assert not (tmp_path / "made.onnx").exists()
+
+
 FUNCTION = """<ir_version: 8, opset_import: ["": 18, "f": 1]> g (float[1,1,4,4] x) => (float[A,B,C,D] y)
     { y = f.twice(x) }
     <domain: "f", opset_import: ["": 18]> twice (x) => (y) { p, i = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(x)

@@ -77,6 +77,8 @@ def faults(case: SizedCase, runtimes: Any, folder: Path) -> list[str]:
         compare("back", lambda: evaluate((folder / "back.onnx").read_bytes(), case.inputs, optimize=False))
     formats.convert(folder / "m.onnx", folder / "r.onnx", runtime="rten", overwrite=True)
     compare("loader", lambda: list(runtimes.values())[-1].run(folder / "r.onnx", case.inputs))
+    formats.convert(folder / "m.onnx", folder / "e.onnx", runtime="rten", exact=True, overwrite=True)
+    compare("loader exact", lambda: list(runtimes.values())[-1].run(folder / "e.onnx", case.inputs))
     compare("loader's model", lambda: evaluate((folder / "r.onnx").read_bytes(), case.inputs, optimize=False))
     return found
 

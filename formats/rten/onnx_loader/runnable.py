@@ -45,20 +45,22 @@ def _version(model: Model) -> int:
     return versions.get("", versions.get("ai.onnx", 1))
 
 
-def runnable(model: Model) -> Runnable:
+def runnable(model: Model, exact: bool = False) -> Runnable:
     """The model as ONNX that RTen runs; the given one is not changed, and weights are shared.
+
+    If `exact`, nodes whose results in RTen differ from ONNX for special values are rewritten, too.
 
     Raises: TensorDataError if a constant that decides a form cannot be read.
     """
     given = version = _version(model)
-    legalized = legalize(model, target=ONNX_LOADER)
+    legalized = legalize(model, exact, ONNX_LOADER)
     needed = _kept(legalized).needs
     for _ in range(MAX_RAISINGS):
         if _kept(legalized).needs[0] <= version:
             break
         needed = _kept(legalized).needs
         version = needed[0]
-        legalized = legalize(model, target=ONNX_LOADER._replace(version=version))
+        legalized = legalize(model, exact, ONNX_LOADER._replace(version=version))
     losses = legalized.losses
     made = legalized.model
     if version > given:
