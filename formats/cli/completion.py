@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 PROGRAM = "formats"
-VERB = "completion"
+VERB = "completion"  # its argument is a shell
 FILES = ("FILE", "DST", "MODEL.onnx", "OUT.svg|OUT.html")  # the words for a file in the help of options
 FOLDERS = ("FOLDER",)
 
@@ -63,6 +63,7 @@ def suggested() -> list[SuggestedVerb]:
         summary = _plain(inspect.cleandoc(verb.summary))
         arguments = tuple(SHELLS) if verb.name == VERB else ()
         found.append(SuggestedVerb(verb.name, summary, tuple(options.values()), arguments))
+    found.append(SuggestedVerb("help", "Show the help of a verb", (), tuple(verb.name for verb in VERBS)))
     return found
 
 
@@ -106,7 +107,7 @@ _{PROGRAM}() {{
     case "$verb" in
 {_indented(_bash_words(verbs), 8)}
     esac
-    if [[ $current == -* || $verb == {VERB} ]]; then
+    if [[ $current == -* || {" || ".join(f"$verb == {verb.name}" for verb in verbs if verb.arguments)} ]]; then
         COMPREPLY=($(compgen -W "$words" -- "$current"))
     fi
 }}
@@ -169,11 +170,10 @@ _{PROGRAM}() {{
         _describe -o option found
         return
     fi
-    if [[ $verb == {VERB} ]]; then
-        compadd -- {" ".join(SHELLS)}
-        return
-    fi
-    _files
+    case $verb in
+{_indented([f"{verb.name}) compadd -- {' '.join(verb.arguments)} ;;" for verb in verbs if verb.arguments], 8)}
+        *) _files ;;
+    esac
 }}
 if [[ $funcstack[1] == _{PROGRAM} ]]; then
     _{PROGRAM} "$@"

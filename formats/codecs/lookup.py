@@ -121,6 +121,9 @@ def _runtimes() -> list[str]:
 RUNTIME = Kind("the name of a runtime: rten", _runtime_name, "RUNTIME", values=_runtimes)
 
 
+SIMILAR = 0.7  # how similar an extension must be to be suggested
+
+
 def for_writing(path: Path, option: str = "format") -> Codec:
     """The codec for the extension of `path`; `option` is the caller's name for the format argument.
 
@@ -129,8 +132,12 @@ def for_writing(path: Path, option: str = "format") -> Codec:
     suffix = path.suffix.lower()
     codec = _first(lambda codec: suffix in codec.extensions)
     if codec is None:
-        known = ", ".join(extension for codec in codecs() for extension in codec.extensions)
-        unknown = f"the extension {path.suffix!r} does not belong to any format"
+        from difflib import get_close_matches
+
+        extensions = [extension for codec in codecs() for extension in codec.extensions]
+        known, close = ", ".join(extensions), get_close_matches(suffix, extensions, 1, SIMILAR)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        unknown = f"the extension {path.suffix!r} does not belong to any format{meant}"
         found = unknown if suffix else "the file has no extension that determines the format"
         raise UnknownFormatError(f"{found} (known: {known}); name one with `{option}`{_problems()}", path=path)
     return codec

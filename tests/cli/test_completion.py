@@ -34,6 +34,8 @@ COMPLETED = [
     ("formats batch --out onlyf", "formats batch --out onlyfolder/"),
     ("formats rm --all", "formats rm --all-data"),
     ("formats completion fi", "formats completion fish"),
+    ("formats he", "formats help"),
+    ("formats help ver", "formats help verify"),
     ("formats mv unique.onnx onlyf", "formats mv unique.onnx onlyfolder/"),
 ]
 

@@ -392,6 +392,7 @@ def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tm
         ("nowhere/a.onnx", "nowhere: no such directory; --parents makes it", ()),
         ("/dev/null", "/dev/null: exists and is not a regular file", ("--force", "--to", "onnx")),
         ("a.bin", "a.bin: the extension '.bin' does not belong to any format (known: .onnx, .onnxz, .rten", ()),
+        ("a.rtn", "a.rtn: the extension '.rtn' does not belong to any format; did you mean '.rten'? (known: .on", ()),
         ("a", "a: the file has no extension that determines the format (known: .onnx, .onnxz, .rten", ()),
     ):
         done = command("digits.onnx", name, *arguments)
