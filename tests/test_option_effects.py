@@ -43,6 +43,8 @@ EFFECTS = {
     "RuntimeOptions.runtime": Effect("convert wide.onnx new.onnx", "--runtime rten"),
     "EngineOptions.threads": Effect(f"{TO_DATA}", "--threads 3"),
     "EngineOptions.overwrite": Effect("convert m.onnx m.rten", "--force"),
+    "ReplacementOptions.backup": Effect("convert m.onnx wide.onnx --force", "--backup"),
+    "ReplacementOptions.clean": Effect("convert m.onnx data.onnx --force", "--clean"),
     "EngineOptions.parents": Effect("convert m.onnx deep/er/new.onnx", "--parents"),
     "EngineOptions.dry_run": Effect(TO_RTEN, "--dry-run"),
     "EngineOptions.fsync": Effect(TO_RTEN, "--fsync"),
