@@ -44,6 +44,9 @@ HELD_AS = {  # the type that RTen uses for each other one
 EXPLAIN_NOTHING = frozenset(("interface_type", "widened"))  # among the losses that matter
 
 
+BLOCK_SIZES = (7, 8, 9, 31, 32, 33, 63, 64, 65)  # below, at and above the blocks that kernels work in
+
+
 class Value(NamedTuple):
     """A value of a graph in construction; a list of arrays is a sequence."""
 
@@ -159,9 +162,22 @@ class Builder:
         """Return small dims."""
         rank = self.rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4)) if rank is None else rank
         dims = [self.rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(rank)]
+        if dims and self.rng.random() < 0.06:  # an axis as long as the blocks of kernels
+            dims[self.rng.randrange(rank)] = self.rng.choice(BLOCK_SIZES)
         if self.has_empty and dims and self.rng.random() < 0.25:
             dims[self.rng.randrange(rank)] = 0
         return tuple(dims)
+
+    def width(self, most: int) -> int:
+        """Return a small number of rows, columns or channels, or sometimes one around the blocks of kernels."""
+        return self.rng.choice(BLOCK_SIZES) if self.rng.random() < 0.2 else self.rng.randint(1, most)
+
+    def zero_point(self, dtype: str, lines: int) -> Value:
+        """Return a zero point, or one for each row, column or channel."""
+        limits = np.iinfo(dtype)
+        count = () if self.rng.random() < 0.4 else (lines,)
+        numbers = np.random.default_rng(self.rng.randrange(1 << 30)).integers(limits.min, limits.max, count)
+        return self.leaf(np.asarray(numbers, dtype), constant=self.rng.random() < 0.8 or self.parent is not None)
 
     def data(self, dtype: str, dims: Sequence[int]) -> np.ndarray:
         """Return numbers that arithmetic keeps exact, and sometimes special ones."""
@@ -937,7 +953,7 @@ def matrix_product(b: Builder) -> None:
     first = b.some(rank=(1, 2, 2, 3, 4), fits=lambda array: 0 not in array.shape)  # onnxruntime does not fill these
     depth = first.array.shape[-1]
     batch = first.array.shape[:-2] if b.rng.random() < 0.5 else ()
-    dims = b.rng.choice(((depth,), (*batch, depth, b.rng.randint(1, 3)), (*batch, depth, b.rng.randint(1, 3))))
+    dims = b.rng.choice(((depth,), (*batch, depth, b.width(3)), (*batch, depth, b.width(3))))
     b.emit("MatMul", [first, b.some(dims=dims)])
 
 
@@ -948,7 +964,7 @@ def gemm(b: Builder) -> None:
     flip_first, flip_second = b.rng.random() < 0.3, b.rng.random() < 0.4
     if flip_first:
         rows, depth = depth, rows
-    columns = b.rng.randint(1, 3)
+    columns = b.width(3)
     second = b.some(dims=(columns, depth) if flip_second else (depth, columns))
     bias = b.some(dims=b.rng.choice(((columns,), (rows, columns), (1,), ())))
     attributes = {"alpha": b.rng.choice((None, 0.5)), "beta": b.rng.choice((None, 2.0))}
@@ -984,7 +1000,7 @@ def convolution(b: Builder) -> None:
     channels, spatial = value.array.shape[1], value.array.shape[2:]
     group = b.rng.choice((1, 1, channels))
     kernel = [b.rng.randint(1, 3) for _ in spatial]
-    weight = b.some(dims=(group * b.rng.randint(1, 2), channels // group, *kernel), weight=True)
+    weight = b.some(dims=(group * b.width(2), channels // group, *kernel), weight=True)
     bias = [b.some(dims=(weight.array.shape[0],))] if b.rng.random() < 0.5 else []
     attributes = window_attributes(b, spatial, kernel)
     if "auto_pad" not in attributes and b.rng.random() < 0.3:
@@ -1009,10 +1025,10 @@ def transposed_convolution(b: Builder) -> None:
 def integer_convolution(b: Builder) -> None:
     value = b.some(("uint8",), rank=4, fits=lambda array: 0 not in array.shape)
     kernel = [b.rng.randint(1, 2) for _ in range(2)]
-    weight = b.some(
-        (b.rng.choice(("uint8", "int8")),), dims=(b.rng.randint(1, 2), value.array.shape[1], *kernel), weight=True
-    )
+    weight = b.some((b.rng.choice(("uint8", "int8")),), dims=(b.width(2), value.array.shape[1], *kernel), weight=True)
     zeros = [b.constant(3, "uint8")] if b.rng.random() < 0.5 else []
+    if zeros and b.rng.random() < 0.5:  # onnxruntime has none for each channel
+        zeros.append(b.constant(b.rng.choice((7, 100)), weight.array.dtype.name))
     steps = {
         name: b.rng.choice((None, None, [b.rng.randint(1, 2) for _ in range(2)])) for name in ("strides", "dilations")
     }
@@ -1022,10 +1038,11 @@ def integer_convolution(b: Builder) -> None:
 @template(1.5, since=10)
 def integer_product(b: Builder) -> None:
     first = b.some(("uint8", "int8"), rank=(2, 3), fits=lambda array: 0 not in array.shape)
-    second = b.some((b.rng.choice(BYTES),), dims=(first.array.shape[-1], b.rng.randint(1, 3)))
+    second = b.some((b.rng.choice(BYTES),), dims=(first.array.shape[-1], b.width(3)))
     zeros = []
     if b.rng.random() < 0.6:
-        zeros = [b.constant(3, first.array.dtype.name), b.constant(b.rng.choice((2, 5)), second.array.dtype.name)]
+        columns = second.array.shape[1]
+        zeros = [b.constant(3, first.array.dtype.name), b.zero_point(second.array.dtype.name, columns)]
     b.emit("MatMulInteger", [first, second, *zeros])
 
 
@@ -1965,10 +1982,12 @@ class Bench:
         """Return what is wrong with the .onnx file that the .rten file becomes, or `None`."""
         back = self.folder / "back.onnx"
         try:
+            formats.convert(target, back, overwrite=True, runtime="rten")
+            wrong = self.in_onnx_loader(back, graph, results)
             report = formats.convert(target, back, overwrite=True)
         except Exception as error:
             return Outcome("back", repr(error))
-        if wrong := self.in_onnx_loader(back, graph, results):
+        if wrong:
             return Outcome("loader", wrong)
         model = onnx.load(back)
         kinds = {

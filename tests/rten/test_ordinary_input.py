@@ -79,7 +79,11 @@ for kind in ("int64", "float"):
 add("choice_of_sizes", """g (float[2,3] x) => (int64 y, int64[N] s) <int64 k = {1}, int64 m = {7}>
     { n = Size(x) c = Equal(n, m) y = Where(c, n, k) s = Shape(y) }""", x=counted((2, 3)))  # fmt: skip
 for kind, dtype in (("float", F), ("float16", np.float16), ("double", np.float64)):
-    add(f"signs_of_{kind}", f"g ({kind}[4] x) => ({kind}[4] y) {{ y = Sign(x) }}", x=np.array([0, -0.0, 2, -3], dtype))
+    add(
+        f"signs_of_{kind}",
+        f"g ({kind}[7] x) => ({kind}[7] y) {{ y = Sign(x) }}",
+        x=np.array([0, -0.0, 2, -3, 1 if kind == "float16" else np.nan, np.inf, -np.inf], dtype),
+    )
 add("remainders_of_limits", """g (int64[2] x) => (int64[2] y)
     <int64[2] m = {9223372036854775807, -9223372036854775808}, int64 k = {7}> { r = Mod(m, k) y = Add(r, x) }""",
     x=[1, 2])  # fmt: skip

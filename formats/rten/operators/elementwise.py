@@ -368,31 +368,31 @@ Neg = OperatorSpec(
 
 @because("RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero")
 def sign(node: Node, context: Context) -> list[Node] | None:
+    """RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero."""
     data = context.input(0)
     if context.is_integer(data):
         return None
     if context.elem_type(data) in (FLOAT16, BFLOAT16):  # as constants, these are reported
         wide = context.op(Sign, context.cast(data, FLOAT))
         return context.replace(context.cast(wide, context.elem_type(data) or FLOAT))
-    zero, elem_type = context.scalar(0, like=data), context.elem_type(data) or FLOAT
-    above = context.cast(context.op(comparison.Greater, data, zero), elem_type)
-    below = context.cast(context.op(comparison.Less, data, zero), elem_type)
-    return context.replace(context.op(Sub, above, below))
+    one, zero, minus = (context.scalar(number, like=data) for number in (1, 0, -1))
+    rest = context.op(comparison.Where, context.op(comparison.Less, data, zero), minus, context.op(Abs, data))
+    return context.replace(context.op(comparison.Where, context.op(comparison.Greater, data, zero), one, rest))
 
 
 def sign_of_comparisons(node: Node, makers: Makers) -> Node | None:
     """Sign, from the comparisons with zero that it was written with."""
-    from formats.rten.operators import casting  # it also needs this module
-
-    casts = makers.match(node, Sub, casting.Cast, casting.Cast)
-    if casts is None:
+    above = makers.match(node, comparison.Where, comparison.Greater)
+    rest = makers.maker(node.input[2], comparison.Where) if above and len(node.input) > 2 else None
+    below = makers.match(rest, comparison.Where, comparison.Less) if rest else None
+    size = makers.maker(rest.input[2], Abs) if rest and below and len(rest.input) > 2 else None
+    if not above or not below or not rest or not size or above[0].input != below[0].input:
         return None
-    above = makers.match(casts[0], casting.Cast, comparison.Greater)
-    below = makers.match(casts[1], casting.Cast, comparison.Less)
-    if above is None or below is None or above[0].input != below[0].input or makers.number(above[0].input[1]) != 0:
+    data, zero = above[0].input
+    numbers = [makers.number(name) for name in (node.input[1], zero, rest.input[1])]
+    if numbers != [1, 0, -1] or size.input != [data] or makers.elem_type(zero) != FLOAT:
         return None
-    is_float = all(get_int(cast, "to") == FLOAT for cast in casts) and makers.elem_type(above[0].input[1]) == FLOAT
-    return with_fields(node, op_type=Sign.name, input=above[0].input[:1], attribute=[]) if is_float else None
+    return with_fields(node, op_type=Sign.name, input=[data], attribute=[])
 
 
 _UNSIGNED_ZERO = Fault("returns 1 or -1 for zero")
