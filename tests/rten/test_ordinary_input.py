@@ -87,6 +87,8 @@ for kind, dtype in (("float", F), ("float16", np.float16), ("double", np.float64
 add("remainders_of_limits", """g (int64[2] x) => (int64[2] y)
     <int64[2] m = {9223372036854775807, -9223372036854775808}, int64 k = {7}> { r = Mod(m, k) y = Add(r, x) }""",
     x=[1, 2])  # fmt: skip
+add("doubles_as_short_integers", "g (double[4] x) => (uint16[4] y, int16[4] z) { y = Cast<to=4>(x) z = Cast<to=5>(x) }",
+    x=np.array([40000.0, 70000.5, 7.5, -128.5]))  # fmt: skip
 add("no_rows_by_a_vector", "g (float[N,3] x, float[3] w) => (float[M] y) { y = MatMul(x, w) }",
     x=np.zeros((0, 3), F), w=F([1, 2, 3]))  # fmt: skip
 for op_type in ("ArgMax", "ArgMin"):

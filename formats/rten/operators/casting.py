@@ -114,8 +114,7 @@ def _to_small_floats(node: Node, context: Context, data: str, target: int) -> li
 
 @because("RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits")
 def cast(node: Node, context: Context) -> list[Node] | None:
-    # For others, the bits are cut off before the cast. The cast is then from DOUBLE, all of whose numbers count as
-    # fitting.
+    # For others, the bits are cut off before the cast. The cast is then from DOUBLE, whose numbers are known to fit.
     data, target = context.input(0), get_int(node, "to")
     if target in SMALL_FLOATS:
         return _to_small_floats(node, context, data, target)
@@ -132,9 +131,11 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if target in (UINT32, UINT64) and _may_be_negative(context, data):
         detail = f"casts {type_name(source)}, which may be negative, to {type_name(target)}"
         raise Refused(f"{detail}, which RTen stores as INT32")
-    if target in FLOATS or width(target) not in (2, 4, 16) or source in (None, DOUBLE) or _fits(source, target):
+    if target in FLOATS or width(target) not in (2, 4, 16) or source is None or _fits(source, target):
         return None
     low, high = limits(target)
+    if source == DOUBLE and Interval(low, high).holds(context.scope.range_of(data)):
+        return None
     if source in FLOATS and not Interval(*INT32_LIMITS).holds(context.scope.range_of(data)):
         context.tell(_TWO_STEPS)
     number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)

@@ -147,7 +147,7 @@ def remainders(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
         return first  # RTen has another dividend
     if None in second:
         return UNBOUNDED if None in first else union(first, Interval(0, 0))
-    size = max(abs(number or 0) for number in second)
+    size = max(0, max(abs(number or 0) for number in second) - (types[0].elem_type not in FLOATS))
     natural = (first.least or -1) >= 0 if get_int(node, "fmod") else (second.least or -1) >= 0
     return Interval(0 if natural or (first.least or -1) >= 0 <= (second.least or -1) else -size, size)
 
