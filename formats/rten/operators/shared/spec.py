@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from formats.python.late_dataclasses import dataclass, field
@@ -84,13 +84,14 @@ ONES: Final = ((1,), (1, 1), (1, 1, 1))  # lists with a value without effect for
 ANY: Final = ("any",)  # an attribute that does not change what inference computes, or is implied by the inputs
 
 
+R = TypeVar("R", bound=Rewriting)  # keeps the names of the parameters
 REASONS: WeakKeyDictionary[Rewriting, str] = WeakKeyDictionary()  # why a rewriting is needed, for reports
 
 
-def because(reason: str) -> Callable[[Rewriting], Rewriting]:
+def because(reason: str) -> Callable[[R], R]:
     """A decorator for a rewriting: the reason for it is in the report if RTen loads the node as it was."""
 
-    def with_reason(rewriting: Rewriting) -> Rewriting:
+    def with_reason(rewriting: R) -> R:
         REASONS[rewriting] = reason
         return rewriting
 
