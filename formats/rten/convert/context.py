@@ -7,13 +7,13 @@ the newest form, so it may use any operator that has a rewriting itself. It rais
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
 from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.python.late_dataclasses import replace
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.graph.attributes import make_attribute, make_node, with_fields
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
 
 NEWEST = 24  # the operator set of rewritten nodes; the forms that they use are the same in all later operator sets
-
-MAX_ELEMENTS = 1 << 26  # the limit for a constant that is made here
 
 
 class ValueNames(Names):
@@ -66,7 +64,8 @@ class Constants:
         self._scalars: dict[str, str] = {}  # the constants that scalars were made of
 
     def add(self, array: np.ndarray[Any, Any]) -> str:
-        """The name of an initialiser with the elements of `array`."""
+        """The name of an initialiser with the elements of `array`, which count in the budget."""
+        budget.elements(array.size)
         key = (array.dtype.name, array.shape, array.tobytes())
         name = self._by_value.get(key)
         if name is None:
@@ -222,7 +221,7 @@ class Context:
         """A constant vector of INT64."""
         import numpy
 
-        return self.constants.add(numpy.array(list(values), dtype=numpy.int64))
+        return self.constants.add(numpy.array(budget.listed(values), dtype=numpy.int64))
 
     def int64_scalar(self, value: int) -> str:
         """A constant scalar of INT64."""
@@ -241,15 +240,14 @@ class Context:
         """A constant with the elements of nested lists or an array."""
         import numpy
 
-        return self.constants.add(numpy.asarray(values).astype(numpy_dtype(elem_type)))
+        return self.constants.add(numpy.asarray(budget.listed(values)).astype(numpy_dtype(elem_type)))
 
     def check_size(self, *dims: int) -> None:
-        """Return nothing if the constant is allowed.
+        """Count the elements of a constant that is about to be made.
 
-        Raises: Refused if it has more elements than any sensible model needs.
+        Raises: Refused if it has more than the conversion may make.
         """
-        if prod(dims) > MAX_ELEMENTS:
-            raise Refused(f"needs a constant of dims {list(dims)}, which has more than {MAX_ELEMENTS} elements")
+        budget.elements(*dims)
 
     # Results.
 
@@ -265,6 +263,7 @@ class Context:
         while given and not given[-1]:
             given.pop()
         stem = next((name for name in self.node.output if name), self.node.op_type or "")
+        budget.nodes(1 + count)
         outputs = tuple(self.names.new(f"{stem}/{operator.name}") for _ in range(count))
         node = make_node(operator.name, given, outputs, **attributes)
         self.emitted.append(node)
@@ -290,6 +289,7 @@ class Context:
 
     def emit(self, node: Node) -> None:
         """Emit a node made elsewhere."""
+        budget.nodes(1)
         self.emitted.append(node)
         self.scope.infer(node)
 

@@ -14,6 +14,7 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Model, Node, OperatorSetId
 from formats.python.late_dataclasses import replace
+from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import KEEPING_APART, fed, with_distinct_outputs
@@ -90,7 +91,8 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     if (model.ir_version or 0) < FIRST_IR_WITH_DEFAULTS:
         constants = {tensor.name for tensor in graph.initializer}
         graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
-    legal = legalizer.graph(graph, versions, None, "graph", ())
+    with budget_of(model):
+        legal = legalizer.graph(graph, versions, None, "graph", ())
     legalizer.note_precision()
     add_deep_plans(legalizer.losses, legal)
     imports = [OperatorSetId(domain="", version=target.version or max(version, NEWEST))]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
 from formats.python.late_dataclasses import replace
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import (
@@ -202,11 +203,9 @@ PACKED = {2: (UINT2, 4), 4: (UINT4, 2), 8: (UINT8, 1)}  # by number of bits: ele
 
 def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int) -> str:
     """The zero point of each block; if none is given, the middle of the range."""
-    import numpy
-
     elem_type, per_byte = PACKED[bits]
     if not zeros:
-        return context.array(numpy.full((rows, blocks), 1 << bits - 1), elem_type)
+        return context.array(budget.full((rows, blocks), 1 << bits - 1), elem_type)
     if context.is_float(zeros):
         return context.op(shape.Reshape, zeros, context.int64([rows, blocks]))
     tensor = context.scope.constant(zeros)

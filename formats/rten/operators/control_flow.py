@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import BOOL, FLOAT, INT64, numpy_dtype
 from formats.ir.model import Graph, ValueInfo
 from formats.ir.storage import from_numpy
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, nameless
 from formats.rten.graph.attributes import find, get_int, get_ints, make_node
@@ -88,7 +89,6 @@ def _has_steps(context: Context) -> bool:
 
 @because("RTen's Loop fails if it collects outputs and runs no steps, so an If guards it")
 def loop(node: Node, context: Context) -> list[Node] | None:
-    import numpy
 
     attribute, states = find(node, "body"), node.input[2:]
     body = None if attribute is None else attribute.g
@@ -109,7 +109,7 @@ def loop(node: Node, context: Context) -> list[Node] | None:
     kept = [other.op(shape.Identity, state) for state in states]
     for kind in collected:
         dims = [dim if isinstance(dim, int) else 0 for dim in kind.dims or ()]
-        zero = from_numpy(numpy.zeros(1, numpy_dtype(kind.elem_type or FLOAT)))
+        zero = from_numpy(budget.zeros(1, numpy_dtype(kind.elem_type or FLOAT)))
         kept.append(other.op(creation.ConstantOfShape, context.int64([0, *dims]), value=zero))
     branches = {
         name: Graph(name=name, node=branch.emitted, output=[ValueInfo(name=value) for value in values])
@@ -152,7 +152,7 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
         len(node.output),
         body=body,
         num_scan_inputs=scanned,
-        scan_input_directions=get_ints(node, "directions") or [0] * scanned,
+        scan_input_directions=get_ints(node, "directions") or [0 for _ in budget.steps(scanned)],
     )
     inner.emit(make_node(shape.Identity.name, [condition], [goes_on]))
     graph = Graph(
@@ -196,8 +196,8 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     if not 0 <= count < len(node.input) == len(body.input):
         raise Refused(f"has {len(node.input)} inputs, of which it scans {scanned}, but its body has {len(body.input)}")
     states, data = node.input[:count], node.input[count:]
-    axes = get_ints(node, "scan_input_axes") or [0] * scanned
-    backwards = get_ints(node, "scan_input_directions") or [0] * scanned
+    axes = get_ints(node, "scan_input_axes") or [0 for _ in budget.steps(scanned)]
+    backwards = get_ints(node, "scan_input_directions") or [0 for _ in budget.steps(scanned)]
     axis = normalize(axes[0], context.known_rank(data[0]))
     steps = context.op(shape.Squeeze, shape.sizes_of(context, data[0], axis, axis + 1), context.int64([0]))
     inner = context.nested()

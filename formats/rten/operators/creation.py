@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
 from formats.ir.storage import from_numpy
+from formats.rten.convert import budget
 from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find
 from formats.rten.operators import casting, comparison, cumulative, elementwise, shape
@@ -67,7 +68,7 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
     if attribute is None or attribute.t is None:
         if context.target.is_onnx:
             return None
-        return context.changed(value=from_numpy(numpy.zeros(1, dtype=numpy.float32)))
+        return context.changed(value=from_numpy(budget.zeros(1, dtype=numpy.float32)))
     elem_type = attribute.t.data_type
     if elem_type in FLOATS or elem_type in INTS:
         sizes = context.input(0)
@@ -173,7 +174,7 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     if first is not None and last is not None and step:
         count = ceil(max((last - first) / step, 0))
         if count <= MAX_FOLDED:
-            steps = numpy.full(count, step, numpy.float32)
+            steps = budget.full(count, step, numpy.float32)
             steps[:1] = first
             return context.replace(
                 context.array(numpy.cumsum(steps, dtype=numpy.float32), context.elem_type(start) or FLOAT)

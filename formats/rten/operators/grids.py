@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, shape, slicing
@@ -263,7 +264,7 @@ def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *
     context.check_size(*spatial, len(spatial) + 1)
     lines = []
     for length in spatial:
-        steps = numpy.arange(length, dtype=numpy.float64)
+        steps = budget.arange(length, dtype=numpy.float64)
         if aligned and length == 1:
             lines.append(numpy.ones(1))  # ONNX does not define the place of a single position
         else:
@@ -342,6 +343,7 @@ def deform_conv(node: Node, context: Context) -> list[Node]:
     apart = context.int64([-1, parts, 2])  # images and groups of offsets, parts of the window, rows and columns
     moves = context.op(shape.Reshape, offset, shape.joined(context, apart, rows, columns))
     both = context.op_outputs(slicing.Split, [context.cast(moves, FLOAT), context.int64([1, 1])], 2, axis=2)
+    budget.steps(prod(kernel))
     places, steps = [], list(product(*map(range, kernel)))
     lines = shape.joined(context, shape.sizes_of(context, image.pixels, 0, 1), context.int64([-1]))
     for axis, size in enumerate((rows, columns)):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT
 from formats.ir.model import Graph
 from formats.ir.storage import from_numpy
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import get_float, get_int, get_string
@@ -84,7 +85,7 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
     else:
         batch, depth = shape.sizes_of(context, query, 0, 1), shape.sizes_of(context, tokens["value"], 4, 5)
         sizes = shape.joined(context, batch, context.int64([heads]), width, depth)
-        state = context.op(creation.ConstantOfShape, sizes, value=from_numpy(numpy.zeros(1, numpy.float32)))
+        state = context.op(creation.ConstantOfShape, sizes, value=from_numpy(budget.zeros(1, numpy.float32)))
     inner, inside = context.nested(), {}
     for name in ("state", *tokens):
         inside[name] = context.names.new(f"{node.output[0]}/{name}")

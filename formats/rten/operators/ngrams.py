@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
@@ -59,6 +60,8 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
     column_of: dict[int, int] = {}  # by the place in the output
     number = 0
     for length, (start, end) in enumerate(pairwise([*starts, len(pool)]), 1):
+        if not 0 <= start <= end <= len(pool):
+            raise Refused("has a pool that does not consist of whole n-grams")
         grams = [pool[first : first + length] for first in range(start, end, length)]
         if (end - start) % length or number + len(grams) > len(places):
             raise Refused("has a pool that does not consist of whole n-grams")
@@ -71,7 +74,7 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
                 total = context.op(elementwise.Add, total, found) if total else found
             counts.append(total)
         number += len(grams)
-    columns = [column_of.get(place, len(column_of)) for place in range(max(places) + 1)]
+    columns = [column_of.get(place, len(column_of)) for place in budget.steps(max(places) + 1)]
     result = _weighted(node, context, data, counts, columns)
     return context.replace(context.op(shape.Squeeze, result, context.int64([0])) if is_vector else result)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import comparison, elementwise, indexing, padding, pooling, reduction, shape, slicing
@@ -181,14 +182,12 @@ LayerNormalization = OperatorSpec(
 
 def group_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as InstanceNormalization of groups; before operator set 21, scale and bias were per group."""
-    import numpy
-
     data, scale, bias = (context.input(place) for place in range(3))
     groups, rank = get_int(node, "num_groups"), context.known_rank(data)
     batch = shape.sizes_of(context, data, 0, 1)
     elem_type = context.elem_type(data) or FLOAT
     context.check_size(groups)
-    units = (context.array(numpy.full(groups, fill), elem_type) for fill in (1.0, 0.0))
+    units = (context.array(budget.full(groups, fill), elem_type) for fill in (1.0, 0.0))
     depth = shape.quotient(context, shape.size_of(context, data, 1, rank), groups)
     by_group = context.op(
         shape.Reshape, data, shape.joined(context, batch, context.int64([groups]), depth), allowzero=1

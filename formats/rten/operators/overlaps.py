@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.storage import from_numpy
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_ints
 from formats.rten.operators import convolution, creation, elementwise, indexing, reduction, scatter, shape, slicing
@@ -58,7 +59,7 @@ def _added_up(context: Context, data: str, where: str, count: str, axis: int) ->
     """Zeros, as many along an axis of a matrix as a vector of one says, to which the data are added at their places."""
     import numpy
 
-    zero = from_numpy(numpy.zeros(1, numpy.int32 if context.is_integer(data) else numpy.float32))
+    zero = from_numpy(budget.zeros(1, numpy.int32 if context.is_integer(data) else numpy.float32))
     around = shape.sizes_of(context, data, 1 - axis, 2 - axis)
     dims = shape.joined(context, count, around) if axis == 0 else shape.joined(context, around, count)
     zeros = context.cast(context.op(creation.ConstantOfShape, dims, value=zero), context.elem_type(data) or FLOAT)

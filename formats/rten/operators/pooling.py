@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT8, INT32, INT64
 from formats.ir.storage import from_numpy
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
@@ -403,7 +404,7 @@ def max_unpool(node: Node, context: Context) -> list[Node] | None:
     target, flat = _unpooled_size(node, context, data), context.int64([-1])
     held = context.scope.ints(target)
     count = context.int64([prod(held)]) if held else context.op(reduction.ReduceProd, target, keepdims=1)
-    zeros = context.op(creation.ConstantOfShape, count, value=from_numpy(numpy.zeros(1, numpy.float32)))
+    zeros = context.op(creation.ConstantOfShape, count, value=from_numpy(budget.zeros(1, numpy.float32)))
     filled = context.op(
         scatter.ScatterElements,
         context.cast(zeros, context.elem_type(data) or FLOAT),

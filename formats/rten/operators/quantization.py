@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_name
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int
@@ -169,9 +170,8 @@ def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> l
         zeros = context.op(casting.Cast, context.op(elementwise.Sub, scale, scale), to=target)
     else:
         context.check_size(*sizes)
-        import numpy
 
-        zeros = context.array(numpy.zeros(sizes), target)
+        zeros = context.array(budget.zeros(sizes), target)
     return context.changed([context.input(0), scale, zeros], without=("output_dtype",))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, numpy_dtype
 from formats.ir.storage import from_numpy
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
@@ -145,7 +146,6 @@ Multinomial = OperatorSpec(
 @because("In inference, Dropout returns its input and a mask of all true")
 def dropout(node: Node, context: Context) -> list[Node] | None:
     # Before operator set 12, ONNX does not define the mask in inference, and onnxruntime returns zeros.
-    import numpy
 
     data, ratio, training = context.input(0), context.optional(1), context.optional(2)
     if context.version < 7 and not get_int(node, "is_test"):
@@ -159,7 +159,7 @@ def dropout(node: Node, context: Context) -> list[Node] | None:
     if not context.wanted(1):
         return context.replace(context.op(shape.Identity, data), "")
     elem_type = BOOL if context.version >= 10 else context.elem_type(data) or FLOAT
-    value = from_numpy(numpy.full(1, context.version >= 12, dtype=numpy_dtype(elem_type)))
+    value = from_numpy(budget.full(1, context.version >= 12, dtype=numpy_dtype(elem_type)))
     mask = context.op(creation.ConstantOfShape, context.op(shape.Shape, data), value=value)
     return context.replace(context.op(shape.Identity, data), mask)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, padding, scatter, shape, slicing
@@ -37,7 +38,7 @@ def _samples(context: Context, start: str, size: str, bins: int, ratio: int, num
     zero, one = context.scalar(0.0), context.scalar(1.0)
     width = context.op(elementwise.Div, size, context.scalar(float(bins)))
     corner = context.op(
-        elementwise.Add, start, context.op(elementwise.Mul, width, context.array([[*map(float, range(bins))]]))
+        elementwise.Add, start, context.op(elementwise.Mul, width, context.array([[*map(float, budget.steps(bins))]]))
     )
     inside = context.op(elementwise.Mul, width, context.scalar(number + 0.5))
     place = context.op(elementwise.Add, corner, context.op(elementwise.Div, inside, context.scalar(float(ratio))))

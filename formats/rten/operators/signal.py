@@ -6,6 +6,7 @@ from math import pi
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, with_input
 from formats.rten.operators import creation, elementwise, shape
@@ -93,10 +94,10 @@ def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
         raise Refused("has edges that are known only when the model runs", "make them constant")
     context.check_size(bins, length)
     low, high = (2595 * numpy.log10(1 + edge.reshape(-1)[0].astype(float) / 700) for edge in edges if edge is not None)
-    mels = numpy.arange(bins + 2) * ((high - low) / (bins + 2)) + low
+    mels = budget.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     points = (((length + 1) * (700 * (10 ** (mels / 2595) - 1))) // rate).astype(int)
     left, centre, right = points[:-2], points[1:-1], points[2:]
-    place = numpy.arange(length // 2 + 1)[:, None]
+    place = budget.arange(length // 2 + 1)[:, None]
     if bins < 1 or length < 1 or (points < 0).any() or (points > length // 2).any():
         raise Refused("has triangles outside the range of frequencies")
     with numpy.errstate(divide="ignore", invalid="ignore"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import INT32
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_floats, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, matrix, ml, reduction, shape, slicing
@@ -73,9 +74,11 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
         raise Refused("has a post_transform, or does not list support vectors for each class")
     count, classes = sum(supports), len(labels)
     given = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
-    owners = numpy.repeat(numpy.arange(classes), supports)
+    budget.elements(sum(supports))
+    budget.steps(classes * (classes - 1) // 2)
+    owners = numpy.repeat(budget.arange(classes), supports)
     pairs = [(one, other) for one in range(classes) for other in range(one + 1, classes)]
-    coefficients = numpy.zeros((count, len(pairs)), numpy.float32)
+    coefficients = budget.zeros((count, len(pairs)), numpy.float32)
     for place, (one, other) in enumerate(pairs):
         coefficients[owners == one, place] = given[other - 1, owners == one]
         coefficients[owners == other, place] = given[one, owners == other]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import BOOL, INT64
 from formats.ir.model import Graph
+from formats.rten.convert import budget
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import get_int
 from formats.rten.operators import (
@@ -181,10 +182,9 @@ def _body(node: Node, context: Context, given: Candidates, limits: tuple[str, st
 
 @because("RTen keeps one class for each box, lets boxes of different images compete, and computes overlap differently")
 def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
-    import numpy
 
     if not context.optional(2):
-        return context.replace(context.array(numpy.zeros((0, 3)), INT64))
+        return context.replace(context.array(budget.zeros((0, 3)), INT64))
     given = _candidates(context)
     most = _scalar(context, context.input(2))
     overlap = _scalar(context, context.optional(3)) if context.optional(3) else context.scalar(0.0)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
 from formats.python.late_dataclasses import replace
+from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses
 from formats.rten.graph.attributes import get_int, shared_attributes
@@ -58,7 +59,8 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     raiser = GraphRaiser(graph, surroundings, interface=interface)
     for value in graph.input:
         raiser.add_input(value, interface.of_input(value))
-    raiser.run()
+    with budget_of(model):
+        raiser.run()
     raised = replace(
         model,
         ir_version=IR_VERSIONS[version],

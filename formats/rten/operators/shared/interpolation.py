@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.rten.convert import budget
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -75,7 +77,7 @@ def positions(axis: Axis, coordinates: str) -> Array:
 
     before, after = axis.sizes
     scale = numpy.float32(after / before if axis.scale is None else axis.scale)
-    places = numpy.arange(after, dtype=numpy.float32)
+    places = budget.arange(after, dtype=numpy.float32)
     half = numpy.float32(0.5)
     if coordinates == "asymmetric":
         return places / scale
@@ -84,7 +86,7 @@ def positions(axis: Axis, coordinates: str) -> Array:
     if coordinates == "align_corners":
         return places * numpy.float32(before - 1) / numpy.float32(max(after - 1, 1))
     if coordinates == "pytorch_half_pixel" and after == 1:
-        return numpy.zeros(1, numpy.float32)
+        return budget.zeros(1, numpy.float32)
     if coordinates == "half_pixel_symmetric":
         adjustment = numpy.float32(after) / (scale * numpy.float32(before))
         offset = numpy.float32(before / 2) * (1 - adjustment)
@@ -92,7 +94,7 @@ def positions(axis: Axis, coordinates: str) -> Array:
     if coordinates == "tf_crop_and_resize":
         start, end, last = numpy.float32(axis.start), numpy.float32(axis.end), numpy.float32(before - 1)
         if after == 1:
-            return numpy.full(1, half * (start + end) * last, numpy.float32)
+            return budget.full(1, half * (start + end) * last, numpy.float32)
         return start * last + places * ((end - start) * last / numpy.float32(after - 1))
     return (places + half) / scale - half
 
@@ -126,15 +128,16 @@ def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
     import numpy
 
     before, after = axis.sizes
-    result = numpy.zeros((after, before))
+    result = budget.zeros((after, before))
     scale = after / before if axis.scale is None else axis.scale
     shrink = min(scale, 1.0) if kernel.antialias else 1.0
     reach = 1 if kernel.mode == "linear" else 2
+    budget.steps(after)
     for row, position in enumerate(positions(axis, kernel.coordinates)):
         if kernel.mode == "linear" and not kernel.antialias:
             position = min(max(position, 0), before - 1)  # outside, the border element is repeated
         first = int(numpy.floor(position - reach / shrink)) + 1
-        columns = numpy.arange(first, int(numpy.ceil(position + reach / shrink)) + 1)
+        columns = first + budget.arange(int(numpy.ceil(position + reach / shrink)) + 1 - first)
         distance = numpy.abs(columns - float(position)) * shrink
         weights = _linear(distance) if kernel.mode == "linear" else _cubic(distance, kernel.cubic_a)
         if kernel.exclude_outside:

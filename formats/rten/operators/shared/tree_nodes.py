@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.python.late_dataclasses import dataclass, replace
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_ints, get_strings
 
@@ -74,23 +75,19 @@ class Trees:
         places = self.owners * count + self.targets
         if len(numpy.unique(places)) < len(places) or not (self.targets >= 0).all() or (self.targets >= count).any():
             raise Refused("has leaves with several numbers for a target, or with an unknown target")
-        found = numpy.full(self.leaf_count * count, empty, self.weights.dtype)
+        found = budget.full(self.leaf_count * count, empty, self.weights.dtype)
         found[places] = self.weights
         return found.reshape(self.leaf_count, count)
 
     def has_winners(self) -> bool:
         """Whether each leaf has a number above zero, and none below. Then a missing number is never the largest."""
-        import numpy
-
-        wins = numpy.zeros(self.leaf_count, bool)
+        wins = budget.zeros(self.leaf_count, bool)
         wins[self.owners[self.weights > 0]] = True
         return bool(wins.all()) and bool((self.weights >= 0).all())
 
     def table_of_one(self) -> NDArray[Any]:
         """The only number of each leaf, zero if it has none."""
-        import numpy
-
-        found = numpy.zeros(self.leaf_count, self.weights.dtype)
+        found = budget.zeros(self.leaf_count, self.weights.dtype)
         found[self.owners] = self.weights
         return found
 
@@ -98,8 +95,8 @@ class Trees:
         """The tree of each leaf."""
         import numpy
 
-        tree = numpy.full(len(self.features), -1)
-        tree[self.roots] = numpy.arange(len(self.roots))
+        tree = budget.full(len(self.features), -1)
+        tree[self.roots] = budget.arange(len(self.roots))
         places = self.roots
         while (places := places[places < self.leaves]).size:
             for children in (self.true[places], self.false[places]):
@@ -114,16 +111,16 @@ class Trees:
         import numpy
 
         tree = self.tree_of_leaf()[self.owners]
-        target = numpy.full(len(self.roots), -1)
+        target = budget.full(len(self.roots), -1)
         target[tree] = self.targets
         if (target[tree] != self.targets).any() or len(numpy.unique(self.owners)) < len(self.owners):
             return None
-        groups = [self.roots[target == number] for number in range(count)]
+        groups = [self.roots[target == number] for number in budget.steps(count)]
         rounds = max(map(len, groups))
-        roots = numpy.full((rounds, count), len(self.features))  # an empty leaf, which is added
+        roots = budget.full((rounds, count), len(self.features))  # an empty leaf, which is added
         for number, group in enumerate(groups):
             roots[: len(group), number] = group
-        zero, last = numpy.zeros(1, numpy.int64), numpy.asarray([len(self.features)])
+        zero, last = budget.zeros(1, numpy.int64), numpy.asarray([len(self.features)])
         added = {"features": zero, "splits": zero, "modes": zero, "true": last, "false": last, "tracks": zero > 0}
         arrays: dict[str, Any] = {
             name: numpy.append(getattr(self, name), one).astype(getattr(self, name).dtype)
@@ -135,9 +132,9 @@ class Trees:
         """For each target, whether every sample gets a number for it, or no sample does; `None` if samples differ."""
         import numpy
 
-        has = numpy.zeros((self.leaf_count, count), bool)
+        has = budget.zeros((self.leaf_count, count), bool)
         has[self.owners, self.targets] = True
-        tree, lacking = self.tree_of_leaf(), numpy.zeros((len(self.roots), count), bool)
+        tree, lacking = self.tree_of_leaf(), budget.zeros((len(self.roots), count), bool)
         numpy.logical_or.at(lacking, tree[tree >= 0], ~has[tree >= 0])
         full, some = numpy.asarray((~lacking).any(axis=0)), numpy.asarray(has.any(axis=0))
         pairs = zip(full.tolist(), some.tolist(), strict=True)
@@ -176,8 +173,8 @@ def numbered(node: Node, prefix: str) -> Trees:
         children.append(numpy.asarray(found, numpy.int64))
     modes = numpy.asarray([MODES.index(name) if name != "LEAF" else 0 for name in names[order]], numpy.int64)
     starts = [old for old in range(count) if old == 0 or tree[old] != tree[old - 1]]
-    new_place = numpy.empty(count, numpy.int64)
-    new_place[order] = numpy.arange(count)
+    new_place = budget.zeros(count, numpy.int64)
+    new_place[order] = budget.arange(count)
     leaves = int(count - is_leaf.sum())
     pairs = zip(_ints(node, f"{prefix}_treeids").tolist(), _ints(node, f"{prefix}_nodeids").tolist(), strict=True)
     owners = numpy.asarray([place[pair] for pair in pairs], numpy.int64) - leaves
@@ -196,10 +193,8 @@ def numbered(node: Node, prefix: str) -> Trees:
 
 def _array(node: Node, name: str) -> NDArray[Any]:
     """The elements of an attribute that is a tensor."""
-    import numpy
-
     held = find(node, name)
-    return numpy.zeros(0) if held is None or held.t is None else held.t.numpy().reshape(-1)
+    return budget.zeros(0) if held is None or held.t is None else held.t.numpy().reshape(-1)
 
 
 def placed(node: Node) -> Trees:
@@ -249,7 +244,7 @@ def placed(node: Node) -> Trees:
         _ints(node, "tree_roots"), numpy.asarray(features + padding),
         numpy.asarray(splits + padding, _array(node, "nodes_splits").dtype), numpy.asarray(modes + padding),
         renumbered(true), renumbered(false), numpy.asarray(tracks + padding, bool), leaves,
-        _ints(node, "leaf_targetids"), numpy.arange(len(weights)), weights,
+        _ints(node, "leaf_targetids"), budget.arange(len(weights)), weights,
     )  # fmt: skip
 
 
