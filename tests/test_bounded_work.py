@@ -65,6 +65,13 @@ def long_name(body: bytes, nbytes: int) -> bytes:
     return held(1, held(5, held(1, b"n" * nbytes) + held(6, body)))
 
 
+def branches(depth: int, body: bytes = b"") -> bytes:
+    """Return an If in an If, and so on."""
+    for _ in range(depth):
+        body = held(1, held(4, b"If") + held(5, held(1, b"then_branch") + held(6, body)))
+    return body
+
+
 WORST: dict[str, Callable[[int], bytes]] = {
     "empty nodes": lambda n: graph(filled(held(1), n)),
     "nodes that use what nothing makes": lambda n: graph(filled(held(1, held(1, b"q")), n)),
@@ -91,6 +98,8 @@ WORST: dict[str, Callable[[int], bytes]] = {
     "tensors below a long name": lambda n: graph(long_name(filled(held(5), n // 2), n // 2)),
     "nodes below a long name": lambda n: graph(long_name(filled(held(1, held(1, b"q")), n // 2), n // 2)),
     "uses in a node of a long type": lambda n: graph(held(1, held(4, b"n" * (n // 2)) + filled(held(1, b"q"), n // 2))),
+    "graphs in graphs": lambda n: graph(filled(branches(14), n)),
+    "one graph far down": lambda n: graph(branches(14, filled(held(1, held(4, b"Relu")), n))),
     "types in types": lambda n: graph(filled(held(13, held(2, held(4, held(1, held(4, held(1)))))), n)),
 }
 TEXTS: dict[str, Callable[[int], str]] = {
@@ -124,6 +133,9 @@ USES: dict[str, Callable[[Path], Any]] = {
     "inspect": formats.inspect,
     "diff": lambda path: formats.diff(path, path),
     "convert": lambda path: formats.convert(path, path.with_name("out.onnxz"), overwrite=True),
+    "json": lambda path: formats.convert(path, path.with_name("out.json"), overwrite=True),
+    "textproto": lambda path: formats.convert(path, path.with_name("out.textproto"), overwrite=True),
+    "rten": lambda path: formats.convert(path, path.with_name("out.rten"), overwrite=True),
 }
 
 

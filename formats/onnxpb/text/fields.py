@@ -20,6 +20,7 @@ from formats.tensordata.sources.source import Literal, Source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+MAX_MARGIN = 40  # spaces: 20 levels
 INTEGER_RANGES = {
     "int32": range(-(1 << 31), 1 << 31),
     "enum": range(-(1 << 31), 1 << 31),
@@ -38,6 +39,14 @@ CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 def rows_of(message: str) -> tuple[MessageField, ...]:
     """The rows of a message in the order of field numbers, in which fields are written."""
     return tuple(sorted(MESSAGES[message]))
+
+
+def wider(margin: str) -> str:
+    """The margin of lines that are one level deeper; the deepest levels share one, or the margins alone would be text.
+
+    A model can have hundreds of levels, so each of its bytes could become hundreds of spaces.
+    """
+    return margin if len(margin) > MAX_MARGIN else f"{margin}  "
 
 
 def present_fields(message: Any) -> Iterator[tuple[MessageField, Sequence[Any]]]:

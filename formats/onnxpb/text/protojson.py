@@ -31,6 +31,7 @@ from formats.onnxpb.text.fields import (
     rows_of,
     shortest,
     to_float,
+    wider,
 )
 from formats.onnxpb.wire.schema import ENUMS
 
@@ -50,29 +51,43 @@ def to_json(message: Any) -> str:
 
     Raises: EncodeError if a value does not fit its type or JSON; WireError if a tensor's typed data are damaged.
     """
+    output: list[str] = []
     try:
-        return json.dumps(_members(message), indent=2)
+        _print(message, "\n", output)
     except RecursionError:
         raise EncodeError("the model is nested too deeply, or contains itself") from None
+    return "".join(output)
 
 
-def _members(message: Any) -> dict[str, Any]:
-    """The fields of a message in the form that the `json` module prints."""
-    return {row.name: _printable(row, values) for row, values in present_fields(message)}
+def _print(message: Any, margin: str, output: list[str]) -> None:
+    """Append the text of `message` to `output`; `margin` begins each of its lines."""
+    inner, before = wider(margin), "{"
+    for row, values in present_fields(message):
+        output += (before, inner, '"', row.name, '": ')
+        before = ","
+        _print_field(row, values, inner, output)
+    output.append("{}" if before == "{" else f"{margin}}}")
 
 
-def _printable(row: MessageField, values: Sequence[Any]) -> Any:
-    printed: list[Any] = []
-    value = None
+def _print_field(row: MessageField, values: Sequence[Any], margin: str, output: list[str]) -> None:
+    inner, before = (wider(margin), "[") if row.label == "repeated" else ("", "")
+    printed, value = 0, None
     try:
         for value in values:
-            printed.append(_members(value) if row.kind == "message" else _scalar(value, row))
+            output += (before, inner)
+            if row.kind == "message":
+                _print(value, inner or margin, output)
+            else:
+                output.append(json.dumps(_scalar(value, row)))
+            before = "," if before else ""
+            printed += 1
     except FormatError as error:
-        locate(error, row, len(printed))
+        locate(error, row, printed)
         raise
     except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(f"{row.name} holds {value!r:.80}, which does not fit its type or JSON") from error
-    return printed if row.label == "repeated" else printed[0]
+    if row.label == "repeated":
+        output.append(f"{margin}]" if printed else "[]")
 
 
 def _scalar(value: Any, row: MessageField) -> Any:

@@ -27,6 +27,7 @@ from formats.onnxpb.text.fields import (
     rows_of,
     shortest,
     to_float,
+    wider,
 )
 from formats.onnxpb.wire.schema import ENUMS
 
@@ -74,7 +75,7 @@ def _print_field(row: MessageField, values: Sequence[Any], indent: str, output: 
         for value in values:
             if row.kind == "message":
                 output.append(f"{indent}{row.name} {{\n")
-                _print(value, indent + "  ", output)
+                _print(value, wider(indent), output)
                 output.append(f"{indent}}}\n")
             else:
                 output += (indent, row.name, ": ", *_printed(value, row), "\n")

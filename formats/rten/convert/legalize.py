@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Model, Node, OperatorSetId
+from formats.ir.walk import inner_place
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
@@ -374,7 +375,7 @@ class _Legalizer:
         attributes: list[Attribute] = []
         for attribute in node.attribute:
             if attribute.g is not None:
-                where = f'{place.where}.attribute["{attribute.name}"].g'
+                where = f"{inner_place(place.where, 'attribute', message=attribute)}.g"
                 graph = self.graph(
                     attribute.g, place.versions, place.surroundings, where, input_types, place.is_inlined
                 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
+from formats.ir.walk import inner_place
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
@@ -298,7 +299,7 @@ class GraphRaiser:
         """The two branches of an If, and the types of their outputs, which are the same in both branches."""
         raisers = []
         for attribute in node.attribute:
-            place = f'{where}.attribute["{attribute.name}"].g'
+            place = f"{inner_place(where, 'attribute', message=attribute)}.g"
             raiser = GraphRaiser(attribute.g or Graph(), self._shared, place, self)
             raiser.run()
             raisers.append((attribute, raiser))

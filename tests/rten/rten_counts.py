@@ -1,7 +1,7 @@
 """Models in which one number is huge: each attribute and each constant of integers, of every operator.
 
-`python tests/rten_counts.py` converts all of them for RTen, and for RTen's own ONNX loader, with limits of time and
-memory for each, and prints those that need more, as JSON.
+`python tests/rten/rten_counts.py` converts all of them for RTen, and for RTen's own ONNX loader, with limits of
+time and memory for each, and prints those that need more, as JSON.
 """
 
 from __future__ import annotations
