@@ -5,7 +5,8 @@ from the source, or from a stub if there is one, and compares them with the modu
 exceptions are found anew each time, so that no list of them can become outdated:
 
 - a cached function is an object of another kind, whose parameters mypy does not know;
-- an alias that is a text, an `Annotated`, or only for type checkers is not the same object as its type;
+- an alias that is a text, an `Annotated`, or only for type checkers is not the same object as its type, and a `Literal`
+  of several values is a union for mypy alone;
 - if a dataclass with slots inherits fields, its slots are only its own; mypy expects all fields there;
 - a field of a message that holds another message is `None` in the class; type checkers see a descriptor;
 - an enum of protobuf is not a class at run time, and its values are plain numbers;
@@ -27,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, get_origin
+from typing import Annotated, Literal, get_origin
 
 import formats
 from formats.onnxpb.wire.schema import ENUMS
@@ -71,7 +72,7 @@ def exceptions() -> Iterator[str]:
     for module in modules():
         prefix = re.escape(module.__name__)
         for name, value in vars(module).items():
-            if isinstance(value, CACHED) or get_origin(value) is Annotated:
+            if isinstance(value, CACHED) or get_origin(value) in (Annotated, Literal):
                 yield rf"{prefix}\.{re.escape(name)}(\..*)?"
             if inspect.isclass(value) and value.__module__ == module.__name__:
                 cached = [key for key, member in vars(value).items() if isinstance(member, CACHED)]
