@@ -162,11 +162,21 @@ def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[t
 
 
 def ask_key(*, twice: bool = False) -> str:
-    """The key that the user types, which the terminal does not show; to encrypt, the user types it twice."""
-    from getpass import getpass
+    """The key that the user types, which the terminal does not show; to encrypt, the user types it twice.
 
-    key = getpass("Key: ")
-    if twice and getpass("The same key again: ") != key:
+    Raises: OptionError if there is no terminal, or the two differ.
+    """
+    import warnings
+    from getpass import GetPassWarning, getpass
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)  # it would show the key, or read the first line of a file
+            key = getpass("Key: ")
+            again = getpass("The same key again: ") if twice else key
+    except (GetPassWarning, EOFError):
+        raise OptionError("--ask-key needs a terminal, and there is none; use --key-file or --key-env") from None
+    if again != key:
         raise OptionError("the two typed keys differ")
     return key
 

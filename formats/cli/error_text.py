@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import MAKES, REPLACES, FormatError, OptionError
+from formats.options import ASKED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +39,8 @@ def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
     if isinstance(error, OSError):
         words = error.strerror or str(error)
         name = error.filename or ""
-        if isinstance(error, FileExistsError) and REPLACES not in words and ("://" in name or Path(name).is_file()):
+        of_system = words == os.strerror(errno.EEXIST)
+        if isinstance(error, FileExistsError) and of_system and ("://" in name or Path(name).is_file()):
             words += REPLACES  # the system itself raised it
         if "parents" not in rows:
             words = words.replace(MAKES, "")
@@ -109,7 +112,8 @@ def in_flags(text: str, rows: Mapping[str, Row], typed: Mapping[str, str]) -> st
                 return as_typed if as_typed in each.names else word
         with_text = [word for each, word in words.items() if each.takes_text]
         if value is None:
-            return " or ".join(with_text) or words[row.flags[0]]
+            asked = [word for each, word in words.items() if each.value is ASKED]
+            return " or ".join((*with_text, *asked)) or words[row.flags[0]]
         return f"{(with_text or [*words.values()])[0]} {value}"
 
     shown: str = KEYWORD.sub(flag, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from functools import partial
@@ -83,6 +84,7 @@ def convert(request: Request) -> int:
         from formats.batch.job import Job
 
         return several.run(request, [Job(src, destination)], given, output)
+    _check_order(src, destination)
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
         report = conversion.convert(src, destination, progress=shown, **given)
     rows = request.rows()
@@ -116,6 +118,18 @@ def _is_new_model(text: str) -> bool:
     path = path_of(text)
     known = {extension for codec in lookup.codecs() for extension in codec.extensions}
     return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
+
+
+def _check_order(source: Path, destination: Path) -> None:
+    """Raises FileNotFoundError if there is no source but a destination: perhaps they are exchanged."""
+    from formats.tensordata.file import is_address, is_stream
+    from formats.tensordata.interrupted import owner_of
+
+    if any(is_address(path) or is_stream(path) for path in (source, destination)):
+        return
+    if destination.is_file() and not os.path.lexists(source) and owner_of(source) is None:
+        words = f"{os.strerror(errno.ENOENT)}, but {destination} exists: are SRC and DST exchanged?"
+        raise FileNotFoundError(errno.ENOENT, words, str(source))
 
 
 def _check_folder(dst: str) -> None:

@@ -264,6 +264,11 @@ FOREIGN_FORMATS = (
     ForeignFormat("a RAR archive", UNPACK, _starts(b"Rar!\x1a\x07")),
     ForeignFormat("a tar archive", f"{UNPACK}: `tar xf FILE`", lambda head: head.data[257:262] == b"ustar"),
     ForeignFormat("a zip archive with a model in it", f"{UNPACK}: `unzip FILE`", _zip_with(".onnx", ".rten", ".onnxz")),
+    ForeignFormat(
+        "a zip file, but not an .onnxz archive",
+        "unpack it, and convert the model that is in it, if there is one",
+        lambda head: head.zip_names and all("." in name or "/" in name for name in head.zip_names),
+    ),
 )
 CUT_SHORT = "; the file seems to be truncated, perhaps by an interrupted download or copy"
 

@@ -158,7 +158,7 @@ class CryptOptions:
 
 def _falsehood(value: Any) -> bool:
     if value is not False:
-        raise ValueError(value)
+        raise OptionError("a model as text gets no new data files; first convert to .onnx with `external_data`")
     return False
 
 

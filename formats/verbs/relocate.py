@@ -213,11 +213,13 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
     """
     codec = lookup.by_name(listed.format)
     if dst.suffix.lower() not in codec.extensions:
-        raise UnsupportedError(f"{dst.name} has no extension of {codec.title}; use `formats convert`", path=dst)
+        raise UnsupportedError(
+            f"the model is {codec.title}, and this extension is not; use `formats convert`", path=dst
+        )
     if not (parents or dst.parent.is_dir()):
         raise no_directory(dst.parent)
     if dst.exists() and dst.samefile(listed.path):
-        raise FileExistsError(errno.EEXIST, "this is the model itself", str(dst))
+        raise FileExistsError(errno.EEXIST, "this is the model itself; name another destination", str(dst))
     if dst.parent.resolve() != listed.path.parent.resolve():
         for file in listed.files[1:]:
             if file.stays == IS_A_MODEL:

@@ -217,6 +217,8 @@ def names_of_models(sources: Sequence[Path]) -> list[str]:
     stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
     folders = [path.absolute().parent.parts[1:] for path in sources]
     names = list(stems)
+    if twice := [path for number, path in enumerate(sources) if path in sources[:number]]:
+        raise OptionError(f"{twice[0]} is named twice; name each model once")
     for depth in range(1, max(map(len, folders)) + 1):
         alike = [names.count(name) > 1 or _count(name, names) > 1 for name in names]
         if not any(alike):

@@ -109,7 +109,7 @@ def test_library_gives_the_same_answer() -> None:
             OptionError("`external_data='w'`, `no_such` and `a name`"),
             "--external-data 'w', `no_such` and `a name`",
         ),
-        (OptionError("`key` is needed"), "--key-file or --key-env is needed"),
+        (OptionError("`key` is needed"), "--key-file or --key-env or --ask-key is needed"),
         (LimitError("too deep; `max_depth` allows up to 250", path="m"), "m: too deep; --max-depth allows up to 250"),
         (MemoryError(), "there is not enough memory"),
     ],

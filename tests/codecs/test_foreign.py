@@ -90,6 +90,12 @@ def npy(path: Path) -> None:
         np.save(file, ARRAY)
 
 
+def zip_of_texts(path: Path) -> None:
+    """Write a zip file without a model."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "text")
+
+
 def zipped(path: Path) -> None:
     """Write an .onnx file in a zip archive."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -170,6 +176,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "tar": (tarred, "a tar archive", "`tar xf"),
     "tar.gz": (lambda path: tarred(path, "w:gz"), "gzip", "`tar xf"),
     "zip": (zipped, "a zip archive with a model", "`unzip"),
+    "zip of texts": (zip_of_texts, "a zip file, but not an .onnxz archive", "unpack it"),
 }
 
 ALL = [pytest.param(case, marks=pytest.mark.outer) if CASES[case][0] in (gguf, hdf5) else case for case in CASES]

@@ -54,7 +54,7 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
             detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, INTERFACE))
             if not overwrite:
-                reason = f"the data file exists, and {path.name} uses it"
+                reason = f"the data file exists, and {path.name} uses it; choose another name with `external_data`"
                 raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
     return losses
 

@@ -342,7 +342,7 @@ def _name(data: bytes, file_offset: int) -> str:
     requirement = broken_by_name(name)
     if requirement:
         later = "; the archive may have a later version of the format" if name.startswith("__") else ""
-        message = f"an entry is called {data!r:.80}, which is not an allowed name{later}"
+        message = f"an entry is called {name!r:.80}, which is not an allowed name{later}"
         raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     return name
 

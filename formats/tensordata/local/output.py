@@ -267,7 +267,11 @@ class OutputFile(_Writable):
                 os.close(descriptor)
         self.has_name = True
         self._temporary = self._sibling()
-        descriptor = os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            descriptor = os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, mode)
+        except OSError as error:
+            error.filename = str(self.path)  # nobody knows the hidden name
+            raise
         try_lock(descriptor)  # the lock tells other processes that the file is needed
         return descriptor
 

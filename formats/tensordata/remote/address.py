@@ -13,6 +13,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote
 
+from formats.errors import OptionError
 from formats.tensordata.places import KIND_AT_ADDRESS
 
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ def is_address(text: str) -> bool:
 def parse(text: str) -> Path:
     """The path for an address; that of a `file:` address is one of this system.
 
+    Raises: OptionError if there is nothing after the scheme.
+
     Spec: RFC 8089; fsspec, "URL chaining".
     """
     scheme, separator, rest = text.partition("://")
+    if separator and not rest.strip("/") and "::" not in text:
+        raise OptionError(f"{text} names no file; write an address such as {scheme}://bucket/model.onnx")
     if separator and scheme.lower() in LOCAL and "::" not in text:
         name = unquote(re.sub(r"^localhost(?=/)", "", rest))
         return Path(name[1:] if os.name == "nt" and re.match(r"/[A-Za-z]:", name) else name)

@@ -82,7 +82,9 @@ def _translated(error: Exception, address: Address) -> Exception:
             return OSError(number, words, name)
     found = getattr(error, "errno", None)
     is_passing = bool(kinds & _PASSING) or status in PASSING_STATUS or (status is None and found in _PASSING_NUMBERS)
-    if kinds & {"TimeoutError"}:
+    if isinstance(error, ValueError):
+        message = f"the store has no such address ({_text(error, address)})"
+    elif kinds & {"TimeoutError"}:
         message = "the store did not answer in time"
     else:
         message = f"the store failed with {type(error).__name__}: {_text(error, address)}"
