@@ -318,6 +318,20 @@ SECTIONS: Mapping[str, list[Fault]] = {
     ],
     "Operators that give other dims": [
         Fault(
+            "matmul_no_rows",
+            "`MatMul` of a matrix without rows with a vector keeps the axis of the vector: the dims of an empty output "
+            "are those before `b_is_vec` removes an axis.",
+            13,
+            """(float[N, 3] x) => (float[M] y)
+<float[3] w = {1, 2, 3}>
+{
+    y = MatMul(x, w)
+}""",
+            {"x": np.zeros((0, 3), F)},
+            [np.zeros((0, 1), F)],
+            [np.zeros(0, F)],
+        ),
+        Fault(
             "div_rank",
             "`Div` and `Pow` give the wrong shape if the right operand has one element and more dims than the left "
             "one.",
@@ -369,6 +383,21 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
     ],
     "The optimiser": [
+        Fault(
+            "where_of_scalars",
+            "`Where` of three scalars that are known before the model runs is taken for a vector.",
+            16,
+            """(float x) => (float y, int64[N] s)
+<bool c = {1}, int64 a = {3}, int64 b = {5}>
+{
+    y = Neg(x)
+    z = Where(c, a, b)
+    s = Shape(z)
+}""",
+            {"x": f(1)},
+            [[-1], [1]],
+            [[-1], []],
+        ),
         Fault(
             "zero_of_more_axes",
             "`Add` or `Sub` of a constant zero with one element, or `Mul` of a constant one, that has more axes than "
@@ -502,6 +531,20 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
     ],
     "Models that stop": [
+        Fault(
+            "slice_backward_five_axes",
+            "A backward slice of five axes or more that omits elements panics: `copy_range_into_slice_inner` splits the "
+            "output by the length of the source.",
+            13,
+            """(float[1, 1, 3, 1, 1] x) => (float[1, 1, 2, 1, 1] y)
+<int64[1] starts = {-1}, int64[1] ends = {-9}, int64[1] axes = {2}, int64[1] steps = {-2}>
+{
+    y = Slice(x, starts, ends, axes, steps)
+}""",
+            {"x": f(1, 2, 3).reshape(1, 1, 3, 1, 1)},
+            "mid > len",
+            [[3, 1]],
+        ),
         Fault(
             "slice_of_nothing",
             "`Slice` with a negative step along an empty axis panics.",

@@ -367,6 +367,30 @@ def attentions(d: Draw) -> SizedCase:
     return d.case(18)
 
 
+GELUS = ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")
+FUSED = (*GELUS, "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "RotaryEmbedding")
+
+
+@family
+def fused(d: Draw) -> SizedCase:
+    """The other operators of ONNX Runtime for which RTen has kernels."""
+    op_type, batch, steps, width = d.rng.choice(FUSED), d.rng.choice((1, 2)), d.rng.choice((1, 2, 9, 33)), d.size(65)
+    if op_type == "RotaryEmbedding":
+        heads, half = d.rng.choice((1, 2, 4)), d.rng.choice((4, 8, 16))
+        places = np.arange(steps)[None].repeat(batch, 0) if d.chance() else np.zeros(1, int)
+        inputs = [d.give(d.floats(batch, steps, heads * 2 * half), 0), d.give(places.astype(np.int64))]
+        inputs += [d.constant(d.floats(steps + 9, half)) for _ in range(2)]
+        d.op(op_type, *inputs, interleaved=int(d.chance()), domain=MICROSOFT)
+        return d.case(18)
+    inputs = [d.give(d.floats(batch, steps, width), 0)]
+    if op_type.startswith("Skip"):
+        inputs += [d.give(d.floats(batch, steps, width), 0), d.give(d.floats(width))]
+    if op_type in ("BiasGelu", "FastGelu", "SkipLayerNormalization"):
+        inputs.append(d.give(d.floats(width)))
+    d.op(op_type, *inputs, domain=MICROSOFT)
+    return d.case(18)
+
+
 @family
 def weights_of_few_bits(d: Draw) -> SizedCase:
     """MatMulNBits with blocks that fill the rows, and with others."""

@@ -105,6 +105,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let x = Tensor::<f32>::from_data(&[2], vec![f32::NAN, 2.0]);
             run(folder, "clip_nan.onnx", vec![("x", x.into())])
         }
+        "matmul_no_rows" => {
+            let x = Tensor::<f32>::from_data(&[0, 3], vec![]);
+            run(folder, "matmul_no_rows.onnx", vec![("x", x.into())])
+        }
         "div_rank" => {
             let x = Tensor::<f32>::from_data(&[2], vec![1.0, 2.0]);
             let divisor = Tensor::<f32>::from_data(&[1, 1], vec![2.0]);
@@ -123,6 +127,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "non_zero_scalar" => {
             let x = Tensor::from(5.0_f32);
             run(folder, "non_zero_scalar.onnx", vec![("x", x.into())])
+        }
+        "where_of_scalars" => {
+            let x = Tensor::from(1.0_f32);
+            run(folder, "where_of_scalars.onnx", vec![("x", x.into())])
         }
         "zero_of_more_axes" => {
             let x = Tensor::<f32>::from_data(&[2], vec![1.0, 2.0]);
@@ -157,6 +165,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let c = Tensor::from(1_i32);
             let x = Tensor::<f32>::from_data(&[2], vec![-1.0, 2.0]);
             run(folder, "value_in_branch.onnx", vec![("c", c.into()), ("x", x.into())])
+        }
+        "slice_backward_five_axes" => {
+            let x = Tensor::<f32>::from_data(&[1, 1, 3, 1, 1], vec![1.0, 2.0, 3.0]);
+            run(folder, "slice_backward_five_axes.onnx", vec![("x", x.into())])
         }
         "slice_of_nothing" => {
             let x = Tensor::<f32>::from_data(&[0], vec![]);
