@@ -31,6 +31,8 @@ def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
     if context.get_start_method() == "fork" and threading.active_count() > 1:  # locks of other threads stay locked
         context = multiprocessing.get_context("forkserver")
     pool = ProcessPoolExecutor(count, context, _begin_worker)
+    # a process that has just started inherits this, so that no interrupt comes before it is ready
+    was_open = INTERRUPT is not None and INTERRUPT not in signal.pthread_sigmask(signal.SIG_BLOCK, {INTERRUPT})
     try:
         yield pool
     except BaseException:
@@ -40,6 +42,8 @@ def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        if INTERRUPT is not None and was_open:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT})
 
 
 class _Worker:
@@ -52,13 +56,16 @@ def _begin_worker() -> None:
     """Let a worker leave Ctrl+C to its parent, and end soon after it.
 
     If a worker is interrupted during a job, the job ends and the engine removes incomplete files. Between jobs, it has
-    nothing to remove and waits for the pool. A pool that breaks ends its processes with SIGTERM.
+    nothing to remove and waits for the pool. An interrupt that came while the worker started is delivered at the end.
+    A pool that breaks ends its processes with SIGTERM.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     if INTERRUPT is not None:
         signal.signal(INTERRUPT, _interrupt)
     threading.Thread(target=_follow_parent, name="parent", daemon=True).start()
+    if INTERRUPT is not None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT})
 
 
 def work(tasks: Sequence[Task]) -> list[JobResult]:
@@ -79,6 +86,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
+    if not _Worker.is_busy:  # nothing to remove, and the pool would print an exception of a worker that starts
+        os._exit(128 + number)
     raise SystemExit(128 + number)
 
 

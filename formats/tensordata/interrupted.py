@@ -47,14 +47,14 @@ def owner_of(path: Path) -> Path | None:
     """
     if os.path.lexists(journal_path(path)):
         return path
-    rest, quoted = MAX_FOUND_BYTES, _quoted(path.name)
+    rest = MAX_FOUND_BYTES
     for place in _journals_beside(path):
         with suppress(DecodeError, OSError):
             content = content_of(place)
             rest -= len(content)
             if rest < 0:
                 break
-            if quoted not in content:  # it cannot concern this model
+            if _quoted(path.name) not in content:  # it cannot concern this model
                 continue
             journal = parsed(content, place)
             owner = path.with_name(journal.moves[-1].name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -74,6 +73,8 @@ class Holder(NamedTuple):
         Only one process can create the file that claims the place of a holder. It then finds out whether the lock still
         is that holder's, because another process may have completed all of this before.
         """
+        import hashlib
+
         digest = hashlib.sha256(self.token.encode()).hexdigest()[:16]
         place = lock.with_name(f"{lock.name.removesuffix('lock')}{digest}.tmp")
         try:
