@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import evaluation
 import numpy as np
 import onnx
 import onnxruntime
@@ -79,7 +80,7 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return evaluation.session(model.SerializeToString(), options)
 
 
 def run_in_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:

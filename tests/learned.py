@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import evaluation
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -360,8 +361,7 @@ def reference(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[n
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return list(session.run(None, dict(feeds)))
+        return list(evaluation.session(proto.SerializeToString(), options).run(None, dict(feeds)))
     except Exception:
         return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import evaluation
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -72,8 +73,9 @@ def run(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session.run(None, {name: np.asarray(value) for name, value in inputs.items()})
+    return evaluation.session(proto.SerializeToString(), options).run(
+        None, {name: np.asarray(value) for name, value in inputs.items()}
+    )
 
 
 def to_proto(model: Model) -> onnx.ModelProto:

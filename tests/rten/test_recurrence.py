@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import evaluation
 import numpy as np
 import onnx
 import pytest
@@ -136,8 +137,7 @@ def reference(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.n
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, feeds))
+    return list(evaluation.session(proto.SerializeToString(), options).run(None, feeds))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
