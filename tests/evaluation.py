@@ -40,7 +40,7 @@ def evaluate(data: bytes, inputs: Mapping[str, Any], *, optimize: bool = True) -
 
 
 def session(data: bytes, options: Any = None) -> Any:
-    """Return a session of onnxruntime; a newer operator set than it knows becomes its newest if the nodes mean the same.
+    """Return a session of onnxruntime; its newest operator set replaces one that it lacks if the nodes mean the same.
 
     The newest onnxruntime for Python 3.10 lacks operator set 24, which all nodes have that a conversion to RTen writes.
     """

@@ -71,7 +71,7 @@ def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: li
 
 
 def test_several_files_need_a_journal(python: Python, digits: Path) -> None:
-    """A model in several files needs JSON for its journal, SHA-256 for what the journal says of the files, and no more."""
+    """A model in several files needs JSON for its journal and SHA-256 for its entries, and no other slow module."""
     assert ["hashlib", "json"] == run_main(python, "digits.onnx", "a.onnx", "--external-data")
 
 
