@@ -80,10 +80,12 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
     from formats.verbs.choices import RaisingOptions, ReplacementOptions, RuntimeOptions
     from formats.verbs.compare import Comparison, Difference, diff
-    from formats.verbs.convert import convert, dumps, load, loads, raise_model, save
+    from formats.verbs.convert import convert, dumps, save
     from formats.verbs.inspect import Inspection, inspect
     from formats.verbs.link import link
     from formats.verbs.model_files import ModelFiles, files
+    from formats.verbs.opening import load, loads
+    from formats.verbs.planning import raise_model
     from formats.verbs.relocate import Relocation, cp, mv, rm
     from formats.verbs.repair import Repair, repair
     from formats.verbs.report import ConversionReport, WrittenFile
@@ -97,7 +99,9 @@ _NAMES = {
     "bridges.to_others": "onnxruntime_session to_onnx to_onnx_ir",
     "verbs.choices": "RaisingOptions ReplacementOptions RuntimeOptions",
     "verbs.model_files": "ModelFiles files",
-    "verbs.convert": "convert dumps load loads raise_model save",
+    "verbs.convert": "convert dumps save",
+    "verbs.opening": "load loads",
+    "verbs.planning": "raise_model",
     "verbs.compare": "Comparison Difference diff",
     "errors": (
         "CryptError DecodeError EncodeError ExternalDataError FormatError LimitError MissingPackageError OptionError "

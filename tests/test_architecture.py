@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+
+from formats.rten.operators import families as operators
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "formats"
@@ -61,6 +66,8 @@ CIRCLES = {
     frozenset({"formats.cli.completion", "formats.cli.verbs"}),
 }
 FAMILIES = "formats.rten.operators."
+# How many modules, and families of operators among them, a conversion of the example to a format may import.
+IMPORTED = {"onnxz": (92, 0), "rten": (150, 22)}
 # What a codec uses of another one.
 OF_OTHER_CODECS = {
     ("onnxzip", "formats.onnxpb.wire.decoder"): {"decode", "FieldsInSource"},
@@ -269,6 +276,38 @@ def test_no_import_leads_around() -> None:
     found = {circle for circle in circles(graph()) if not all(module.startswith(FAMILIES) for module in circle)}
     assert CIRCLES == found
     assert max(map(len, found)) <= 4
+
+
+def test_a_conversion_is_a_chain() -> None:
+    """Opening, planning, executing and reporting do not know `convert`; of the verbs, only `link` is a conversion."""
+    verbs = {name: found for name, found in graph().items() if name.startswith("formats.verbs.")}
+    assert {"formats.verbs.link"} == {name for name, found in verbs.items() if "formats.verbs.convert" in found}
+    chain = {
+        "opening": {"planning", "executing", "report"},
+        "planning": {"opening", "executing", "report"},
+        "executing": {"planning"},
+        "report": {"opening", "planning", "executing"},
+    }
+    for step, others in chain.items():
+        assert not {f"formats.verbs.{other}" for other in others} & verbs[f"formats.verbs.{step}"]
+
+
+@pytest.mark.parametrize("target", IMPORTED)
+def test_a_conversion_imports_what_it_uses(target: str, tmp_path: Path) -> None:
+    """A conversion imports few modules, and of the families of operators only those that the model needs."""
+    program = (
+        "import sys, formats\n"
+        "formats.convert(*sys.argv[1:])\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] == 'formats'))"
+    )
+    source = ROOT / "examples" / "digits.onnx"
+    command = [sys.executable, "-c", program, str(source), str(tmp_path / f"digits.{target}")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    imported = {*done.stdout.split()}
+    families = {f"{FAMILIES}{family}" for family in operators.FAMILIES}
+    most, most_families = IMPORTED[target]
+    assert len(imported) <= most
+    assert len(imported & families) <= most_families < len(families)
 
 
 def test_codecs_use_little_of_each_other() -> None:

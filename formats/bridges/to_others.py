@@ -32,7 +32,7 @@ from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.file import is_stream
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import FileSpan, Source
-from formats.verbs import convert
+from formats.verbs import opening, planning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def to_onnx(model: Any) -> Any:
 
 def _raised(model: Any) -> Model:
     """The model of the IR, in the operators of ONNX; it does not mention the archive that contains its weights."""
-    return without_link(convert.raise_model(model)[0])
+    return without_link(planning.raise_model(model)[0])
 
 
 def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:
@@ -162,9 +162,9 @@ def onnxruntime_session(
         import onnxruntime
 
     if isinstance(model_or_path, (str, os.PathLike)) or hasattr(model_or_path, "read"):
-        model_or_path = convert.load(model_or_path)
+        model_or_path = opening.load(model_or_path)
     elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
-        model_or_path = convert.loads(model_or_path)
+        model_or_path = opening.loads(model_or_path)
     model = _raised(model_or_path)
     weights = _Weights()
     with misfits_located(model):

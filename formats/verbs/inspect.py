@@ -19,7 +19,8 @@ from formats.tensordata.absent import AbsentFile
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of
 from formats.verbs.choices import RuntimeOptions
-from formats.verbs.convert import raise_model, read_model
+from formats.verbs.opening import read_model
+from formats.verbs.planning import raise_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

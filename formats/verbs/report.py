@@ -1,19 +1,20 @@
-"""The result of a conversion, as data."""
+"""The result of a conversion, as data and as text."""
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.python.late_dataclasses import dataclass
-from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
+from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL, in_order
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from formats.codecs.contract import Change
-    from formats.tensordata.plan import Loss
+    from formats.codecs.contract import Change, Codec
+    from formats.tensordata.plan import Loss, WritePlan
 
 LOSSES_IN_MESSAGE = 10
 LOSSES_SHOWN = 4  # of the warnings, and of the notes; the others are counted
@@ -86,6 +87,30 @@ class ConversionReport:
             "backup": None if self.backup is None else str(self.backup),
             "removed": [str(path) for path in self.removed],
         }
+
+
+def report_of(
+    plan: WritePlan,
+    target: Codec,
+    destination: Path,
+    started: float,
+    changes: tuple[Change, ...],
+    *,
+    dry_run: bool,
+) -> ConversionReport:
+    """The report of a plan, without what the plan does not know, such as the file that was read."""
+    return ConversionReport(
+        source=None,
+        destination=destination,
+        source_format=None,
+        target_format=target.name,
+        files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
+        seconds=perf_counter() - started,
+        losses=in_order(plan.losses),
+        settings=plan.settings,
+        changes=changes,
+        dry_run=dry_run,
+    )
 
 
 def listed(losses: tuple[Loss, ...]) -> str:

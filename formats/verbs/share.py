@@ -31,7 +31,8 @@ from formats.tensordata.plan import Digest, Permissions, WritePlan, in_order
 from formats.tensordata.replacing.lock import ModelLock
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
-from formats.verbs.convert import open_model, raise_model
+from formats.verbs.opening import open_model
+from formats.verbs.planning import raise_model
 from formats.verbs.trust import check_key, permissions
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from formats.onnxpb.external.model import Weights
     from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
-    from formats.verbs.convert import Opened
+    from formats.verbs.opening import Opened
 
 PAGE_BYTES = 4096
 

@@ -23,8 +23,8 @@ from formats.tensordata.interrupted import is_interrupted, strange_files
 from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.sources.source import Transformed, place_of
 from formats.verbs.arguments import path_of
-from formats.verbs.convert import read_model
 from formats.verbs.inspect import missing_files, span_of, tolerant
+from formats.verbs.opening import read_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -26,7 +26,7 @@ from formats.codecs import lookup
 from formats.codecs.keys import Key
 from formats.tensordata.local import output
 from formats.tensordata.replacing import publication
-from formats.verbs import convert, verify
+from formats.verbs import convert, opening, verify
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")
@@ -298,7 +298,7 @@ def test_rten_options_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPa
     given = ("--metadata", "about.json", "--no-onnx-hash", "--rten-version", "1", "--exact")
     assert 0 == invoke("digits.onnx", "a.rten", *given).exit_code
     assert b"RTEN" != Path("a.rten").read_bytes()[:4]
-    metadata = {entry.key: entry.value for entry in convert.load("a.rten").metadata_props}
+    metadata = {entry.key: entry.value for entry in opening.load("a.rten").metadata_props}
     assert "MIT" == metadata["license"]
     assert "onnx_hash" not in metadata
 
@@ -797,7 +797,7 @@ def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest
     done = invoke(digits, tmp_path / "b.onnxc", "--ask-key")
     assert (2, "convert: error: the two typed keys differ\n") == (done.exit_code, done.stderr)
     assert not (tmp_path / "b.onnxc").exists()
-    assert digits.read_bytes() == convert.dumps(convert.load(encrypted, key=Key.of("secret")), "onnx")
+    assert digits.read_bytes() == convert.dumps(opening.load(encrypted, key=Key.of("secret")), "onnx")
 
 
 def test_types_that_rten_lacks_are_pinned(command: Command, tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypa
     def plan(*arguments: Any) -> Any:
         return codec.plan(*arguments)._replace(losses=losses)
 
-    monkeypatch.setattr(convert, "_target", lambda *_: codec._replace(plan=plan))
+    monkeypatch.setattr(convert, "target_of", lambda *_: codec._replace(plan=plan))
     with pytest.raises(formats.UnsupportedError, match=r"node\[9\]: is lost; and 15 more$"):
         formats.convert(tiny_model, tmp_path / "a.onnx", strict=True)
 

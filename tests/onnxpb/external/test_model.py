@@ -25,7 +25,7 @@ from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal
-from formats.verbs import convert
+from formats.verbs.report import ConversionReport
 
 
 def read(path: Path) -> Model:
@@ -261,7 +261,7 @@ def test_large_files_warn(tmp_path: Path) -> None:
     plan = CODEC.plan(read(path), tmp_path / "out.onnx", OnnxOptions(external_data=False))
     (loss,) = plan.losses
     assert ("protobuf_limit", True) == (loss.kind, loss.matters)
-    report = convert.ConversionReport(path, tmp_path / "out.onnx", "onnx", "onnx", (plan.files[0],), 1.0, plan.losses)
+    report = ConversionReport(path, tmp_path / "out.onnx", "onnx", "onnx", (plan.files[0],), 1.0, plan.losses)
     assert (
         "onnx and onnxruntime read at most 2 GiB; `external_data=True` puts weights into another file"
         in summary(report)[2]

@@ -1,0 +1,194 @@
+"""Open a file or bytes: recognise the format, and read the model in it."""
+# ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.codecs import contract, lookup
+from formats.codecs.contract import READ_DEFAULTS, ReadOptions
+from formats.errors import DecodeError, FormatError, TruncatedError, UnknownFormatError
+from formats.ir import walk
+from formats.ir.storage import check_is_alone
+from formats.options import made
+from formats.python.collector import collector_paused
+from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
+from formats.tensordata.interrupted import read_steadily
+from formats.tensordata.sources.source import Literal
+from formats.verbs.arguments import buffer_of, path_of
+from formats.verbs.trust import check_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Unpack
+
+    from formats.codecs.contract import Codec
+    from formats.ir.model import Model
+    from formats.keywords import ReadKeywords
+    from formats.tensordata.plan import Loss
+    from formats.tensordata.sources.source import Source
+    from formats.verbs.arguments import AnySource
+
+
+class Opened(NamedTuple):
+    """A model, the whole file that it was read from, and the faults that a lenient reader accepted."""
+
+    codec: Codec
+    source: Source
+    model: Model
+    notes: tuple[Loss, ...] = ()
+
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """The files of the model at `path`, the model file first."""
+        sources = (tensor.external_source for _, tensor in walk.external_tensors(self.model))
+        found = {file.path for source in sources if source is not None for file in source.files()}
+        return (path, *sorted(found - {path}))
+
+    def cautions(self) -> Iterable[Loss]:
+        """Warnings about parts of the file that nothing verifies, although its format promises this."""
+        return self.codec.cautions(self.source, self.model) if self.codec.cautions else ()
+
+
+def load(
+    path: AnySource, *, format: str | None = None, lenient: bool = False, **options: Unpack[ReadKeywords]
+) -> Model:
+    """Read the model in a file; its weights stay in the file until they are used.
+
+    `path` may also be a binary file object with a model that has no external data; it is read to its end.
+
+    The content determines the format, or otherwise the extension, unless `format` names one. `lenient` accepts files
+    with faults whose meaning is clear, such as an archive made with a zip tool. `options` are those of `ReadOptions`
+    (`max_depth`, `hard_links`, `key`, `allow_encryption`).
+
+    The model of a `.rten` file has RTen's operators, so that it can be written without changes; `raise_model` converts
+    it to ONNX's operators, as `save` and `convert` do for other formats.
+
+    Raises: FormatError if the model cannot be read; OSError if the file cannot be read.
+    """
+    reading = made(ReadOptions, options) if options else READ_DEFAULTS
+    return open_model(path_of(path), format, reading, lenient=lenient).model
+
+
+def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **options: Unpack[ReadKeywords]) -> Model:
+    """Read the model in `data`, which must not change while the model is in use: the weights stay there.
+
+    `options` are those of `ReadOptions`.
+
+    Raises: FormatError if it cannot be read.
+    """
+    reading = made(ReadOptions, options)
+    source = Literal(buffer_of(data))
+    with _recognised(source, None):
+        codec = _codec(source, None, format)
+        check_key(reading, codec)
+        return codec.read(source, None, reading)
+
+
+def read_model(
+    path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS, *, key_is_for_it: bool = True
+) -> tuple[Codec, Source, Model]:
+    """The codec of the format `name`, or of the recognised format, the whole file and the model in it.
+
+    The whole model is decoded, so that its errors are raised here.
+
+    Raises: as `load` does.
+    """
+    codec, source, model, _ = open_model(path, name, options, key_is_for_it=key_is_for_it)
+    with located(path), collector_paused():
+        for _, graph in walk.graphs(model):
+            len(graph.value_info)  # graphs and their nodes are decoded when they are first read
+    return codec, source, model
+
+
+def open_model(
+    path: Path,
+    name: str | None = None,
+    options: ReadOptions = READ_DEFAULTS,
+    *,
+    lenient: bool = False,
+    key_is_for_it: bool = True,
+    called: str = "format",
+    needs_all: bool = False,
+) -> Opened:
+    """The model in a file in the format `name`, or in the recognised format, and what the reader found.
+
+    If a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's name for the argument
+    `name`. If `needs_all`, the caller will read all weights.
+
+    Raises: as `load` does.
+    """
+    path = or_stream(with_storage(path, options.storage_options, options.retries))
+    beside = None if is_stream(path) else path
+
+    def read(file: File) -> Opened:
+        source: Source = file.span()
+        with _recognised(source, path):
+            codec = _codec(source, path, name, called)
+            if key_is_for_it:
+                check_key(options, codec)
+            if codec.settled is not None and file.is_local and beside is not None:
+                source = codec.settled(source, beside)
+            if needs_all and codec.name == "onnx":  # its weights are between parts of the graph
+                file.expect_all()
+            if lenient and codec.read_lenient is not None:
+                return Opened(codec, source, *codec.read_lenient(source, beside, options))
+            return Opened(codec, source, codec.read(source, beside, options))
+
+    with located(path), collector_paused():
+        if is_stream(path):
+            opened = read(path.file())
+            check_is_alone(opened.model)
+            return opened
+        if is_address(path):
+            from formats.tensordata.remote import remote_file
+
+            return remote_file.read_steadily(path, read)
+        try:
+            return read_steadily(path, read)
+        except IsADirectoryError:
+            if not path.is_dir():  # but if it is a data file
+                raise
+            from formats.codecs import foreign
+
+            extensions = {extension for codec in lookup.codecs() for extension in codec.extensions}
+            raise foreign.folder_error(path, extensions - {".json"}) from None  # it usually contains other files
+
+
+@contextmanager
+def located(path: Path | None) -> Iterator[None]:
+    """A context in which errors without a path get `path`."""
+    try:
+        yield
+    except FormatError as error:
+        if error.path is None:
+            error.path = path
+        raise
+
+
+@contextmanager
+def _recognised(source: Source, path: Path | None) -> Iterator[None]:
+    """If no format reads a file, the error says what the file is, or why it may be incomplete, if this is known."""
+    try:
+        yield
+    except (DecodeError, UnknownFormatError) as error:
+        if error.path not in (None, path):  # if it is about a data file
+            raise
+        from formats.codecs import foreign
+
+        head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
+        if lookup.is_marked_by_others(head, source.nbytes):
+            raise
+        if found := foreign.recognise(source, path):
+            raise UnknownFormatError(found.message, path=path) from error
+        error.message += foreign.afterthought(source, isinstance(error, TruncatedError))
+        raise
+
+
+def _codec(source: Source, path: Path | None, name: str | None, called: str = "format") -> Codec:
+    if name is not None:
+        return lookup.by_name(name)
+    head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
+    return lookup.for_reading(head, source.nbytes, path, called)
