@@ -117,6 +117,12 @@ add("condition_that_is_too_long", "g (float[N] x, bool[M] c) => (float[K] y) { y
     x=F([1, 2]), c=[True, False, True])  # fmt: skip
 add("condition_that_is_short", "g (float[2,N] x) => (float[2,K] y) <bool[2] c = {0, 1}> { y = Compress<axis=1>(x, c) }",
     x=counted((2, 3)))  # fmt: skip
+add("image_of_no_elements", """g (float[N,1,5,0] x) => (float[A,B,C,D] y) <float[2] b = {3, 5}>
+    { w = Constant<value = float[1,2,3,2] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}>() y = ConvTranspose(x, w, b) }""",
+    x=np.zeros((1, 1, 5, 0), F))  # fmt: skip
+add("image_of_no_elements_that_grows", """g (float[N,1,0] x) => (float[A,B,C] y) <float[2] b = {3, 5}>
+    { w = Constant<value = float[1,2,3] {1, 2, 3, 4, 5, 6}>() y = ConvTranspose<strides=[1]>(x, w, b) }""",
+    x=np.zeros((2, 1, 0), F))  # fmt: skip
 for mode in ("reflect", "edge"):
     add(f"nothing_by_{mode}", f"""g (float[0,2] x) => (float[0,3] y) <int64[4] p = {{0, 0, 0, 1}}>
         {{ y = Pad<mode="{mode}">(x, p) }}""", x=np.zeros((0, 2), F))  # fmt: skip

@@ -271,6 +271,25 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
     return context.changed(without=("output_shape",), **attributes)
 
 
+@because("RTen stops at an image without elements, of which only the bias comes out")
+def of_no_elements(node: Node, context: Context) -> list[Node] | None:
+    dims = context.dims(context.input(0))
+    if dims is None or 0 not in dims[2:]:
+        return None
+    types = [context.scope.type_of(name) for name in node.input[:2]]
+    sizes = [size for size in (conv_transpose_dims(node, context.scope, types)[0] or ())[1:] if isinstance(size, int)]
+    if len(sizes) != len(dims) - 1 or min(sizes) < 0:
+        raise Refused(
+            "has an image without elements, whose result has no known size", "fix the sizes of the model's inputs"
+        )
+    target = shape.joined(context, shape.sizes_of(context, context.input(0), 0, 1), context.int64(sizes))
+    result = context.op(shape.Expand, context.scalar(0, like=context.input(0)), target)
+    if bias := context.optional(2):
+        column = context.op(shape.Unsqueeze, bias, context.int64(range(1, len(dims) - 1)))
+        result = context.op(elementwise.Add, result, column)
+    return context.replace(result)
+
+
 ConvTranspose = OperatorSpec(
     "ConvTranspose",
     Row(
@@ -287,7 +306,7 @@ ConvTranspose = OperatorSpec(
         KERNEL_IMPLIED,
     ),
     dims=conv_transpose_dims,
-    rewritings=(conv_transpose_of_volumes, conv_transpose),
+    rewritings=(of_no_elements, conv_transpose_of_volumes, conv_transpose),
     faults=(_NO_DILATIONS, _SHARED_BIAS),
     raised=convolution_raised,
     onnx=OnnxForm(takes=KERNEL_IMPLIED),
