@@ -43,6 +43,17 @@ OTHER_MEANINGS = {
     "resize.py": {"Ceil", "Floor"},  # of `NearestMode`
     "scatter.py": {"Add", "Max", "Min", "Mul"},  # of `ScatterReduction`
 }
+# Operators that a module outside of the families asks for, and why their specs do not say it.
+ASKED = {
+    "convert/legalize.py": ({"Constant"}, "it becomes a tensor of the graph and is no node in RTen"),
+    "graph/encoder.py": ({"Constant"}, "it becomes a tensor of the graph and is no node in RTen"),
+    "onnx_loader/captures.py": ({"Constant"}, "its outputs are constants, like tensors"),
+    "convert/scope.py": ({"Expand", "Shape"}, "the scope remembers which tensor a shape is of"),
+    "convert/loss_report.py": ({"Cast"}, "its type is reported like those of tensors"),
+    "convert/distinct_outputs.py": ({"And", "Max", "Or", "Where"}, "nodes of the pass itself"),
+    "raising/graphs.py": ({"If", "Loop"}, "they have subgraphs, which are walked"),
+    "raising/kinds.py": ({"Identity", "Loop"}, "they pass on both tensors and sequences"),
+}
 TYPE_WORDS = ("elem_type", "data_type", "dtype", "to")
 
 
@@ -79,6 +90,31 @@ def test_other_meanings_are_used() -> None:
     """Each listed string that equals the name of another family's operator is still used."""
     for name, words in OTHER_MEANINGS.items():
         assert words <= {node.value for node in constants(PACKAGE / "operators" / name)}, name
+
+
+def _asked(tree: ast.Module) -> Iterator[str]:
+    """Return the operators in comparisons and in tables of a module, as symbols of their families."""
+    tables = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    for place in (*tables, *(node for node in ast.walk(tree) if isinstance(node, ast.Compare))):
+        for node in ast.walk(place):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in NAMES:
+                yield node.attr
+
+
+def test_only_families_know_operators() -> None:
+    """Modules outside of the families write operators, but ask for none, except for those that are listed."""
+    found: dict[str, set[str]] = {}
+    for path in MODULES:
+        names = FAMILY_OF.keys() & _asked(ast.parse(path.read_text(encoding="utf-8")))
+        if names and "operators" not in path.relative_to(PACKAGE).parts:
+            found[path.relative_to(PACKAGE).as_posix()] = set(names)
+    assert found == {path: names for path, (names, _) in ASKED.items()}
+
+
+@pytest.mark.parametrize("text", ["x.op_type == shape.Tile.name", "spec is shape.Tile", "T: Final = f(shape.Tile)"])
+def test_operators_that_a_module_asks_for_are_found(text: str) -> None:
+    """The search for operators finds them."""
+    assert list(_asked(ast.parse(text))) == ["Tile"]
 
 
 def _type_numbers(tree: ast.Module) -> Iterator[int]:

@@ -31,7 +31,6 @@ from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.names import used_and_read
 from formats.rten.graph.ordering import all_mentioned, graphs, topological
 from formats.rten.onnx_loader.kept import Applied, Kept
-from formats.rten.onnx_loader.reading import is_readable_constant
 from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
@@ -253,7 +252,7 @@ class _Legalizer:
                 return self._call(node, place)
             if domain == "" and node.op_type == creation.Constant.name:
                 tensor = replace(constant_tensor(node), name=node.output[0])
-                if self.kept is not None and is_readable_constant(node):
+                if self.kept is not None and creation.is_readable_constant(node):
                     place.surroundings.scope.add_tensor(tensor)
                     return [node]
                 place.surroundings.constants.add_tensor(tensor)

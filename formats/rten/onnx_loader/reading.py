@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.rten.graph.attribute_tables import Problem, attribute_value, encode_fields
 from formats.rten.graph.attributes import find, get_ints, get_string
-from formats.rten.operators import (
-    convolution,
-    integer_products,
-    pooling,
-    spec_of,
-)
+from formats.rten.operators import spec_of
 from formats.rten.operators.shared.spec import ANY, FieldKind
-from formats.rten.types import READ_TYPES
 
 if TYPE_CHECKING:
     from formats.ir.model import Attribute, Node
@@ -22,10 +16,6 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
 
 LACKING: Final = "RTen does not support this operator"
-# Lists of a window: the entries for an axis of the kernel, and their values if the list is omitted.
-WINDOW_LISTS: Final = {"strides": (1, 1), "dilations": (1, 1), "pads": (2, 0), "output_padding": (1, 0)}
-POOLS: Final = (pooling.AveragePool, pooling.MaxPool)
-PADDED_ALIKE: Final = (convolution.Conv, integer_products.ConvInteger, *POOLS)  # for SAME_UPPER
 
 
 def problems(node: Node, target: Target) -> list[Problem]:
@@ -44,16 +34,6 @@ def problems(node: Node, target: Target) -> list[Problem]:
     if row.inputs is not None and inputs > row.inputs:
         found.append(Problem(f"it has {inputs} inputs, but RTen accepts only {row.inputs}"))
     return found
-
-
-def is_readable_constant(node: Node) -> bool:
-    """Whether the loader reads a Constant: it must have numbers, or a tensor of a type that RTen supports unchanged."""
-    if len(node.attribute) != 1 or len(node.output) != 1:
-        return False
-    (attribute,) = node.attribute
-    if attribute.name == "value":
-        return attribute.t is not None and attribute.t.data_type in READ_TYPES
-    return attribute.name in ("value_int", "value_ints", "value_float", "value_floats")
 
 
 def without_neutral(node: Node, spec: OperatorSpec) -> Node:
@@ -116,12 +96,11 @@ def _fields(node: Node, made: Node, spec: OperatorSpec, row: Row, scope: Scope) 
         elif name == "axis" and isinstance(value, int):
             dims = scope.type_of(node.input[0]).dims if node.input else None
             value = value if dims is None else value % max(len(dims), 1)
-        elif name in WINDOW_LISTS and value is None and (name == "pads" or spec not in POOLS):
-            length = len(get_ints(node, "kernel_shape") or ())
-            entries, fill = WINDOW_LISTS[name]
-            value = (fill,) * (length * entries)
+        elif name in spec.onnx.omitted and value is None:
+            entries, fill = spec.onnx.omitted[name]
+            value = (fill,) * (len(get_ints(node, "kernel_shape") or ()) * entries)
         found[name] = value
-    if get_string(node, "auto_pad") == "SAME_UPPER" and spec in PADDED_ALIKE and get_ints(made, "pads") is not None:
+    if get_string(node, "auto_pad") == "SAME_UPPER" and spec.onnx.pads_alike and get_ints(made, "pads") is not None:
         found |= {"auto_pad": "NOTSET", "pads": tuple(get_ints(made, "pads") or ())}
     return found
 

@@ -40,6 +40,7 @@ Relu = OperatorSpec(
     is_plain=True,
     told=of_floats(_NAN_BECOMES_ZERO),
     range=ranges.clipped_below,
+    passes_on=True,
 )
 LeakyRelu = OperatorSpec(
     "LeakyRelu",

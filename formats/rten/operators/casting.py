@@ -166,6 +166,10 @@ def _unspecified(node: Node, context: Context) -> tuple[Told, ...]:
     return (_ANY_INTEGER,)
 
 
+def _to_others_than_floats(node: Node) -> bool:
+    return get_int(node, "to") not in FLOATS
+
+
 Cast = OperatorSpec(
     "Cast",
     Row(
@@ -188,6 +192,8 @@ Cast = OperatorSpec(
         Row(1, fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),)),
         {"saturate": (1,), "round_mode": ("up",)},
     ),
+    passes_on=True,
+    rounds=_to_others_than_floats,
 )
 
 

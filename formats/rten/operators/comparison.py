@@ -10,7 +10,7 @@ from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import broadcast_by_attribute, widened
-from formats.rten.operators.shared.rules import always, broadcast, of_either, pairs, same, stretch
+from formats.rten.operators.shared.rules import always, broadcast, every_node, of_either, pairs, same, stretch
 from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS, INT64_MAX
@@ -66,11 +66,11 @@ def _spec(name: str, letter: str, **more: Any) -> OperatorSpec:
     return OperatorSpec(name, Row(2), signature=Signature(letter), **common, **more)
 
 
-Equal = _spec("Equal", "A", contents=equal_contents, older=_OLD, narrow=_IN_32_BITS, told=_ends_told)
-Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told)
-GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told)
-Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told)
-LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told)
+Equal = _spec("Equal", "A", contents=equal_contents, older=_OLD, narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
+Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
+GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
+Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
+LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
 And = _spec("And", "b", older=_OLD)
 Or = _spec("Or", "b", older=_OLD)
 Xor = _spec("Xor", "b", older=_OLD)
@@ -132,4 +132,5 @@ Where = OperatorSpec(
     contents=where_contents,
     narrow=widened((1, 2)),
     range=ranges.of(1, 2),
+    passes_on=True,
 )

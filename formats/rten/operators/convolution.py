@@ -22,6 +22,7 @@ from formats.rten.operators.shared.deviations import SPREAD, Told
 from formats.rten.operators.shared.rules import unknown
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, because, sizes_field
 from formats.rten.operators.shared.window import (
+    LISTS_OMITTED,
     PADDING,
     VOLUME_AXES,
     Window,
@@ -146,7 +147,7 @@ Conv = OperatorSpec(
     raised=convolution_raised,
     is_plain=True,
     unspecified=_weights_told,
-    onnx=OnnxForm(takes=KERNEL_IMPLIED),
+    onnx=OnnxForm(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED, pads_alike=True),
 )
 
 
@@ -309,7 +310,7 @@ ConvTranspose = OperatorSpec(
     rewritings=(of_no_elements, conv_transpose_of_volumes, conv_transpose),
     faults=(_NO_DILATIONS, _SHARED_BIAS),
     raised=convolution_raised,
-    onnx=OnnxForm(takes=KERNEL_IMPLIED),
+    onnx=OnnxForm(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED),
 )
 
 

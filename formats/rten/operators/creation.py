@@ -15,7 +15,7 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import RTEN_0_26, Fault
-from formats.rten.types import FLOATS, INTS, VALUE_TYPES
+from formats.rten.types import FLOATS, INTS, READ_TYPES, VALUE_TYPES
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
 
 Constant = OperatorSpec("Constant", dims=unknown, elements=())
+
+
+def is_readable_constant(node: Node) -> bool:
+    """Whether RTen's ONNX loader reads a Constant: it has numbers, or a tensor of a type that RTen supports."""
+    if len(node.attribute) != 1 or len(node.output) != 1:
+        return False
+    (attribute,) = node.attribute
+    if attribute.name == "value":
+        return attribute.t is not None and attribute.t.data_type in READ_TYPES
+    return attribute.name in ("value_int", "value_ints", "value_float", "value_floats")
 
 
 def constant_of_shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:

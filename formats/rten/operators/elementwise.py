@@ -14,7 +14,16 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
 from formats.rten.operators.shared.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
-from formats.rten.operators.shared.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
+from formats.rten.operators.shared.rules import (
+    arithmetic,
+    broadcast,
+    every_node,
+    multiply,
+    of_any_input,
+    pairs,
+    pairwise,
+    same,
+)
 from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
@@ -103,6 +112,7 @@ Add = OperatorSpec(
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.sums,
+    passes_on=True,
 )
 Sub = OperatorSpec(
     "Sub",
@@ -117,6 +127,7 @@ Sub = OperatorSpec(
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.differences,
+    passes_on=True,
 )
 
 
@@ -142,6 +153,7 @@ Mul = OperatorSpec(
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.products,
+    passes_on=True,
 )
 
 
@@ -209,6 +221,8 @@ Div = OperatorSpec(
     deviation=quotient_deviation,
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     range=ranges.quotients,
+    passes_on=True,
+    asks_if_rounded=True,
 )
 
 
@@ -260,6 +274,7 @@ Mod = OperatorSpec(
     narrow=widened((0, 1)),
     raised=modulo_raised,
     range=ranges.remainders,
+    rounds=every_node,
 )
 
 
@@ -297,6 +312,7 @@ Max = OperatorSpec(
     raised=without_gaps,
     range=_largest,
     is_bounding=True,
+    passes_on=True,
 )
 Min = OperatorSpec(
     "Min",
@@ -310,6 +326,7 @@ Min = OperatorSpec(
     raised=without_gaps,
     range=ranges.least,
     is_bounding=True,
+    passes_on=True,
 )
 Mean = OperatorSpec(
     "Mean",
@@ -344,6 +361,7 @@ Sum = OperatorSpec(
     narrow=widened(()),
     raised=sum_raised,
     range=ranges.sums,
+    passes_on=True,
 )
 Abs = OperatorSpec(
     "Abs",
@@ -353,6 +371,7 @@ Abs = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     narrow=widened((0,), narrow=BYTES | {INT16}),
     range=ranges.magnitudes,
+    passes_on=True,
 )
 Neg = OperatorSpec(
     "Neg",
@@ -363,6 +382,7 @@ Neg = OperatorSpec(
     narrow=widened((0,), narrow=BYTES | {INT16}),
     is_plain=True,
     range=ranges.negated,
+    passes_on=True,
 )
 
 
@@ -420,9 +440,13 @@ Sqrt = OperatorSpec("Sqrt", Row(1), dims=same, older=(dropped("consumed_inputs")
 Exp = OperatorSpec("Exp", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
 Log = OperatorSpec("Log", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
 Erf = OperatorSpec("Erf", Row(1), dims=same, is_plain=True)
-Ceil = OperatorSpec("Ceil", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0))
-Floor = OperatorSpec("Floor", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0))
-Round = OperatorSpec("Round", Row(1), dims=same, range=ranges.of(0))
+Ceil = OperatorSpec(
+    "Ceil", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0), rounds=every_node
+)
+Floor = OperatorSpec(
+    "Floor", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0), rounds=every_node
+)
+Round = OperatorSpec("Round", Row(1), dims=same, range=ranges.of(0), rounds=every_node)
 
 
 MAX_FLOAT = 3.4028234663852886e38  # the largest of 32 bits
@@ -463,6 +487,7 @@ Clip = OperatorSpec(
     narrow=widened((0, 1, 2)),
     range=ranges.clipped,
     onnx=OnnxForm(inputs={"min": 1, "max": 2}),
+    passes_on=True,
 )
 Sin = OperatorSpec("Sin", Row(1), dims=same)
 Cos = OperatorSpec("Cos", Row(1), dims=same)

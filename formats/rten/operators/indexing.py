@@ -57,6 +57,7 @@ Gather = OperatorSpec(
     dims=gather_dims,
     contents=gather_contents,
     range=ranges.of(0),
+    passes_on=True,
 )
 GatherElements = OperatorSpec(
     "GatherElements",

@@ -14,7 +14,7 @@ from formats.rten.operators import casting, convolution, elementwise, matrix, pa
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, because
+from formats.rten.operators.shared.spec import OperatorSpec, Row, because
 from formats.rten.operators.shared.window import kernel_shape
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
@@ -264,5 +264,5 @@ ConvInteger = OperatorSpec(
     raised=convolution.convolution_raised,
     deviation=_conv_integer_deviation,
     faults=(_ZERO_PADDING,),
-    onnx=OnnxForm(takes=convolution.KERNEL_IMPLIED),
+    onnx=convolution.Conv.onnx,
 )

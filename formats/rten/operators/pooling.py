@@ -29,6 +29,7 @@ from formats.rten.operators.shared.spec import (
 from formats.rten.operators.shared.window import (
     KERNEL,
     PADDING,
+    PADS_OMITTED,
     VOLUME_AXES,
     Window,
     differs,
@@ -298,7 +299,7 @@ AveragePool = OperatorSpec(
     raised=window_raised,
     is_plain=True,
     unspecified=_of_little,
-    onnx=OnnxForm(takes={"dilations": ONES}),
+    onnx=OnnxForm(takes={"dilations": ONES}, omitted=PADS_OMITTED, pads_alike=True),
 )
 _NOTHING_GREATER = Told(
     "if all numbers are NaN or -inf, RTen returns that, and onnxruntime may return another number", SPECIAL
@@ -331,7 +332,7 @@ MaxPool = OperatorSpec(
     raised=window_raised,
     is_plain=True,
     unspecified=_max_told,
-    onnx=OnnxForm(takes={"dilations": ONES, "storage_order": (0,)}),
+    onnx=OnnxForm(takes={"dilations": ONES, "storage_order": (0,)}, omitted=PADS_OMITTED, pads_alike=True),
 )
 
 

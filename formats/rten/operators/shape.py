@@ -85,6 +85,7 @@ Identity = OperatorSpec(
     contents=same_contents,
     is_copy=True,
     range=ranges.of(0),
+    passes_on=True,
 )
 
 
@@ -131,6 +132,7 @@ Reshape = OperatorSpec(
     older=(promoted(shape=1),),
     range=ranges.of(0),
     onnx=OnnxForm(inputs={"shape": 1}, versions={"allowzero": 14}),
+    passes_on=True,
 )
 
 
@@ -150,6 +152,7 @@ Flatten = OperatorSpec(
     signature=Signature("A", "A"),
     dims=flatten_dims,
     range=ranges.of(0),
+    passes_on=True,
 )
 
 
@@ -191,6 +194,7 @@ Squeeze = OperatorSpec(
     rewritings=(vector_axes,),
     range=ranges.of(0),
     onnx=OnnxForm(inputs={"axes": 1}),
+    passes_on=True,
 )
 
 
@@ -228,6 +232,7 @@ Unsqueeze = OperatorSpec(
     rewritings=(unsqueeze,),
     range=ranges.of(0),
     onnx=OnnxForm(inputs={"axes": 1}),
+    passes_on=True,
 )
 
 
@@ -247,6 +252,7 @@ Transpose = OperatorSpec(
     dims=transpose_dims,
     is_plain=True,
     range=ranges.of(0),
+    passes_on=True,
 )
 
 
@@ -279,6 +285,7 @@ Expand = OperatorSpec(
     dims=expand_dims,
     rewritings=(expand,),
     range=ranges.of(0),
+    passes_on=True,
 )
 
 
@@ -321,6 +328,7 @@ Tile = OperatorSpec(
     narrow=widened((0,), fault=_NO_BYTES),
     faults=(_NO_BYTES,),
     range=ranges.of(0),
+    passes_on=True,
 )
 
 

@@ -215,6 +215,7 @@ Slice = OperatorSpec(
     bounds=(1, 2),
     range=ranges.of(0),
     onnx=OnnxForm(inputs={"starts": 1, "ends": 2, "axes": 3}),
+    passes_on=True,
 )
 
 
@@ -300,6 +301,7 @@ Split = OperatorSpec(
     raised=split_raised,
     range=ranges.of(0),
     onnx=OnnxForm(inputs={"split": 1}, versions={"num_outputs": 18}),
+    passes_on=True,
 )
 
 
@@ -354,6 +356,7 @@ Concat = OperatorSpec(
     raised=without_gaps,
     is_copy=True,
     range=ranges.of_all,
+    passes_on=True,
 )
 
 

@@ -46,6 +46,8 @@ RangeRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Interval]"
 ElementRule: TypeAlias = "Callable[[Node, list[ValueType], int], int | None]"
 # `(node, types of the inputs)`: the inputs of the node's subgraph.
 BodyRule: TypeAlias = "Callable[[Node, list[ValueType]], list[ValueType]]"
+# `(node)`: whether something is true of the node.
+NodeTest: TypeAlias = "Callable[[Node], bool]"
 
 
 class FieldKind(Enum):
@@ -138,6 +140,9 @@ class OnnxForm(NamedTuple):
     is_native: bool = False  # its kernel computes the same as ONNX Runtime's operator for every node that it accepts
     native_if: Callable[[Node, Scope], bool] | None = None  # the nodes for which that is true, if not all
     ranks: Mapping[int, int] = {}  # the axes that inputs of a native operator must have
+    # Omitted lists of a window: the entries for each axis of the kernel, and their value.
+    omitted: Mapping[str, tuple[int, int]] = {}
+    pads_alike: bool = False  # it computes the same for SAME_UPPER and for the pads that this means
     lacks_outputs: tuple[int, ...] = ()  # indices of missing outputs before the last one
     version: int = 13  # the first operator set with the form that rewritings write, including types
     versions: Mapping[str, int] = {}  # the same for an attribute
@@ -205,9 +210,14 @@ class OperatorSpec:
     makes_sequence: bool = False
     sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
     sizes_from: tuple[int, ...] = ()  # the inputs whose elements or products are in an output
-    is_copy: bool = False  # the inputs whose elements or products are in an output
+    is_copy: bool = False  # a small constant that it computes from constants can be read like one
 
-    # a small constant that it computes from constants can be read like one
+    # What a difference in the last bit becomes. See `decisive.py`.
+    rounds: NodeTest | None = None  # whether it rounds, truncates or compares its inputs
+    passes_on: bool = False  # its outputs have the elements of its inputs, moved or changed a little
+    asks_if_rounded: bool = False  # how it is rewritten depends on whether its result is rounded or compared
+
+    # How it is rewritten.
     older: tuple[Rewriting, ...] = ()
     rewritings: tuple[Rewriting, ...] = ()
     narrow: Rewriting | None = None

@@ -37,6 +37,8 @@ def window_raised(node: Node, context: Context) -> list[Node]:
 AUTO_PAD = {"NOTSET": "NotSet", "SAME_UPPER": "Same"}
 PADDING = (Field("auto_pad", FieldKind.CHOICE, "NOTSET", choices=AUTO_PAD), sizes_field("pads"))
 KERNEL = Field("kernel_size", FieldKind.INTS, attribute="kernel_shape", minimum=0, required=True)
+PADS_OMITTED = {"pads": (2, 0)}
+LISTS_OMITTED = {"strides": (1, 1), "dilations": (1, 1), **PADS_OMITTED, "output_padding": (1, 0)}
 VOLUME_AXES = 3
 
 
