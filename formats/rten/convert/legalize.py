@@ -1,8 +1,9 @@
 """Rewrites a model so that the releases of a target run it: newest forms, and only operators of RTen.
 
-The result computes the same as the given model. Every node goes through the rewritings of its operator until none
-changes it. The nodes that a rewriting makes go through the rewritings of their operators. If RTen cannot express a
-node, this is recorded with the place of the node in the given model, and the other nodes are still legalised.
+The result computes the same as the given model. The steps are in `passes.py`; the longest of them, which rewrites the
+nodes, is here. Every node goes through the rewritings of its operator until none changes it. The nodes that a rewriting
+makes go through the rewritings of their operators. If RTen cannot express a node, this is recorded with the place of
+the node in the given model, and the other nodes are still legalised.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import FLOAT, type_name
-from formats.ir.model import Graph, Model, Node, OperatorSetId
+from formats.ir.model import Graph, Model, Node
 from formats.ir.walk import inner_place
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive
-from formats.rten.convert.distinct_outputs import KEEPING_APART, fed, with_distinct_outputs
+from formats.rten.convert.distinct_outputs import fed
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
-from formats.rten.convert.loss_report import Losses, add_outputs
-from formats.rten.convert.plan_depth import add_deep_plans
+from formats.rten.convert.loss_report import Losses
+from formats.rten.convert.passes import GraphWork, ModelWork, legal_graph, legal_model
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
-from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
-from formats.rten.graph.constants import constant_tensor, densify
+from formats.rten.convert.value_types import UNKNOWN, ValueType
+from formats.rten.graph.constants import constant_tensor
 from formats.rten.graph.names import used_and_read
 from formats.rten.graph.ordering import all_mentioned, graphs, topological
 from formats.rten.onnx_loader.kept import Applied, Kept
@@ -35,7 +36,7 @@ from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import FLOATS, NOT_NUMBERS
-from formats.tensordata.plan import RANGE, RESULTS
+from formats.tensordata.plan import RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,13 +49,10 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
     from formats.tensordata.plan import Seen
 
-NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
 MAX_STEPS = 32  # limit for rewriting the results of rewritings; no operator comes near it
 MAX_NESTING = 14  # the nesting of subgraphs that RTen's verifier accepts
 MAX_CALLS = 64  # the nesting of function calls; no exporter comes near this limit
 MAX_NODES = 500_000  # accepted nodes; the limit is for functions that multiply
-IR_VERSION = 10  # of the result
-FIRST_IR_WITH_DEFAULTS = 4  # in earlier versions, all initialisers had to be inputs
 
 
 class Legalized(NamedTuple):
@@ -84,22 +82,23 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     if target.is_onnx:
         target = target._replace(version=target.version or version)
     legalizer = _Legalizer(model, exact, target, version)
-    if version > NEWEST_KNOWN:
-        reason = f"the model uses operator set {version}, but the newest known one is {NEWEST_KNOWN}"
-        legalizer.refusals.append(Refusal("", "", None, "opset_import", reason, "convert the model to an older one"))
-    graph = model.graph or Graph()
-    if (model.ir_version or 0) < FIRST_IR_WITH_DEFAULTS:
-        constants = {tensor.name for tensor in graph.initializer}
-        graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
-    with budget_of(model):
-        legal = legalizer.graph(graph, versions, None, "graph", ())
-    legalizer.note_precision()
-    add_deep_plans(legalizer.losses, legal)
-    imports = [OperatorSetId(domain="", version=target.version or max(version, NEWEST))]
-    imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
-    version = max(model.ir_version or 0, FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION)
-    result = replace(model, graph=legal, opset_import=imports, functions=[], ir_version=version)
-    types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(legal, "graph")}
+
+    def outermost(graph: Graph) -> Graph:
+        with budget_of(model):
+            return legalizer.graph(graph, versions, None, "graph", ())
+
+    work = ModelWork(
+        model,
+        model.graph or Graph(),
+        version,
+        target,
+        legalizer.losses,
+        legalizer.refusals,
+        legalizer.rounded,
+        outermost,
+    )
+    result = legal_model(work)
+    types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(work.graph, "graph")}
     return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses, legalizer.kept)
 
 
@@ -146,14 +145,7 @@ class _Legalizer:
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
         self._fed = ""
-        self._computed: dict[int, str] = {}  # float types other than FLOAT, and the first node of each
-
-    def note_precision(self) -> None:
-        """Report that RTen computes all floats in 32 bits, so it rounds or overflows when other runtimes do not."""
-        for elem_type, name in self._computed.items():
-            self.losses.add(
-                "precision", f"RTen computes {type_name(elem_type)} in 32 bits", "graph", name, seen=RESULTS
-            )
+        self.rounded: dict[int, str] = {}  # float types other than FLOAT, and the first value of each
 
     def graph(
         self,
@@ -165,23 +157,36 @@ class _Legalizer:
         is_inlined: bool = False,
     ) -> Graph:
         """The graph with legal nodes. For a subgraph, `input_types` are what its node knows of its inputs."""
-        scope = Scope(outer.scope if outer else None)
-        add_decisive([found.node for _, found in graphs(graph)], self._names.decisive)
         self._fed = self._fed if outer else fed(graph)
-        constants = Constants(scope, self._names)
-        surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
-        scope.declare([*graph.value_info, *graph.input, *graph.output])
-        for number, value in enumerate(graph.input):
-            scope.add_input(value.name or "", input_types[number] if number < len(input_types) else UNKNOWN)
-        tensors = [*graph.initializer, *map(densify, graph.sparse_initializer)]
-        for tensor in tensors:
-            scope.add_tensor(tensor)
+        constants = Constants(Scope(outer.scope if outer else None), self._names)
+        surroundings = _Surroundings(constants.scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
+        work = GraphWork(
+            graph,
+            where,
+            outer is not None,
+            input_types,
+            self._fed,
+            self._names,
+            constants,
+            self.losses,
+            self.kept,
+            lambda: self._nodes(graph, _Place(versions, where, surroundings, is_inlined)),
+        )
+        legal = legal_graph(work)
+        self.types[id(legal)] = constants.scope.types
+        return legal
+
+    def _nodes(self, graph: Graph, around: _Place) -> list[Node]:
+        """The legal nodes of a graph; `around` is the place of the graph."""
+        constants, where = around.surroundings.constants, around.where
         nodes: list[Node] = []
         for index in self._order(graph, where):
             node = graph.node[index]
-            likeness = self._likeness(node, versions, scope)
+            likeness = self._likeness(node, around.versions, constants.scope)
             legal_node = self._precedents.follow(likeness, node, constants)
-            place = _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined, given=node)
+            place = _Place(
+                around.versions, f"{where}.node[{index}]", around.surroundings, around.is_inlined, given=node
+            )
             if legal_node is not None:
                 nodes.append(legal_node)
                 self._tell(self._told(legal_node, SPECS[legal_node.op_type or ""], place), place)
@@ -195,22 +200,7 @@ class _Legalizer:
                 if self.kept is not None:
                     self.kept.remember(likeness, changed)
             nodes += made
-        known = set(map(id, nodes))
-        nodes = with_distinct_outputs(graph, nodes, constants, self._names, self._fed)
-        add_outputs(self.losses, graph, scope, where)
-        outputs = (
-            graph.output
-            if outer is None
-            else [completed(value, scope.type_of(value.name or "")) for value in graph.output]
-        )
-        made_tensors = constants.tensors
-        if self.kept is not None:
-            self.kept.note_needs(node for node in nodes if node.op_type in KEEPING_APART and id(node) not in known)
-            used = all_mentioned(nodes) | {value.name or "" for value in outputs}
-            made_tensors = [tensor for tensor in made_tensors if tensor.name in used]
-        legal = replace(graph, node=nodes, initializer=[*tensors, *made_tensors], sparse_initializer=[], output=outputs)
-        self.types[id(legal)] = scope.types
-        return legal
+        return nodes
 
     def _order(self, graph: Graph, where: str) -> Sequence[int]:
         """The indices of the nodes, ordered so that each node comes after the nodes whose outputs it uses."""
@@ -306,7 +296,7 @@ class _Legalizer:
         for name in node.output:
             elem_type = scope.types[name].elem_type
             if elem_type != FLOAT and elem_type in FLOATS and place.given is not None and name in place.given.output:
-                self._computed.setdefault(elem_type, name)
+                self.rounded.setdefault(elem_type, name)
             if name in scope.exceeding and not place.surroundings.is_shape(name):
                 kind = type_name(elem_type)
                 self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, RANGE)
