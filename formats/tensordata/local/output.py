@@ -319,8 +319,12 @@ class OpenedFile(_Writable):
     def __init__(self, path: Path, descriptor: int, nbytes: int) -> None:
         super().__init__(path, SYSTEM)
         self._descriptor = descriptor
-        with Located(self.path):
-            os.ftruncate(descriptor, nbytes)
+        try:
+            with Located(self.path):
+                os.ftruncate(descriptor, nbytes)
+        except OSError:
+            self._close_descriptor()
+            raise
 
     def close(self) -> None:
         """Close the descriptor."""

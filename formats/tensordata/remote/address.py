@@ -25,6 +25,7 @@ else:
 
 HIDDEN = "***"
 LOCAL = ("file", "local")
+ARCHIVES = ("zip", "tar", "libarchive")
 WEB = ("http", "https")
 # In these protocols, the text before an @ is a container, a repository or a revision, not a user with a password.
 _NO_USERS = frozenset(("abfs", "abfss", "adl", "wasb", "wasbs", "az", "git", "github", "hf", "s3", "s3a", "gs", "gcs"))
@@ -54,14 +55,25 @@ def parse(text: str) -> Path:
     if separator and scheme.lower() in LOCAL and "::" not in text:
         name = unquote(re.sub(r"^localhost(?=/)", "", rest))
         return Path(name[1:] if os.name == "nt" and re.match(r"/[A-Za-z]:", name) else name)
-    return Address(text)
+    return _not_local(Address(text))
 
 
 def of_universal(path: Any) -> Path:
     """The path for a `UPath` of the package universal-pathlib, with its storage options."""
     if path.protocol in ("", *LOCAL):
         return Path(path.path)
-    return Address(str(path), dict(path.storage_options))
+    return _not_local(Address(str(path), dict(path.storage_options)))
+
+
+def _not_local(address: Address) -> Address:
+    """The address, unless it leads to files of this system in a roundabout way, where links lead anywhere.
+
+    Raises: OptionError if it does; files in an archive of this system are no such files.
+    """
+    first, *others = address.protocols
+    if first in LOCAL or (first not in ARCHIVES and {*others} & {*LOCAL}):
+        raise OptionError(f"{address} is a file of this system; give its path, without a chain")
+    return address
 
 
 class Address(_Path):

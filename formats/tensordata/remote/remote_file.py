@@ -309,6 +309,7 @@ class _Copy:
         self._lock = Lock()
         self._parts: dict[int, Future[None]] = {}  # by number
         self._pool = ThreadPoolExecutor(REQUESTS_AT_ONCE)
+        self._output: OpenedFile | None = None
         place = Path(tempfile.gettempdir())
         with tempfile.TemporaryFile(prefix="formats-") as copy:
             self._output = OpenedFile(place, os.dup(copy.fileno()), nbytes)
@@ -326,11 +327,13 @@ class _Copy:
         return self._file
 
     def _fetch(self, start: int, request: Callable[[int, int], bytes]) -> None:
+        assert self._output is not None, "it is open while something is fetched"
         self._output.pwrite(start, request(start, min(start + PART_BYTES, self._nbytes)))
 
     def __del__(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._output.close()
+        if self._output is not None:  # the file was too large
+            self._output.close()
 
 
 def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> RemoteFile:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import errno
 import re
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from inspect import signature
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import FormatError, MissingPackageError, RemoteError, TensorDataError
 from formats.tensordata.remote.address import WEB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from formats.tensordata.file import File
     from formats.tensordata.remote.address import Address
@@ -31,7 +33,12 @@ TOLD = (  # the values of a store for an object that change with its content
     *("LastModified", "last_modified", "updated", "mtime", "modified", "created", "ino"),
 )
 PASSING_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19})|\*)/(\d{1,19}|\*)")
+MAX_FILE_BYTES = (1 << 63) - 1  # of any system
+LEAST_BYTES_PER_SECOND = 16 << 10  # a server that is slower keeps a request, and the user, waiting for ever
+MAX_REDIRECTIONS = 10
+REDIRECTIONS = frozenset((301, 302, 303, 307, 308))
+OWN_HEADERS = ("Range", "Accept-Encoding")  # those of this module, which another server may get
 
 
 class Identity(NamedTuple):
@@ -94,6 +101,8 @@ class Store:
         nbytes = told.get("size")
         if nbytes is None:
             raise self.error("the store does not tell the size of the file")
+        if not isinstance(nbytes, int) or not 0 <= nbytes <= MAX_FILE_BYTES:
+            raise self.error(f"the store says that the file has {nbytes!r:.40} bytes, which no file has")
         return Identity.of(nbytes, told)
 
     def error(self, message: str, *, is_passing: bool = False, wait_seconds: float = 0.0) -> RemoteError:
@@ -191,6 +200,19 @@ class WebStore(Store):
         return found
 
     async def _request(self, start: int, stop: int) -> tuple[Identity, bytes]:
+        import asyncio
+
+        seconds = SILENCE_SECONDS + max(stop - start, WHOLE_BYTES if not start else 0) / LEAST_BYTES_PER_SECOND
+        began = monotonic()
+        try:
+            return await asyncio.wait_for(self._answered(start, stop), seconds)
+        except asyncio.TimeoutError:
+            if monotonic() - began < seconds:  # that of aiohttp, for silence
+                raise
+            message = f"the server took more than {seconds:.0f} s to answer one request"
+            raise self.error(message, is_passing=True) from None
+
+    async def _answered(self, start: int, stop: int) -> tuple[Identity, bytes]:
         import aiohttp
 
         options = dict(self.fs.kwargs)
@@ -201,7 +223,8 @@ class WebStore(Store):
         else:
             limit = seconds if isinstance(seconds, aiohttp.ClientTimeout) else aiohttp.ClientTimeout(total=seconds)
         session = await self.fs.set_session()
-        async with session.get(self.fs.encode_url(self.path), headers=headers, timeout=limit, **options) as answer:
+        options |= {"headers": headers, "timeout": limit}
+        async with self._following(session, self.fs.encode_url(self.path), options) as answer:
             nbytes = self._check(answer, start, stop)
             if answer.status == 416:  # an empty file has no range to send
                 return Identity.of(nbytes or 0, _told(answer.headers)), b""
@@ -211,6 +234,34 @@ class WebStore(Store):
             assert nbytes is not None, "what is a range tells of how much"
             data = await self._take(answer, min(stop, nbytes) - start, min(stop, nbytes) - start)
             return Identity.of(nbytes, _told(answer.headers)), data
+
+    @asynccontextmanager
+    async def _following(self, session: Any, url: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
+        """The answer after all redirections.
+
+        Headers, passwords and cookies that the user gave are for the server of the address, not for another one.
+        """
+        import aiohttp
+        from yarl import URL
+
+        first = here = URL(url, encoded=True) if isinstance(url, str) else url
+        async with AsyncExitStack() as stack:
+            for _ in range(MAX_REDIRECTIONS):
+                given, asked = options, session
+                if here.origin() != first.origin():
+                    kept = {name: options["headers"][name] for name in OWN_HEADERS}
+                    given = {"headers": kept, "timeout": options["timeout"]}
+                    asked = await stack.enter_async_context(aiohttp.ClientSession(trust_env=session.trust_env))
+                context = asked.get(here, **{**given, "allow_redirects": False})
+                answer = await stack.enter_async_context(context)
+                place = answer.headers.get("Location")
+                if answer.status not in REDIRECTIONS or not place:
+                    yield answer
+                    return
+                here = here.join(URL(place))
+                if here.scheme not in WEB or not here.host:
+                    raise self.error("the server redirects to an address that is not one of the web")
+        raise self.error(f"the server redirects more than {MAX_REDIRECTIONS} times")
 
     def _check(self, answer: Any, start: int, stop: int) -> int | None:
         """The size of the file, from an answer that can be used.
@@ -233,14 +284,14 @@ class WebStore(Store):
             raise self.error(
                 f"the server answered {status} ({answer.reason})",
                 is_passing=status in PASSING_STATUS,
-                wait_seconds=float(wait) if wait.isdecimal() else 0.0,
+                wait_seconds=float(wait) if wait.isdecimal() and len(wait) < 7 else 0.0,
             )
         encoding = answer.headers.get("Content-Encoding", "identity").lower()
         if encoding != "identity":
             raise self.error(f"the server sends the file in the encoding {encoding!r:.40}, which was not requested")
         if status == 200:
             length = answer.headers.get("Content-Length", "")
-            nbytes = int(length) if length.isdecimal() else None
+            nbytes = int(length[:20]) if length.isdecimal() else None
             if nbytes is not None and nbytes > WHOLE_BYTES:
                 raise self.error(
                     f"the server sends no ranges, only the whole file of {nbytes} bytes; put `simplecache::` in front "
@@ -248,7 +299,9 @@ class WebStore(Store):
                 )
             return nbytes
         if content_range is None or content_range[1] is None or total is None:
-            raise self.error("the server does not tell which range it sends")
+            raise self.error("the server does not tell which range it sends, of a file of a possible size")
+        if total > MAX_FILE_BYTES:
+            raise self.error(f"the server says that the file has {total} bytes, which no file has")
         if int(content_range[1]) != start or int(content_range[2]) + 1 != min(stop, total):
             sent = answer.headers["Content-Range"]
             message = f"the server sends {sent!r:.80} instead of the bytes {start} to {stop - 1}"
