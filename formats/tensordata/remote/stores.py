@@ -242,13 +242,12 @@ class WebStore(Store):
         Headers, passwords and cookies that the user gave are for the server of the address, not for another one.
         """
         import aiohttp
-        from yarl import URL
 
-        first = here = URL(url, encoded=True) if isinstance(url, str) else url
+        here, first = url, None
         async with AsyncExitStack() as stack:
             for _ in range(MAX_REDIRECTIONS):
                 given, asked = options, session
-                if here.origin() != first.origin():
+                if first is not None and here.origin() != first:
                     kept = {name: options["headers"][name] for name in OWN_HEADERS}
                     given = {"headers": kept, "timeout": options["timeout"]}
                     asked = await stack.enter_async_context(aiohttp.ClientSession(trust_env=session.trust_env))
@@ -258,7 +257,8 @@ class WebStore(Store):
                 if answer.status not in REDIRECTIONS or not place:
                     yield answer
                     return
-                here = here.join(URL(place))
+                first = first or answer.url.origin()
+                here = answer.url.join(type(answer.url)(place))
                 if here.scheme not in WEB or not here.host:
                     raise self.error("the server redirects to an address that is not one of the web")
         raise self.error(f"the server redirects more than {MAX_REDIRECTIONS} times")
