@@ -87,7 +87,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
     if not _Worker.is_busy:  # nothing to remove, and the pool would print an exception of a worker that starts
-        os._exit(128 + number)
+        _kill()
     raise SystemExit(128 + number)
 
 

@@ -44,7 +44,7 @@ except KeyboardInterrupt:
     [
         (0.5, 0, "", "0 0\n"),
         (0, 0.5, "", "0 0\n"),
-        (0, 5, "os.kill(processes[0].pid, signal.SIGTERM); time.sleep(0.3)", "143 143\n"),
+        (0, 5, "os.kill(processes[0].pid, signal.SIGTERM); time.sleep(0.3)", "-9 -9\n"),
     ],
     ids=["interrupted before it is ready", "interrupted when it is ready", "the pool breaks"],
 )

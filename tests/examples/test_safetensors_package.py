@@ -39,8 +39,8 @@ def installed(tmp_path: Path, python: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_the_command_has_it(installed: Callable[..., Any], digits: Path, tmp_path: Path) -> None:
-    """`--help` lists the format and its options; its files can be converted, inspected, verified and compared."""
-    shown = installed(CONVERT, "--help").stdout
+    """`--help-all` lists the format and its options; its files can be converted, inspected, verified and compared."""
+    shown = installed(CONVERT, "--help-all").stdout
     assert ", safetensors." in " ".join(shown.split())
     assert "--buffer-alignment SIZE" in shown
     assert "Options for .safetensors:" in shown

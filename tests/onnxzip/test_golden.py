@@ -82,7 +82,7 @@ def test_every_must_has_a_vector_that_is_refused_and_one_that_is_taken() -> None
 
 def test_numbers_in_the_code_are_those_of_the_specification() -> None:
     """Each requirement that the code names is in the specification, and each MUST about files is in the code."""
-    code = "".join(path.read_text(encoding="utf-8") for path in Path(onnxzip.__file__).parent.glob("*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in Path(onnxzip.__file__).parent.rglob("*.py"))
     told = set(re.findall(r"\bZ-\d+\.\d+\b", code))
     numbers = requirements()
     assert told <= set(numbers)

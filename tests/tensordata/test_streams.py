@@ -199,7 +199,7 @@ def test_what_a_stream_cannot_be(digits: Path, tmp_path: Path) -> None:
         lambda: formats.cp(source, tmp_path / "copy.onnx"),
         lambda: formats.share([source, digits], tmp_path / "shared"),
     ):
-        with pytest.raises(OptionError, match="is a stream"):
+        with pytest.raises(OptionError, match=r"is a (pipe or a )?stream"):
             refused()
     with pytest.raises(TypeError, match="one of bytes"):
         formats.load(io.StringIO("ir_version: 8"))  # type: ignore[arg-type]
