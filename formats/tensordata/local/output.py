@@ -139,6 +139,8 @@ def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | No
         if not parent.exists():
             raise no_directory(parent) from None
         return None
+    except NotADirectoryError as error:
+        raise NotADirectoryError(error.errno, error.strerror, str(destination.parent)) from None
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
