@@ -157,11 +157,11 @@ to_format=FORMAT: The format to write: onnx, onnxz, rten, onnxc, textproto, json
 strict=True: Refuse a conversion whose report has a warning.
 lenient=True: Read an .onnxz file that another zip tool made.
 """
-_OF_LOAD = """\
-lenient=True: Read an .onnxz file that another zip tool made.
-"""
 _OF_SAVE = """\
 strict=True: Refuse a conversion whose report has a warning.
+"""
+_OF_LOAD = """\
+lenient=True: Read an .onnxz file that another zip tool made.
 """
 _OF_LINK = """\
 overwrite=True: Replace files that exist.
@@ -183,10 +183,10 @@ OPTIONS = {
     "files": _READ,
     "convert": _OF_CONVERT + _CONVERT,
     "dumps": _WRITE,
+    "save": _OF_SAVE + _WRITE,
     "load": _OF_LOAD + _READ,
     "loads": _READ,
     "raise_model": _RAISE,
-    "save": _OF_SAVE + _WRITE,
     "diff": _READ,
     "inspect": _READ,
     "link": _OF_LINK + _READ,
