@@ -33,7 +33,7 @@ def test_no_number_keeps_a_conversion_busy() -> None:
             [sys.executable, Path(__file__).with_name("rten_counts.py"), f"{part}/{PARTS}"],
             capture_output=True,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS)))},
             check=True,
             timeout=3000,
         )
