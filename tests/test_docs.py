@@ -155,7 +155,9 @@ def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
 def rings_of_recipes() -> list[Any]:
     """Return the recipes, each with its title as id; those with a cluster of Dask are in the outer ring."""
     return [
-        pytest.param(title, steps, id=title, marks=[pytest.mark.outer] * any("dask" in step.text for step in steps))
+        pytest.param(
+            title, steps, id=title, marks=[pytest.mark.outer] * any("distributed" in step.text for step in steps)
+        )
         for title, steps in recipes()
     ]
 
