@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import evaluation
 import numpy as np
 import onnx
-import pytest
 from onnx import helper, numpy_helper
 
 from formats.ir.model import Model
@@ -67,15 +66,11 @@ class Case(NamedTuple):
         return self.expected if self.expected is not None else run(self.proto(), self.inputs)
 
 
-JUDGES_SINCE = (1, 24)  # onnxruntime; the newest for Python 3.10 is older
-
-
 def run(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> list[Any]:
     """Return the outputs of onnxruntime, which does not rewrite the model; skip the test if it is too old to judge."""
     import onnxruntime
 
-    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < JUDGES_SINCE:
-        pytest.skip("needs onnxruntime 1.24 or later: older ones lack kernels, or compute some operators otherwise")
+    evaluation.need_judge()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
