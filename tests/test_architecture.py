@@ -110,20 +110,15 @@ LIGHT = {
     "formats.cli.typer_commands",
     "formats.cli.verbs",
     "formats.__main__",
-}
-LIGHT |= {
     "formats.onnx_compat",
     "formats.onnx_compat.protos",
     "formats.onnx_compat.protos.message_files",
-    "formats.python",
-    "formats.wording",
-}
-LIGHT |= {
-    "formats.onnx_compat.protos.message_files",
     "formats.onnxpb",
-    "formats.onnxzip",
-    "formats.rten",
     "formats.onnxpb.codecs",
+    "formats.onnxzip",
+    "formats.python",
+    "formats.rten",
+    "formats.wording",
 }
 LIGHT |= {f"formats.{codec}.options" for codec in ("onnxpb", "onnxzip", "rten")}
 DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
