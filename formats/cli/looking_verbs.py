@@ -117,7 +117,7 @@ class InspectOptions:
         common=True,
     )
     picture: Path | None = option(None, PICTURE, "Draw where everything is in the files.", common=True)
-    overwrite: bool = option(False, SWITCH, "Replace files that exist.", short="-f", flag="--force")
+    overwrite: bool = option(False, SWITCH, "Replace files that exist.", short="-f", flag="--force", common=True)
 
     def __post_init__(self) -> None:
         settle(self)

@@ -85,7 +85,6 @@ class SeveralOptions:
         "Convert N models at a time; 0, the default, chooses.",
         short="-j",
         panel=PANEL,
-        common=True,
     )
     fail_fast: bool = option(False, SWITCH, "Do not start more conversions after a failure.", panel=PANEL)
     dask: str | None = option(
@@ -115,9 +114,7 @@ class BatchOptions:
     """What `batch` converts, and where to."""
 
     out: Path | None = out_option()
-    list: Path | None = option(
-        None, FILE, "Also convert the files that FILE lists, one on each line; - is stdin.", common=True
-    )
+    list: Path | None = option(None, FILE, "Also convert the files that FILE lists; - is stdin.", common=True)
     shard: tuple[int, int] | None = option(
         None,
         SHARD,

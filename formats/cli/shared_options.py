@@ -38,7 +38,7 @@ class OutputOptions:
 class NoteOptions:
     """Which notes a verb prints."""
 
-    notes: bool = option(False, SWITCH, "Print every note of the report on a line of its own.")
+    notes: bool = option(False, SWITCH, "Print every note of the report on a line of its own.", common=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class EngineOptions:
         256 << 20, size(), "The maximum number of bytes in memory at a time, for all threads.", flags=()
     )
     overwrite: bool = option(False, SWITCH, "Replace files that exist.", short="-f", flag="--force", common=True)
-    parents: bool = option(False, SWITCH, "Make missing parent folders.")
+    parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
     dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
     fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
     progress: Callable[[int, int], None] | None = option(

@@ -98,7 +98,9 @@ class ReplacementOptions:
     Raises: OptionError for an invalid value.
     """
 
-    clean: bool = option(False, SWITCH, "Remove data files of a replaced model that nothing else in its folder uses.")
+    clean: bool = option(
+        False, SWITCH, "Remove data files of a replaced model that nothing else in its folder uses.", common=True
+    )
     backup: bool = option(False, SWITCH, "Keep a replaced model.onnx, with its data files, as model.bak.onnx.")
 
     def __post_init__(self) -> None:

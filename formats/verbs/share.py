@@ -71,7 +71,10 @@ class ShareOptions:
     """
 
     external_data: str = option(
-        "shared.data", DATA_FILE, "Name the file with the weights that all models share NAME; shared.data by default."
+        "shared.data",
+        DATA_FILE,
+        "Name the file with the weights that all models share NAME; shared.data by default.",
+        common=True,
     )
     size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
     alignment: int = option(PAGE_BYTES, size(1), "Put each of these tensors at a multiple of SIZE; 4K by default.")

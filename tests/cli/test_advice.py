@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import commands
 import pytest
 
+import formats
 from formats.cli import advice
 from formats.cli.command_line import Verb, flags_of, panels
 from formats.cli.verbs import VERBS
 
 BY_NAME = {verb.name: verb for verb in VERBS}
-MOST_OPTIONS = 14
+MOST_OPTIONS = 15
 MOST_LINES = 45
 FLAGS = {verb.name: flags_of(group.options for group in verb.groups(False)) for verb in VERBS}
 KNOWN = {name for table in FLAGS.values() for name in table} | {"--help", "--help-all", "--version"}
@@ -29,12 +32,71 @@ MEANINGS = {
 }
 
 
+# A message of the program that tells the user to use an option, by its keyword or its flag.
+RECOMMENDS = re.compile(
+    r"(?:use|with|pass one with|set|needs|a) `(\w+)(?:=[^`]*)?`"
+    r"|`(\w+)(?:=[^`]*)?` (?:makes|replaces|removes|opens|allows|restores|puts|writes|reads)"
+    r"|(?<![\w`-])(--[a-z][\w-]+)"
+)
+# Recommended options that the short help leaves out: only a rare file needs them, and the message says all about them.
+RARE = {
+    "alignment": "weights that begin at odd places, or a safetensors file that is too large",
+    "allow_encryption": "files of an old and unsafe variant",
+    "key": "encrypted models; `convert` to .onnxc without a key says how to give one",
+    "lenient": "archives that another zip tool made",
+    "link": "graphs that are linked to an archive",
+    "max_depth": "messages in messages, a hundred deep",
+    "pin": ".rten files whose original is lost",
+    "runtime": "users of RTen's own ONNX loader, who ask `inspect --runtime` first",
+    "format": "files that no reader recognises",
+    "from_format": "files that no reader recognises",
+    "debug": "what to send with the report of a bug",
+}
+
+
 # Help
+
+
+def recommendations() -> Iterator[tuple[str, str]]:
+    """Yield each option that a text in the package recommends, by its keyword or flag, and the module of the text."""
+    for path in sorted(Path(formats.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        skipped = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr):  # a docstring
+                skipped |= {*ast.walk(node)}
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Verb", "option", "Flag", "Answer"):
+                skipped |= {*ast.walk(node)}  # the help itself, and answers to other options
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
+                text = node.value
+            elif isinstance(node, ast.JoinedStr):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            else:
+                continue
+            for found in RECOMMENDS.finditer(text):
+                yield found[1] or found[2] or found[3], path.stem
+
+
+def test_what_a_message_recommends_is_in_the_short_help() -> None:
+    """An option that an error, a warning or a report recommends is in the short help of each verb that has it."""
+    unused = {*RARE}
+    found: set[str] = set()
+    for name, module in recommendations():
+        for verb, table in FLAGS.items():
+            for flag, (row, _) in table.items():
+                if name not in (flag, row.name) or module in ("typer_commands", "option_lists", "keywords"):
+                    continue
+                found.add(row.name)
+                unused.discard(row.name)
+                assert row.common or row.name in RARE, f"{module}.py recommends {flag}, which {verb} --help lacks"
+    assert {"overwrite", "parents", "notes", "clean", "json", "all_data"} <= found
+    assert not unused
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_help_is_short(verb: Verb) -> None:
-    """The help of a verb has at most fourteen options, 45 lines of 80 characters, and examples at the end."""
+    """The help of a verb has at most fifteen options, 45 lines of 80 characters, and examples at the end."""
     done = commands.run("formats", verb.name, "--help")
     lines = done.stdout.splitlines()
     assert (0, "") == (done.exit_code, done.stderr)
