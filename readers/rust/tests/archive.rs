@@ -1,6 +1,6 @@
 //! Archives after the specification, built here, and the verdicts of the crate on them.
 
-use onnxz::{Archive, Error};
+use onnxz::Archive;
 
 /// A field of a message with a length: a string or a message.
 fn nested(number: u8, content: &[u8]) -> Vec<u8> {
@@ -106,8 +106,8 @@ fn a_file_is_mapped() {
         let archive = Archive::open(&whole).expect("it keeps all requirements");
         assert_eq!(archive.entry("b").map(|entry| entry.bytes()), Some(&[1, 2, 3][..]));
         assert_eq!(Archive::open(&empty).expect_err("it has no end record").requirement(), Some("Z-2.1"));
-        assert!(matches!(Archive::open(path("missing")), Err(Error::Io(_))));
-        assert!(matches!(Archive::open(std::env::temp_dir()), Err(Error::Io(_))));
+        assert!(matches!(Archive::open(path("missing")), Err(onnxz::Error::Io(_))));
+        assert!(matches!(Archive::open(std::env::temp_dir()), Err(onnxz::Error::Io(_))));
     }
     for file in [whole, empty] {
         std::fs::remove_file(file).expect("it was written");

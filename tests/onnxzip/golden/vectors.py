@@ -1,7 +1,8 @@
 """Writes vectors.json and large.json: archives that a reader must accept or refuse, for readers by others.
 
 Run `python tests/onnxzip/golden/vectors.py` when the specification changes. The archives are those of the tests of our
-own reader, `tests/archives.py`; README.md in this folder describes the files.
+own reader, `tests/archives.py`; README.md in this folder describes the files. The Rust crate has copies of both files,
+because its package contains no file from outside of its folder.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ sys.path.append(str(Path(__file__).parents[2]))  # the folder of the shared modu
 
 from archives import LARGE_ROWS, ROWS, bytes_of
 
-PATH = Path(__file__).with_name("vectors.json")
-LARGE_PATH = Path(__file__).with_name("large.json")
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[3] / "readers" / "rust" / "tests" / "vectors")
+"""The folders that have the files: this one, and that of the tests of the Rust crate."""
+
+
+def files() -> dict[str, str]:
+    """Return the content of each file by its name."""
+    return {"vectors.json": vectors(), "large.json": large_vectors()}
 
 
 def vectors() -> str:
@@ -57,5 +63,6 @@ def as_json(records: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    PATH.write_text(vectors(), encoding="utf-8")
-    LARGE_PATH.write_text(large_vectors(), encoding="utf-8")
+    for name, content in files().items():
+        for folder in FOLDERS:
+            (folder / name).write_text(content, encoding="utf-8")
