@@ -195,7 +195,7 @@ def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
             capture_output=True,
             text=True,
             errors="surrogateescape",
-            timeout=60,
+            timeout=settings.pop("timeout", 60),
             cwd=tmp_path,
             env=environment,
             check=False,

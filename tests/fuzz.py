@@ -71,7 +71,7 @@ NAMES = (
 TEXTS = (*NAMES.split(), "", "\0", "9" * 25, "n" * 300)
 SIGNS = "{ } [ ] < > : , - \" ' \\ \\x \\u \\ud800 # 1e999 -1e-999 nan inf null true 0x 077 1."
 TOKENS = (*SIGNS.split(), "\n", "\0", "\ufeff", "[" * 300, '{"graph":' * 200, "graph {" * 200)
-KEY = Key(b"fuzz")
+KEY = Key(b"fuzzing key")
 
 
 class Target(NamedTuple):

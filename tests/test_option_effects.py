@@ -159,7 +159,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(wide, path / "wide.onnx")
     onnx.save(plain, path / "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     shutil.copy(path / "m.onnx", path / "m.bin")
-    (path / "key").write_text("secret")
+    (path / "key").write_text("secret words")
     (path / "license.json").write_text('{"license": "MIT"}')
     (path / "names.txt").write_text("data.onnx\n")
     (path / "old.svg").write_text("old")
@@ -167,8 +167,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (path / name).write_bytes(b"bad")
     formats.convert(path / "m.onnx", path / "m.onnxz")
     formats.convert(path / "m.onnx", path / "m.rten")
-    formats.convert(path / "m.onnx", path / "m.onnxc", key="secret")
-    formats.convert(path / "m.onnx", path / "old.onnxc", key="secret", encryption=1)
+    formats.convert(path / "m.onnx", path / "m.onnxc", key="secret words")
+    formats.convert(path / "m.onnx", path / "old.onnxc", key="secret words", encryption=1)
     with zipfile.ZipFile(path / "m.onnxz") as archive, zipfile.ZipFile(path / "stored.onnxz", "w") as stored:
         for name in archive.namelist():
             stored.writestr(name, archive.read(name), zipfile.ZIP_STORED)

@@ -9,6 +9,7 @@ from formats.errors import CryptError
 from formats.python.late_dataclasses import dataclass, field
 
 MAX_KEY_BYTES = 1 << 16  # a file of this size is not a key file
+MIN_KEY_BYTES = 8  # of the key of a new file (NIST SP 800-63B, 3.1.1: passwords have at least 8 characters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,10 @@ class Key:
     password: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not self.password:
-            raise CryptError("the key is empty")
+        if not _without_fill(self.password):  # HMAC fills a key up with zero bytes, so these are all the same key
+            raise CryptError(
+                f"the key {'has only zero bytes, so it is like an empty one' if self.password else 'is empty'}"
+            )
 
     @classmethod
     def of(cls, password: Key | str | bytes) -> Key:
@@ -37,6 +40,17 @@ class Key:
         if isinstance(password, bytes):
             return cls(password)
         raise TypeError(f"a key is a Key, text or bytes, not {type(password).__name__}")
+
+    def for_writing(self) -> Key:
+        """This key, if it is long enough for a new file; old files open with any key.
+
+        Raises: CryptError if it is too short. Zero bytes at its end do not count, because they change nothing.
+        """
+        nbytes = len(_without_fill(self.password))
+        if nbytes < MIN_KEY_BYTES:
+            remedy = "use a random one, for example that of `openssl rand -hex 32`"
+            raise CryptError(f"the key has {nbytes} bytes, and a new file needs at least {MIN_KEY_BYTES}; {remedy}")
+        return self
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Key:
@@ -61,6 +75,11 @@ class Key:
         if not (value := os.environ.get(name)):
             raise CryptError(f"the environment variable {name}, which should hold the key, is not set")
         return cls(os.fsencode(value))
+
+
+def _without_fill(password: bytes) -> bytes:
+    """The key without zero bytes at its end, with which it opens the same files."""
+    return password.rstrip(b"\0")
 
 
 def _without_line_end(content: bytes) -> bytes:

@@ -765,9 +765,9 @@ def test_policies_of_reading_reach_the_reader(digits: Path, monkeypatch: pytest.
 
 def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key from a file or the environment encrypts a model and opens it again; a wrong or missing key is refused."""
-    (tmp_path / "key").write_text("secret\n")
-    (tmp_path / "wrong").write_text("Secret\n")
-    monkeypatch.setenv("MODEL_KEY", "secret")
+    (tmp_path / "key").write_text("secret words\n")
+    (tmp_path / "wrong").write_text("Secret words\n")
+    monkeypatch.setenv("MODEL_KEY", "secret words")
     encrypted, back = str(tmp_path / "a.onnxc"), str(tmp_path / "b.onnx")
     for variant in ("1", "2", "3"):
         done = command(str(digits), encrypted, "-f", "--key-file", str(tmp_path / "key"), "--encryption", variant)
@@ -791,13 +791,13 @@ def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkey
 def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key can be typed; it must be typed twice to encrypt a file."""
     encrypted = tmp_path / "a.onnxc"
-    typed = iter(["secret", "secret", "secret", "Secret"])
+    typed = iter(["secret words", "secret words", "secret words", "Secret words"])
     monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
     assert 0 == invoke(digits, encrypted, "--ask-key").exit_code
     done = invoke(digits, tmp_path / "b.onnxc", "--ask-key")
     assert (2, "convert: error: the two typed keys differ\n") == (done.exit_code, done.stderr)
     assert not (tmp_path / "b.onnxc").exists()
-    assert digits.read_bytes() == convert.dumps(opening.load(encrypted, key=Key.of("secret")), "onnx")
+    assert digits.read_bytes() == convert.dumps(opening.load(encrypted, key=Key.of("secret words")), "onnx")
 
 
 def test_types_that_rten_lacks_are_pinned(command: Command, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def prepare(folder: Path) -> None:
     formats.save(model, folder / "model.onnx")
     formats.save(model, folder / "m.onnxz")
     formats.save(model, folder / "m.rten")
-    formats.save(model, folder / "enc.onnxc", key="secret")
+    formats.save(model, folder / "enc.onnxc", key="secret words")
     formats.save(model, folder / "nodata.onnx", external_data=True)
     (folder / "nodata.onnx.data").unlink()
     formats.save(model, folder / "short.onnx", external_data=True)
@@ -93,7 +93,7 @@ def prepare(folder: Path) -> None:
         "zeros.onnx": bytes(5000),
         "cut.onnx": content[:2000],
         "notes.txt": b"models\n",
-        "good.key": b"secret\n",
+        "good.key": b"secret words\n",
         "empty.key": b"\n",
         "names.json": b"[1]",
     }

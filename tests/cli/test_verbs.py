@@ -137,9 +137,9 @@ def test_comparison_has_exit_codes(archive: Path, tiny_model: Path, tmp_path: Pa
 
 def test_encrypted_models_are_looked_at(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the key, an encrypted model can be inspected, verified and compared; a wrong key or two keys are refused."""
-    monkeypatch.setenv("KEY", "secret")
+    monkeypatch.setenv("KEY", "secret words")
     monkeypatch.setenv("WRONG", "Secret")
-    formats.convert(tiny_model, tmp_path / "a.onnxc", key=formats.Key.of("secret"))
+    formats.convert(tiny_model, tmp_path / "a.onnxc", key=formats.Key.of("secret words"))
     for arguments in (("inspect",), ("verify", "--data"), ("diff", tiny_model)):
         done = invoke(*arguments, tmp_path / "a.onnxc", "--key-env", "KEY")
         assert (0, "") == (done.exit_code, done.stderr)

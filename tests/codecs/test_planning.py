@@ -29,7 +29,7 @@ def test_planning_leaves_the_destination_alone(codec: Any, tiny_model: Path, tmp
     global _seen
     model, folder = formats.load(tiny_model), tmp_path / "there"
     folder.mkdir()
-    options = codec.options(**({"key": "secret"} if codec.encrypted else {}))
+    options = codec.options(**({"key": "secret words"} if codec.encrypted else {}))
     _seen = seen = []
     try:
         plan = codec.plan(model, folder / f"new{codec.extensions[0]}", options)

@@ -20,7 +20,7 @@ from formats.errors import FormatError
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.replacing import publication, tail_replacement
 
-KEY = b"key"
+KEY = b"a long key"
 SIZES = (300, 5000, 20_000)
 
 

@@ -382,10 +382,10 @@ def test_encrypted_models(tmp_path: Path) -> None:
     """A model is the same after encryption, in a file or in bytes, with a key in any form; a wrong key is an error."""
     pytest.importorskip("cryptography")
     path = tmp_path / "m.onnxc"
-    drop_in.save_encrypted(MODEL_SKIN, path, "key")
-    assert BYTES == drop_in.load_encrypted(path, b"key").SerializeToString()
-    data = drop_in.save_encrypted_string(classes.unwrap(MODEL_SKIN), b"key", encryption="ChaCha20-Poly1305")
-    assert BYTES == drop_in.load_encrypted_string(data, "key").SerializeToString()
+    drop_in.save_encrypted(MODEL_SKIN, path, "a long key")
+    assert BYTES == drop_in.load_encrypted(path, b"a long key").SerializeToString()
+    data = drop_in.save_encrypted_string(classes.unwrap(MODEL_SKIN), b"a long key", encryption="ChaCha20-Poly1305")
+    assert BYTES == drop_in.load_encrypted_string(data, "a long key").SerializeToString()
     assert b"ONNXCRY3" == path.read_bytes()[:8] != data[:8] == b"ONNXCRY2"
     with pytest.raises(CryptError):
         drop_in.load_encrypted(path, "wrong")
@@ -399,21 +399,21 @@ def test_kinds_of_encryption(tmp_path: Path) -> None:
     path = tmp_path / "m.onnxc"
     words = {"AES-256-CBC": b"ONNXCRY1", "ChaCha20-Poly1305": b"ONNXCRY2", "AES-256-GCM": b"ONNXCRY3"}
     for word, magic in words.items():
-        drop_in.save_encrypted(MODEL_SKIN, f=path, key="key", encryption=word)
+        drop_in.save_encrypted(MODEL_SKIN, f=path, key="a long key", encryption=word)
         data = path.read_bytes()
         assert magic == data[:8]
-        assert BYTES == drop_in.load_encrypted(path, "key", encryption=word).SerializeToString()
-        assert BYTES == drop_in.load_encrypted_string(data, "key", encryption=word).SerializeToString()
+        assert BYTES == drop_in.load_encrypted(path, "a long key", encryption=word).SerializeToString()
+        assert BYTES == drop_in.load_encrypted_string(data, "a long key", encryption=word).SerializeToString()
         for other in words.keys() - {word}:
             with pytest.raises(CryptError, match=f"with {word}, not with {other}"):
-                drop_in.load_encrypted(path, "key", encryption=other)
+                drop_in.load_encrypted(path, "a long key", encryption=other)
         if word == "AES-256-CBC":
             with pytest.raises(CryptError, match="changed or forged"):
-                drop_in.load_encrypted(path, "key")
+                drop_in.load_encrypted(path, "a long key")
         else:
-            assert BYTES == drop_in.load_encrypted_string(data, "key").SerializeToString()
+            assert BYTES == drop_in.load_encrypted_string(data, "a long key").SerializeToString()
     with pytest.raises(ValueError, match="must be one of AES-256-CBC"):
-        drop_in.load_encrypted(path, "key", encryption="rot13")
+        drop_in.load_encrypted(path, "a long key", encryption="rot13")
 
 
 # The module

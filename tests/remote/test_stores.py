@@ -118,10 +118,10 @@ def test_encryption(place: tuple[str, dict[str, Any]], digits: Path, tmp_path: P
     """A model is encrypted on its way into a store."""
     pytest.importorskip("cryptography")
     folder, options = place
-    formats.convert(digits, f"{folder}/m.onnxc", key="secret", **options)
+    formats.convert(digits, f"{folder}/m.onnxc", key="secret words", **options)
     fs, path = fsspec.url_to_fs(f"{folder}/m.onnxc", **options.get("storage_options", {}))
     assert b"conv" not in fs.cat_file(path)
-    formats.convert(f"{folder}/m.onnxc", tmp_path / "out.onnx", key="secret", **options)
+    formats.convert(f"{folder}/m.onnxc", tmp_path / "out.onnx", key="secret words", **options)
     assert formats.diff(digits, tmp_path / "out.onnx").equal
 
 

@@ -147,8 +147,8 @@ def test_every_format(web: WebServer, digits: Path, suffix: str, tmp_path: Path)
 def test_an_encrypted_model(web: WebServer, digits: Path, tmp_path: Path) -> None:
     """An encrypted model at an address is opened with its key, and with no other."""
     pytest.importorskip("cryptography")
-    formats.convert(digits, web.folder / "m.onnxc", key="secret")
-    formats.convert(web.url("m.onnxc"), tmp_path / "out.onnx", key="secret")
+    formats.convert(digits, web.folder / "m.onnxc", key="secret words")
+    formats.convert(web.url("m.onnxc"), tmp_path / "out.onnx", key="secret words")
     assert formats.diff(digits, tmp_path / "out.onnx").equal
     with pytest.raises(formats.CryptError):
         formats.load(web.url("m.onnxc"), key="another")

@@ -67,7 +67,7 @@ def shared(folder: Path) -> None:
 def test_files_of_one_file_are_that_file(tmp_path: Path, extension: str) -> None:
     """A model in one file has one file, in every format."""
     path = tmp_path / f"a.{extension}"
-    key = {"key": "secret"} if extension == "onnxc" else {}
+    key = {"key": "secret words"} if extension == "onnxc" else {}
     formats.save(model(), path, **key)
     found = formats.files(path, **key)
     assert [(path, path.stat().st_size)] == [(file.path, file.nbytes) for file in found.files]

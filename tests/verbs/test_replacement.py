@@ -145,7 +145,7 @@ def test_a_conversion_can_be_undone(old: Path) -> None:
 def test_a_backup_of_one_file_is_that_file(tmp_path: Path, extension: str) -> None:
     """A model in one file, in every format, gets the new name, byte for byte; so does a file that is no model."""
     path = tmp_path / f"a.{extension}"
-    key: dict[str, Any] = {"key": "secret"} if extension == "onnxc" else {}
+    key: dict[str, Any] = {"key": "secret words"} if extension == "onnxc" else {}
     formats.save(model(1), path, **key)
     for content in (path.read_bytes(), b"no model at all"):
         path.write_bytes(content)

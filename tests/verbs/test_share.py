@@ -349,9 +349,9 @@ def test_the_command_tells_what_it_saves(three: list[Path], tmp_path: Path) -> N
 def test_locked_models_need_their_key(tmp_path: Path) -> None:
     """Encrypted models are opened with the key; only users who could read them can read the results."""
     plain = chain(tmp_path / "a.onnx", 1, 2)
-    formats.convert(plain, tmp_path / "b.onnxc", key="secret")
+    formats.convert(plain, tmp_path / "b.onnxc", key="secret words")
     (tmp_path / "b.onnxc").chmod(0o600)
-    done = formats.share([plain, tmp_path / "b.onnxc"], tmp_path / "out", key="secret")
+    done = formats.share([plain, tmp_path / "b.onnxc"], tmp_path / "out", key="secret words")
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o600}
     assert done.shared_nbytes
 

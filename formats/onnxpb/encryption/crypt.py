@@ -128,16 +128,18 @@ def cautions(source: Source, model: Model) -> Iterator[Loss]:
 def plan_model(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
     """How to write `model`, encrypted, to the one file `destination`; external data move into it.
 
-    Raises: CryptError if there is no key, and as `encrypt` does; ExternalDataError if weights are missing.
+    Raises: CryptError if there is no key, or a short one, and as `encrypt` does; ExternalDataError if weights are
+    missing.
     """
     from formats.onnxpb.external import model as external
     from formats.onnxpb.options import OnnxOptions
 
     if options.key is None:
         raise CryptError("no key was given to encrypt the model with; pass one with `key`")
+    key = Key.of(options.key).for_writing()
     plain = external.plan_model(model, destination, OnnxOptions(external_data=False))
     text = Concat.of(*(write.source for write in plain.files[-1].writes))
-    file = encrypt(text, destination, Key.of(options.key).password, options.encryption)
+    file = encrypt(text, destination, key.password, options.encryption)
     losses = [loss for loss in plain.losses if loss.kind != "protobuf_limit"]
     if options.encryption == CBC.number:
         detail = f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}, and readers open them only on request"

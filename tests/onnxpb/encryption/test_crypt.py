@@ -540,6 +540,35 @@ def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         Key(b"")
 
 
+@pytest.mark.parametrize("password", [b"\0", bytes(32), bytes(100)])
+def test_zero_bytes_are_an_empty_key(password: bytes) -> None:
+    """A key of zero bytes opens what an empty key opens, so it is refused like an empty one."""
+    with pytest.raises(CryptError, match="only zero bytes"):
+        Key(password)
+
+
+@pytest.mark.parametrize("password", [b"k", b"7 bytes", b"7 bytes" + bytes(60)])
+def test_a_short_key_encrypts_nothing_new(password: bytes) -> None:
+    """A new file needs 8 bytes of key, without zero bytes at the end; an old file opens with its short key."""
+    model = Model(graph=Graph(name="g"))
+    with pytest.raises(CryptError, match="at least 8; use a random one"):
+        CRYPT_CODEC.plan(model, Path("m"), CryptOptions(password))
+    CRYPT_CODEC.plan(model, Path("m"), CryptOptions(b"8 bytes."))
+    old = encrypt(model_text(100), 3, password=password)
+    assert CODEC.read(Literal(model_text(100)), None) == CRYPT_CODEC.read(Literal(old), None, ReadOptions(key=password))
+
+
+@pytest.mark.parametrize("key", [b"correct horse", b"a long key" * 10])
+def test_which_keys_are_equal(key: bytes) -> None:
+    """Zero bytes at the end of a key change nothing, and a key over 64 bytes equals its SHA-256; no other key opens."""
+    equal = hashlib.sha256(key).digest() if len(key) > 64 else key + b"\0\0"
+    old = encrypt(model_text(100), 3, password=key)
+    assert CODEC.read(Literal(model_text(100)), None) == CRYPT_CODEC.read(Literal(old), None, ReadOptions(key=equal))
+    for other in (key[:-1], b"\0" + key, key + b"\0x", key + b" "):
+        with pytest.raises(CryptError, match="key is wrong"):
+            CRYPT_CODEC.read(Literal(old), None, ReadOptions(key=other))
+
+
 def test_one_sequence_of_bytes_is_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bytes are the same key from a call, a file, a variable and text that contains them."""
     for password in (b"k", b"\xe9", b"\xff\xfe", "é".encode(), bytes(range(1, 256))):
