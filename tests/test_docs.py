@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import rten_tables
 from code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
+from programs import need
 
 import formats
 import formats.codec
@@ -83,6 +84,10 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 
 def run_in_shell(line: str, folder: Path) -> None:
     """Run a command line with pipes, and check each command in it."""
+    for command in line.split("|"):
+        program = shlex.split(command)[0]
+        if program != "formats":
+            need(program)
     script = f'set -o pipefail; formats() {{ "{sys.executable}" -m formats "$@"; }}; {line}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, check=False)

@@ -185,9 +185,7 @@ def test_permissions_are_named(arguments: str, line: str, place: Path, monkeypat
             (place / name).chmod(mode)
         for folder in place.parents[:-2]:  # all but the root and /tmp
             folder.chmod(0o755)
-    modules = (
-        "glob, heapq, importlib.metadata, json, queue, tempfile, numpy"  # another user may be unable to import them
-    )
+    modules = "glob, heapq, importlib.metadata, json, queue, tempfile, urllib.parse, numpy"
     program = f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); import {modules}, commands\n"
     program += (
         "from formats.verbs import convert, inspect, relocate, repair, verify; from formats.codecs import foreign\n"
