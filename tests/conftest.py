@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not OUTER_FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("outer")
-    items.sort(key=lambda item: item.path.parent.name == "remote" or item.path.name == "batch/test_clusters.py")
+    items.sort(key=lambda item: item.path.parent.name == "remote" or item.path.name == "test_clusters.py")
 
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)

@@ -1,7 +1,7 @@
 """Draws what the commands print on a terminal, as docs/pictures/convert-light.svg and convert-dark.svg.
 
 `python docs/pictures/terminal.py` runs the commands on the example model and draws their real output. The package rich,
-which typer brings along, draws. `tests/test_pictures.py` fails if the commands print something else today.
+which typer brings along, draws. `tests/docs/test_pictures.py` fails if the commands print something else today.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from formats.python.extras import needed
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal
 
-GOLDEN = Path(__file__).parents[1] / "foreign" / "golden"
+GOLDEN = Path(__file__).with_name("foreign") / "golden"
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 102530333\n" % (b"4d7a" * 16)
 ARRAY = np.arange(6, dtype=np.float32)
 

@@ -1,6 +1,6 @@
 """Any message that the classes of the IR can express is written so that `onnx` reads it, and read back unchanged.
 
-`tests/onnxpb/test_codec.py` tests the other direction: any message that `onnx` can make.
+`tests/onnxpb/wire/test_decoder.py` tests the other direction: any message that `onnx` can make.
 """
 
 from __future__ import annotations

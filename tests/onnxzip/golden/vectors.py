@@ -1,8 +1,8 @@
 """Writes vectors.json and large.json: archives that a reader must accept or refuse, for readers by others.
 
 Run `python tests/onnxzip/golden/vectors.py` when the specification changes. The archives are those of the tests of our
-own reader, `tests/archives.py`; README.md in this folder describes the files. The Rust crate has copies of both files,
-because its package contains no file from outside of its folder.
+own reader, `tests/onnxzip/archives.py`; README.md in this folder describes the files. The Rust crate has copies of both
+files, because its package contains no file from outside of its folder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2]))  # the folder of the shared modules of the tests
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the modules that tests share
 
 from archives import LARGE_ROWS, ROWS, bytes_of
 

@@ -1,8 +1,8 @@
 # ruff: noqa: D103 - a template is named after what it adds
 """Random graphs, compared in onnxruntime, in the real RTen runtimes as .rten files, and after conversion back.
 
-`python tests/graphs.py --seed N --count N` makes any number of graphs, and shows the smallest form of each fault. A
-graph is made from front to back, one node at a time. Each node is run in onnxruntime as soon as it is made, so a graph
+`python tests/rten/graphs.py --seed N --count N` makes any number of graphs, and shows the smallest form of each fault.
+A graph is made from front to back, one node at a time. Each node is run in onnxruntime as soon as it is made, so it
 is always valid, and all its values are known when the next node is chosen.
 """
 
@@ -24,9 +24,12 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, inliner, numpy_helper
-from runtime.runner import RELEASES, Runner, RunnerError
 
 import formats
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # if this is run as a program
+
+from runtime.runner import RELEASES, Runner, RunnerError
 
 NEWEST_RELEASE = "0.27"  # of RTen: .rten files are converted for the .onnx loader of this one
 LIMIT = 1 << 31  # the range of integers in a graph, if it has no wide integers

@@ -1,11 +1,11 @@
 """Gives damaged and strange input to the readers, which must quickly return a model or raise a `FormatError`.
 
-`python tests/fuzz.py [FORMAT ...] [--seconds N] [--seed S]` spends N seconds on each format. It changes the structure
-of an input (fields, tables, tokens), its bytes (numbers, lengths and offsets set to extremes; pieces removed, doubled
-or taken from other inputs), or both. Number, seed and format determine an input: it is the same on every machine and in
-any order.
+`python tests/fuzzing/fuzz.py [FORMAT ...] [--seconds N] [--seed S]` spends N seconds on each format. It changes the
+structure of an input (fields, tables, tokens), its bytes (numbers, lengths and offsets set to extremes; pieces removed,
+doubled or taken from other inputs), or both. Number, seed and format determine an input: it is the same on every
+machine and in any order.
 
-An input that fails is kept in a folder, and `python tests/fuzz.py FORMAT --input FILE` tries it again.
+An input that fails is kept in a folder, and `python tests/fuzzing/fuzz.py FORMAT --input FILE` tries it again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from formats.rten.file.schema import UNIONS
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.tensordata.sources.source import Literal
 
-sys.path.insert(0, str(Path(__file__).parent / "rten"))  # if this is run as a program
+sys.path.insert(0, str(Path(__file__).parents[1] / "rten"))  # if this is run as a program
 
 import rten_golden
 

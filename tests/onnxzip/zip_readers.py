@@ -1,6 +1,6 @@
 """What other zip readers read from the attack archives that our reader refuses.
 
-    python tests/zip_readers.py [--write]
+    python tests/onnxzip/zip_readers.py [--write]
 
 Needs unzip, 7z, bsdtar, go, java, node with npm, and cargo; the packages of npm and the crate are downloaded to a
 temporary folder. `--write` updates `onnxzip/readers/outcomes.json` and the table in `docs/security.md`.
@@ -18,10 +18,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-HERE = Path(__file__).parent / "onnxzip"
+HERE = Path(__file__).parent
 OUTCOMES = HERE / "readers" / "outcomes.json"
 DOCUMENT = HERE.parents[1] / "docs" / "security.md"
-MARKS = ("<!-- what other zip readers do; tests/zip_readers.py makes it -->\n", "<!-- end -->\n")
+MARKS = ("<!-- what other zip readers do; tests/onnxzip/zip_readers.py makes it -->\n", "<!-- end -->\n")
 REFUSED = "refuses"
 
 Reader = Callable[[list[Path], Path], list[str]]

@@ -25,7 +25,7 @@ from formats.rten.operators import SPECS
 from formats.rten.operators.shared.deviations import Told
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, MATTERING, RANGE, RARE, RESULTS, SEEN, SPECIAL, USE, Seen
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEADER = '<ir_version: 9, opset_import: ["" : 18]>\n'
 # A model for each value of `seen`, which has a loss of this kind in a conversion to .rten.
 MODELS: dict[Seen, str] = {

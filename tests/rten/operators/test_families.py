@@ -25,7 +25,7 @@ from formats.rten.operators.shared import rules
 from formats.rten.operators.shared.spec import OperatorSpec, Row
 from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FAMILIES = [import_module(f"formats.rten.operators.{name}") for name in NAMES]
 PACKAGE = Path(formats.rten.__file__).parent
 GENERATED = ("schema.py", "families.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 sys.path.insert(0, str(FOLDER))
 import terminal  # noqa: E402 - a script in the folder of its pictures
 

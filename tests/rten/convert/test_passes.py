@@ -22,7 +22,7 @@ from formats.rten.onnx_loader.kept import Kept
 from formats.rten.target import ALL_RELEASES, ONNX_LOADER
 
 FLOAT, INT32, INT64, FLOAT16 = 1, 6, 7, 10
-PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+PAGE = Path(__file__).parents[3] / "docs" / "operators.md"
 
 
 def graph_work(graph: Graph, *, is_subgraph: bool = False, is_onnx: bool = False, **more: Any) -> GraphWork:

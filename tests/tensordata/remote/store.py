@@ -1,4 +1,6 @@
-"""Checks whether a store works with models: `python tests/remote/store.py ADDRESS [--storage-options KEY=VALUE]`.
+"""Checks whether a store works with models.
+
+    python tests/tensordata/remote/store.py ADDRESS [--storage-options KEY=VALUE]
 
 It needs the package of the store, and a folder in the store that it can fill and empty. It prints a line for each
 check. The page docs/remote.md lists the stores that were checked.
@@ -20,7 +22,7 @@ import fsspec
 import formats
 from formats.verbs.arguments import path_of
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits.onnx"
 
 
 class Store:

@@ -64,7 +64,7 @@ def examples() -> list[str]:
 
 
 def answers() -> list[str]:
-    """Return the commands in the README's table of problems, but those of stores, which `tests/remote` has."""
+    """Return the commands in the README's table of problems, except for those of stores (`tests/tensordata/remote`)."""
     table = (ROOT / "README.md").read_text(encoding="utf-8").partition("| your problem | the command |")[2]
     found = re.findall(r"\| `(formats [^`]+)`", table.partition("\n\n")[0])
     return [line for line in found if "://" not in line]

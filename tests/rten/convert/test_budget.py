@@ -18,7 +18,7 @@ from formats.ir.model import Graph, Model
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 PARTS = int(os.environ.get("FORMATS_COUNTS", "24"))  # 1 by night: all models
 MAX_PEAK_MIB = 800
 MAKERS = {"zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity", "tri", "indices"}
@@ -30,7 +30,7 @@ def test_no_number_keeps_a_conversion_busy() -> None:
     """Whichever integer of an operator's attributes and constants is huge, the conversion ends soon."""
     for part in (1,):
         done = subprocess.run(
-            [sys.executable, Path(__file__).with_name("rten_counts.py"), f"{part}/{PARTS}"],
+            [sys.executable, TESTS / "rten" / "rten_counts.py", f"{part}/{PARTS}"],
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS)))},

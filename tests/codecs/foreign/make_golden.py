@@ -1,6 +1,6 @@
 """Makes the files in `golden/` with the programs that own their formats; skips programs that are not installed.
 
-    python tests/foreign/make_golden.py
+    python tests/codecs/foreign/make_golden.py
 
 The current files were made with PyTorch 1.12.1, TensorFlow and Keras of 2.21, coremltools 9.0 and OpenVINO 2026.4.
 """

@@ -1,6 +1,6 @@
 """Random models of the operators of ai.onnx.ml, in all the forms that exporters write.
 
-`python tests/learned.py --seed N --count N` runs more of them in onnxruntime and in RTen than the tests do.
+`python tests/rten/learned.py --seed N --count N` runs more of them in onnxruntime and in RTen than the tests do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import evaluation
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from runtime.runner import RELEASES, Runner
 
 from formats.ir.model import Model
 from formats.onnxpb.wire.decoder import decode
@@ -27,6 +26,10 @@ from formats.rten.convert.refusal import RefusalError
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # if this is run as a program
+
+from runtime.runner import RELEASES, Runner
 
 DOMAIN = "ai.onnx.ml"
 POST_TRANSFORMS = ("NONE", "NONE", "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")

@@ -25,7 +25,7 @@ import formats
 
 pytestmark = pytest.mark.outer
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SCALE = 1 / 1024  # a large weight, or 40 nodes
 ALL = (*CASES, *LARGE_CASES)
 READABLE = sorted({case.model_of(way) for case in ALL for way in case.ways} | {"small.rten", "small.external"})

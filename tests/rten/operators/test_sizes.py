@@ -1,7 +1,7 @@
 """Operators at the sizes of kernels: RTen and the way back compute the same as onnxruntime.
 
-CI runs a sample. `FORMATS_SIZES=1000 pytest tests/rten/test_sizes.py` draws a thousand cases of each family, and
-`FORMATS_SEED=...` other ones.
+CI runs a sample. `FORMATS_SIZES=1000 pytest tests/rten/operators/test_sizes.py` draws a thousand cases of each family,
+and `FORMATS_SEED=...` other ones.
 """
 
 from __future__ import annotations

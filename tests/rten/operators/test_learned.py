@@ -21,7 +21,7 @@ from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 
 SEEDS = 12
-MODELS = sorted((Path(__file__).parent / "learned").glob("*.onnx"))
+MODELS = sorted((Path(__file__).parents[1] / "learned").glob("*.onnx"))
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)

@@ -34,4 +34,4 @@ def sha256(path: Path) -> str:
 
 def environment() -> dict[str, str]:
     """Return the environment in which processes find `formats`."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -16,5 +16,5 @@ from programs import need_built
 
 def program(name: str) -> Path:
     """Return the path of a program; skip the test if it is not built."""
-    folder = Path(__file__).parent / "runtime" / "target" / "release" / "examples"
-    return need_built(folder / (f"{name}.exe" if os.name == "nt" else name), "tests/rust_reader.py")
+    folder = Path(__file__).parents[1] / "runtime" / "target" / "release" / "examples"
+    return need_built(folder / (f"{name}.exe" if os.name == "nt" else name), "tests/onnxzip/rust_reader.py")
