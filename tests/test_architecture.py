@@ -445,13 +445,6 @@ def test_no_function_changes_a_module() -> None:
     assert not [path for path in MODULES for node in ast.walk(tree(path)) if isinstance(node, ast.Global)]
 
 
-def test_tests_mirror_the_package() -> None:
-    """Every package of the first level has a folder of tests, and none of these folders is a package itself."""
-    packages = {path.parent.relative_to(PACKAGE) for path in PACKAGE.glob("*/__init__.py")}
-    assert not [package for package in packages if not (ROOT / "tests" / package).is_dir()]
-    assert not [path for path in TESTS if path.name == "__init__.py"]
-
-
 def test_rules_are_not_vacuous() -> None:
     """The import scanner finds imports in functions, and ignores imports for type checkers only."""
     convert = {entry.module for entry in imports(PACKAGE / "cli" / "process.py") if entry.lazy}
