@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cases import KINDS_OF_WORK
-from report import Row
+
+if TYPE_CHECKING:
+    from report import Row
 
 # The colour, the marker and the name in the legend of each tool, by the beginning of the tool's name.
 STYLES = {

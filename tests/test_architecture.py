@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import pytest
 
@@ -57,14 +57,17 @@ FLOORS: tuple[dict[str, str], ...] = (
 )
 # The names that any module may import from the package itself.
 OF_THE_PACKAGE = {"__version__"}
-# Modules that import each other in a circle: a class whose methods are functions of modules that work with it, the far
-# end of an archive, and two pairs of the commands. Families of operators that are rewritten as others are not listed.
-CIRCLES = {
-    frozenset({"formats.ir.model", "formats.ir.storage", "formats.ir.walk"}),
-    frozenset({"formats.onnxzip.reading.far_entries", "formats.onnxzip.reading.reader"}),
-    frozenset({"formats.cli.columns", "formats.cli.printing"}),
-    frozenset({"formats.cli.completion", "formats.cli.verbs"}),
+# Imports for type checkers only that lead up, or to another room of the same floor: who gets or gives such an object
+# names its type, but makes none.
+TYPES_ONLY = {
+    ("formats.keywords", "formats.codecs.keys"),
+    ("formats.keywords", "formats.tensordata.sources.source"),
+    ("formats.codecs.contract", "formats.onnxzip.records"),
+    ("formats.onnxpb.external.archive_links", "formats.onnxzip.records"),
 }
+# Modules that import each other in a circle: a class whose methods are functions of modules that work with it.
+# Families of operators that are rewritten as others are not listed.
+CIRCLES = {frozenset({"formats.ir.model", "formats.ir.storage", "formats.ir.walk"})}
 FAMILIES = "formats.rten.operators."
 # How many modules, and families of operators among them, a conversion of the example to a format may import.
 IMPORTED = {"onnxz": (92, 0), "rten": (150, 22)}
@@ -179,12 +182,17 @@ def room_of(module: str) -> tuple[int, str]:
     return found
 
 
+def is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
+    """Return whether a statement is only for type checkers."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
 @cache
 def imports(path: Path) -> list[Import]:
-    """Yield everything that a module imports, also in functions, but not imports for type checkers only."""
+    """Return everything that a module imports, also in functions, but not imports for type checkers only."""
 
     def visit(node: ast.AST, lazy: bool) -> Iterator[Import]:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if is_for_types(node):
             children: list[ast.AST] = [*node.orelse]
         else:
             children = [*ast.iter_child_nodes(node)]
@@ -238,6 +246,11 @@ def graph() -> dict[str, set[str]]:
     }
 
 
+def leads_up(module: str, imported: str) -> bool:
+    """Return whether an import leads to a higher floor, or to another room on the same one."""
+    return room_of(imported) != room_of(module) and room_of(imported)[0] >= room_of(module)[0]
+
+
 def circles(edges: dict[str, set[str]]) -> set[frozenset[str]]:
     """Return the sets of several modules each of which reaches all others of its set."""
 
@@ -261,9 +274,32 @@ def test_no_import_leads_up() -> None:
         f"{module} ({room_of(module)[1]}) imports {imported} ({room_of(imported)[1]})"
         for module, found in graph().items()
         for imported in found
-        if room_of(imported) != room_of(module) and room_of(imported)[0] >= room_of(module)[0]
+        if leads_up(module, imported)
     ]
     assert not wrong
+
+
+def test_types_from_above_are_listed() -> None:
+    """Imports for type checkers only that lead up are listed, and the list has no others."""
+    found = set()
+    for path in MODULES:
+        module = dotted(path)
+        for statement in filter(is_for_types, ast.walk(tree(path))):
+            for node in (node for node in statement.body if isinstance(node, ast.ImportFrom)):
+                imported = {imported_module(Import(node.module or "", alias.name, 0, False)) for alias in node.names}
+                found |= {(module, other) for other in imported & MODULE_NAMES if leads_up(module, other)}
+    assert TYPES_ONLY == found
+
+
+def test_nothing_inside_imports_a_facade() -> None:
+    """No module imports a package whose `__init__` is a list of names for users, or the list for other codecs."""
+    packages = {dotted(path): tree(path) for path in MODULES if path.name == "__init__.py"}
+    facades = {
+        package for package, code in packages.items() if any("__all__" in ast.unparse(node) for node in code.body)
+    }
+    assert {"formats", "formats.onnxpb", "formats.testing"} == facades
+    facades.add("formats.codec")
+    assert not [(module, found & facades) for module, found in graph().items() if found & facades]
 
 
 def test_no_import_leads_around() -> None:
@@ -317,6 +353,14 @@ def test_codecs_use_little_of_each_other() -> None:
                 if names is not None and entry.name not in names:
                     wrong.append(f"{path}:{entry.line}: {entry.module} {entry.name}")
     assert not wrong
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "schemas"])
+def test_scripts_import_in_one_direction(folder: str) -> None:
+    """No scripts of a folder import each other in a circle."""
+    scripts = {path.stem: path for path in (ROOT / folder).glob("*.py")}
+    edges = {name: {entry.module for entry in imports(path)} & scripts.keys() for name, path in scripts.items()}
+    assert circles(edges) == set()
 
 
 def test_circles_are_found() -> None:

@@ -1,4 +1,4 @@
-"""How wide texts are on a terminal, and how to fit them into its width: tables are shortened, sentences are wrapped.
+"""Texts as a terminal can show them: its characters, and its width. Tables are shortened, sentences are wrapped.
 
 If the output is not a terminal, nothing is shortened or wrapped.
 """
@@ -9,8 +9,6 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from formats.cli.printing import printable
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -19,6 +17,16 @@ LEAST_CELLS = 8  # the least width of a column
 LEAST_WIDTH = 20  # of a terminal; on a narrower one, the terminal cuts lines
 INDENT = "    "  # of the following lines of a long line
 _LABEL = re.compile(r"  \S.{0,15}?  +(?=\S)")  # before a fact
+
+
+def printable(lines: Iterable[str]) -> str:
+    """The lines with escapes for characters that control a terminal; file and node names can contain any characters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    shown = (
+        "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+        for line in lines
+    )
+    return "\n".join(shown).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def terminal_width() -> int | None:

@@ -13,6 +13,7 @@ from formats.options import rows_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from formats.cli.command_line import Verb
 
 PROGRAM = "formats"
 VERB = "completion"  # its argument is a shell
@@ -41,16 +42,15 @@ class SuggestedVerb(NamedTuple):
     arguments: tuple[str, ...] = ()
 
 
-def suggested() -> list[SuggestedVerb]:
-    """All verbs, with the options of installed codecs, too."""
+def suggested(all_verbs: Sequence[Verb]) -> list[SuggestedVerb]:
+    """The verbs, with the options of installed codecs, too."""
     import inspect  # its import is slow, and only this function needs it
 
-    from formats.cli.verbs import VERBS
     from formats.codecs import lookup
 
     formats = ", ".join(codec.name for codec in lookup.codecs())
     found = []
-    for verb in VERBS:
+    for verb in all_verbs:
         options = {}
         for group in verb.groups(True):
             for row in rows_of(group.options):
@@ -63,7 +63,7 @@ def suggested() -> list[SuggestedVerb]:
         summary = _plain(inspect.cleandoc(verb.summary))
         arguments = tuple(SHELLS) if verb.name == VERB else ()
         found.append(SuggestedVerb(verb.name, summary, tuple(options.values()), arguments))
-    found.append(SuggestedVerb("help", "Show the help of a verb", (), tuple(verb.name for verb in VERBS)))
+    found.append(SuggestedVerb("help", "Show the help of a verb", (), tuple(verb.name for verb in all_verbs)))
     return found
 
 

@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from formats.cli.columns import printable
 from formats.cli.command_line import Verb
 from formats.cli.error_text import describe, error_to_json, traceback_lines
-from formats.cli.printing import json_text, printable, say, show
+from formats.cli.printing import json_text, say, show
 from formats.cli.progress_bar import Progress
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import STREAM, check_single, source_of

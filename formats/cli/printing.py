@@ -1,11 +1,12 @@
-"""Prints texts, in characters that the terminal can show."""
+"""Prints texts and reports."""
 
 from __future__ import annotations
 
 import errno
 import os
-import sys
 from typing import TYPE_CHECKING, Any
+
+from formats.cli.columns import fitted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,21 +33,9 @@ def json_text(report: dict[str, Any]) -> str:
     return json.dumps(report, indent=2)
 
 
-def printable(lines: Iterable[str]) -> str:
-    """The lines with escapes for characters that control a terminal; file and node names can contain any characters."""
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    shown = (
-        "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
-        for line in lines
-    )
-    return "\n".join(shown).encode(encoding, "backslashreplace").decode(encoding)
-
-
 def show(report: dict[str, Any] | Iterable[str], stream: TextIO | None = None) -> None:
     """Print a report for programs as JSON, one for people as lines that fit the terminal; on stdout by default."""
     if isinstance(report, dict):
         say(json_text(report), stream)
         return
-    from formats.cli.columns import fitted
-
     say(printable(fitted(report)), stream)

@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from formats.cli import other_converts, several
+from formats.cli.columns import printable
 from formats.cli.command_line import Request, parse
 from formats.cli.error_text import describe, error_to_json, traceback_lines
-from formats.cli.printing import json_text, printable, say
+from formats.cli.printing import json_text, say
 from formats.cli.streams import STREAM
 from formats.cli.verbs import VERBS
 from formats.errors import OptionError

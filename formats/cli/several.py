@@ -9,8 +9,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from formats.cli.columns import printable
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
-from formats.cli.printing import json_text, printable, say, show
+from formats.cli.printing import json_text, say, show
 from formats.cli.progress_bar import JobProgress
 from formats.errors import OptionError
 from formats.options import SWITCH, Kind, count, option, settle, text

@@ -199,7 +199,7 @@ def completion(request: Request) -> int:
     (shell,) = request.arguments
     if shell not in SHELLS:
         raise OptionError(f"SHELL is {shell!r:.40}, but must be one of {', '.join(SHELLS)}")
-    script = SHELLS[shell](suggested())
+    script = SHELLS[shell](suggested(VERBS))
     if output.get("json"):
         say(json_text({"shell": shell, "script": script}))
     elif not output.get("quiet"):

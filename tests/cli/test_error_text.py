@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from formats.cli.columns import printable
 from formats.cli.command_line import Request, Typed
 from formats.cli.error_text import describe, error_to_json
-from formats.cli.printing import printable
 from formats.cli.report_lines import summary
 from formats.cli.verbs import convert_groups
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import formats
 from formats.cli import report_lines
-from formats.cli.printing import printable
+from formats.cli.columns import printable
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import Model

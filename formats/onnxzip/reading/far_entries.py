@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError
-from formats.onnxzip.reading.reader import check_names, fields_of, listed_entries, local_entry, read_end
+from formats.onnxzip.reading.headers import check_names, fields_of, listed_entries, local_entry, read_end
 from formats.onnxzip.records import MAX_EXTRA_BYTES, Entry
 from formats.tensordata.sources.source import FileSpan, Source
 
 if TYPE_CHECKING:
-    from formats.onnxzip.reading.reader import Fields
+    from formats.onnxzip.reading.headers import Fields
 
 
 AT_ONCE_BYTES = 1 << 25  # a graph up to this size is read together with its header
