@@ -15,6 +15,8 @@ from formats.onnxpb.encryption import crypt
 from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import Permissions
+from formats.tensordata.replacing import publication
+from formats.tensordata.replacing.journal import journal_path
 
 pytestmark = posix
 
@@ -85,6 +87,25 @@ def test_data_files_count(digits: Path) -> None:
     formats.convert(graph, graph.with_name("b.onnxz"))
     formats.save(formats.load(graph), graph.with_name("c.onnx"), external_data=False)
     assert {0o600} == {mode(graph.with_name(name)) for name in ("b.onnxz", "c.onnx")}
+
+
+@pytest.mark.parametrize("source_mode", MODES, ids=oct)
+def test_a_journal_is_as_open_as_its_model(
+    digits: Path, umask: int, source_mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal of a model in several files, which has their names, has the permissions of the model."""
+    new = digits.with_name("new.onnx")
+    found: list[int] = []
+    real = publication._Steps.forward
+
+    def noted(steps: publication._Steps, *, overwrite: bool) -> None:
+        found.append(mode(journal_path(new)))
+        real(steps, overwrite=overwrite)
+
+    monkeypatch.setattr(publication._Steps, "forward", noted)
+    digits.chmod(source_mode)
+    formats.convert(digits, new, external_data=True)
+    assert [(source_mode & 0o666 | 0o600) & ~umask] == found
 
 
 def test_private_from_the_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -295,6 +295,27 @@ def test_a_killed_process_costs_its_own_job_only(sources: list[Path], how: str, 
         assert "was killed" in results[2][1]
 
 
+@pytest.mark.parametrize(
+    ("begun_ago", "content", "state"),
+    [(60, None, "converted"), (None, None, "failed"), (-60, None, "failed"), (60, b"another file", "failed")],
+    ids=["its own result", "a file from before", "an older file", "another file"],
+)
+def test_a_job_that_is_tried_again_replaces_only_its_own_result(
+    sources: list[Path], begun_ago: int | None, content: bytes | None, state: str
+) -> None:
+    """A job whose worker was lost after it wrote the result is done; any other file at its destination stays."""
+    source, destination = pairs(sources)[0]
+    formats.convert(source, destination)
+    if content is not None:
+        destination.write_bytes(content)
+    before = destination.read_bytes()
+    begun = None if begun_ago is None else time.time() - begun_ago
+    result = jobs.run(jobs.Task(0, Job(source, destination), {}, begun=begun))
+    assert state == result.state
+    assert before == destination.read_bytes()
+    assert [destination] == list(destination.parent.iterdir())
+
+
 def test_threads_of_the_caller_do_no_harm(sources: list[Path]) -> None:
     """If the caller has threads, whose locks would stay locked after a fork, processes are started differently."""
     code = (

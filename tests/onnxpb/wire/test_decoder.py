@@ -6,7 +6,7 @@ import copy
 import pickle
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
@@ -227,6 +227,33 @@ def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
     node = b"\x22\x01X" + b"\x2a\x00" * 100
     with pytest.raises(LimitError, match="more than 1000 messages"):
         decode(Literal((b"\x0a\xcb\x01" + node) * 15), ir.Graph)
+
+
+ENTRY = ir.StringStringEntry(key="k", value="v")
+TYPE = ir.Type(tensor_type=ir.TensorType(elem_type=1, shape=ir.TensorShape(dim=[ir.Dimension(dim_value=1)] * 6)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda count: ir.Model(metadata_props=[ENTRY] * (count - 1)),
+        lambda count: ir.Graph(value_info=[ir.ValueInfo(metadata_props=[ENTRY] * 9)] * ((count - 1) // 10), name="g"),
+        lambda count: ir.Graph(node=[ir.Node(metadata_props=[ENTRY] * 9)] * ((count - 1) // 10), name="g"),
+        lambda count: ir.Graph(value_info=[ir.ValueInfo(type=TYPE)] * ((count - 1) // 10), name="g"),
+        lambda count: ir.Tensor(external_data=[ENTRY] * (count - 1)),
+    ],
+    ids=["model", "value_info", "node", "type", "external_data"],
+)
+def test_messages_count_however_they_are_read(
+    made: Callable[[int], ir.Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries of metadata and of references, and copied types, count like other messages, also if they are left."""
+    monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
+    for count in (980, 1000):
+        assert decode(Literal(encoded(made(count))), type(made(count))) == made(count)
+    many = made(1020)
+    with pytest.raises(LimitError, match="more than 1000 messages"):
+        assert decode(Literal(encoded(many)), type(many)) == many  # reads what was left for later
 
 
 def test_large_unknown_fields() -> None:

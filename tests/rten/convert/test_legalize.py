@@ -18,6 +18,7 @@ from rten_cases import CASES, Case, float32, floats, int64, node, one, run, to_p
 from rten_operators import ALL_SPECS
 
 from formats.errors import FormatError
+from formats.ir.dtypes import FLOAT8E4M3FN
 from formats.ir.model import Model
 from formats.onnxpb.wire.decoder import decode
 from formats.rten import CODEC
@@ -127,6 +128,35 @@ def test_weights_are_shared() -> None:
 def test_every_operator_of_rten_has_a_rule_of_inference() -> None:
     """Every operator that RTen runs has a rule for inference."""
     assert [] == [name for name, spec in SPECS.items() if spec.dims is None]
+
+
+@pytest.mark.parametrize(("zero", "count"), [([0, 0], 0), ([0, 1], 1), (None, 1)], ids=["zeros", "others", "unknown"])
+def test_zero_points_of_small_floats_are_added(zero: list[float] | None, count: int) -> None:
+    """A zero point of a small float is added to the quotient, unless it is known to be 0, as it should be."""
+    nodes = [node("QuantizeLinear", "x s z", "q", axis=0), node("DequantizeLinear", "q s", axis=0)]
+    values = {"z": np.array(zero or [0, 0], "float8_e4m3fn")}
+    inputs = {"x": floats(2, 3), **({} if zero else values)}
+    added = Case("added", 21, nodes, inputs, {"s": float32(0.5, 2), **(values if zero else {})})
+    nodes = [node("QuantizeLinear", "x s", "q", axis=0, output_dtype=FLOAT8E4M3FN), nodes[1]]
+    not_added = Case("not_added", 21, nodes, {"x": floats(2, 3)}, {"s": float32(0.5, 2)})
+    counts = [operators(legal(case).model).count("Add") for case in (added, not_added)]
+    assert counts[0] - counts[1] == count
+
+
+@pytest.mark.parametrize(
+    ("case", "is_defined"),
+    [
+        (one("lrn", 13, "LRN", {"x": floats(1, 3, 2, 2)}, size=3), False),  # a rewriting
+        (one("maximum", 18, "ReduceMax", {"x": floats(2, 3)}), False),  # an operator that stays
+        (BY_NAME["grid_volume"], True),
+    ],
+    ids=["rewritten", "kept", "defined"],
+)
+def test_only_what_onnx_defines_is_unwanted(case: Case, is_defined: bool) -> None:
+    """With `exact`, a deviation from ONNX is unwanted; one from onnxruntime where ONNX defines nothing is not."""
+    losses = {exact: list(legalize(case.model(), exact).losses.lines()) for exact in (False, True)}
+    assert [loss.unwanted for loss in losses[False] if loss.kind == "deviation"] == [False]
+    assert [loss.unwanted for loss in losses[True] if loss.kind == "deviation"] == [is_defined]
 
 
 def test_exactness_is_asked_for() -> None:

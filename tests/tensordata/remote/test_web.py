@@ -328,6 +328,23 @@ FAULTS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "least", "most"),
+    [("7", 7, 7), ("30", 30, 30), ("100", 30, 30), ("0", 0, 1), ("9999999", 0, 1), ("-7", 0, 1), ("soon", 0, 1)],
+)
+def test_the_server_says_how_long_to_wait(
+    web: WebServer, model: str, asked: str, least: float, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request is repeated after the seconds that the server asks for, up to 30; what is no such number is ignored."""
+    change = status(503, **{"Retry-After": asked})
+    web.fault = lambda number, _, answer: change(answer) if number == 0 else None
+    waits: list[float] = []
+    monkeypatch.setattr("formats.tensordata.remote.attempts.sleep", waits.append)
+    formats.convert(model, tmp_path / "out.onnx", retries=1)
+    (wait,) = waits
+    assert least <= wait <= most
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize(
     ("change", "error", "words", "passes"), FAULTS, ids=lambda value: getattr(value, "__qualname__", None)
