@@ -236,3 +236,24 @@ class ShareKeywords(TypedDict, total=False):
     """fsync=True: Force files to disk; by default only files that replace others."""
     progress: Callable[[int, int], None] | None
     """progress: A function that is called from time to time with the bytes done and the bytes to do."""
+    clean: bool
+    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
+    backup: bool
+    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
+
+
+class PlaceKeywords(TypedDict, total=False):
+    """The options of `formats.cp` and `formats.mv`."""
+
+    overwrite: bool
+    """overwrite=True: Replace the model at DST and its data files, but no other files."""
+    parents: bool
+    """parents=True: Make missing parent folders."""
+    dry_run: bool
+    """dry_run=True: Change nothing; say what would be done."""
+    fsync: bool | None
+    """fsync=True: Force files to disk; by default only files that replace others."""
+    clean: bool
+    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
+    backup: bool
+    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""

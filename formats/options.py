@@ -26,7 +26,7 @@ from formats.python.late_dataclasses import field, fields_of
 from formats.wording.units import SIZE_EXAMPLES, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 T = TypeVar("T")
 
@@ -236,6 +236,19 @@ def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
 
         raise unknown_options(unknown, known, of)
     return options(**implied(options, given))
+
+
+def made_each(kinds: Sequence[type], given: Mapping[str, Any], *, of: str = "") -> list[Any]:
+    """The options of each class that are `given` by name, and those that they imply.
+
+    Raises: as `made` does.
+    """
+    known = set().union(*map(names_of, kinds))
+    if unknown := [name for name in given if name not in known]:
+        from formats.wording.suggestions import unknown_options
+
+        raise unknown_options(unknown, known, of)
+    return [made(kind, {name: given[name] for name in given.keys() & names_of(kind)}) for kind in kinds]
 
 
 def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:

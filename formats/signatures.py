@@ -44,6 +44,7 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     from formats.codecs.contract import ReadOptions
     from formats.tensordata.engine import EngineOptions
     from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+    from formats.verbs.relocate import PlaceOptions
     from formats.verbs.share import ShareOptions
 
     targets = dict.fromkeys(codec.options for codec in codecs)
@@ -54,7 +55,8 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
         "WriteKeywords": writing,
         "ConvertKeywords": (ReadOptions, *writing),
         "JobKeywords": (ReadOptions, *writing, ConversionOptions),
-        "ShareKeywords": (ShareOptions, ReadOptions, EngineOptions),
+        "ShareKeywords": (ShareOptions, ReadOptions, EngineOptions, ReplacementOptions),
+        "PlaceKeywords": (PlaceOptions, ReplacementOptions),
     }
 
 

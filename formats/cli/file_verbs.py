@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb
+from formats.cli.error_text import in_flags
 from formats.cli.looking_verbs import LOOK, Seen, look
 from formats.cli.several import CONVERT, out_option
 from formats.cli.shared_options import FileOptions, NoteOptions, OutputOptions, groups, how_to_tell, tell
@@ -20,23 +21,6 @@ if TYPE_CHECKING:
 
     from formats.cli.command_line import Request
     from formats.verbs.relocate import Relocation
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceOptions:
-    """How a model is copied or moved to another path."""
-
-    overwrite: bool = option(
-        False,
-        SWITCH,
-        "Replace the model at DST and its data files, but no other files.",
-        short="-f",
-        flag="--force",
-        common=True,
-    )
-    parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
-    dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
-    fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +57,14 @@ def files(request: Request) -> int:
     return look(request, how_to_tell(request), see, title="read")
 
 
+def place_groups(of_all_packages: bool) -> Sequence[Group]:
+    """The options of `cp` and `mv`."""
+    from formats.verbs.choices import ReplacementOptions
+    from formats.verbs.relocate import PlaceOptions
+
+    return groups(PlaceOptions, ReplacementOptions, OutputOptions)(of_all_packages)
+
+
 def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
     from formats.verbs import relocate
@@ -107,10 +99,12 @@ def remove(request: Request) -> int:
 
 def _told(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
     from formats.cli.report_lines import relocation_lines
+    from formats.verbs.choices import ReplacementOptions
+    from formats.verbs.relocate import PlaceOptions
 
     output = how_to_tell(request)
-    done = act(request.of(PlaceOptions))
-    tell(output, done, lambda: relocation_lines(done))
+    done = act(request.of(PlaceOptions, ReplacementOptions))
+    tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in relocation_lines(done)))
     return 0
 
 
@@ -121,25 +115,29 @@ def share(request: Request) -> int:
     from formats.cli.report_lines import sharing_lines
     from formats.tensordata.engine import EngineOptions
     from formats.verbs import share as sharing
+    from formats.verbs.choices import ReplacementOptions
 
     output = how_to_tell(request)
     out = request.of(IntoOptions).get("out")
     if out is None:
         raise OptionError("`out` is missing: name the folder to write into")
-    given = request.of(sharing.ShareOptions, EngineOptions) | request.of(ReadOptions)
+    given = request.of(sharing.ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
     sources = [place.source for place in job_list.places_of(request.arguments, out)]
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
         done = sharing.share(sources, out, progress=shown, **given)
-    tell(output, done, lambda: sharing_lines(done, notes=output.get("notes", False)))
+    notes = output.get("notes", False)
+    tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in sharing_lines(done, notes=notes)))
     return 0
 
 
 def share_groups(of_all_packages: bool) -> Sequence[Group]:
     """The options of `share`."""
     from formats.tensordata.engine import EngineOptions
+    from formats.verbs.choices import ReplacementOptions
     from formats.verbs.share import ShareOptions
 
-    return groups(IntoOptions, ShareOptions, EngineOptions, OutputOptions, NoteOptions, ReadOptions)(of_all_packages)
+    writing = (IntoOptions, ShareOptions, EngineOptions, ReplacementOptions)
+    return groups(*writing, OutputOptions, NoteOptions, ReadOptions)(of_all_packages)
 
 
 FILES = "Copy, move, remove, repair"
@@ -164,7 +162,7 @@ FILE_VERBS = (
         DST is a path or a folder. Data files that are named after the model are renamed with it.
         """,
         ("SRC", "DST"),
-        groups(PlaceOptions, OutputOptions),
+        place_groups,
         copy,
         FILES,
         ("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
@@ -177,7 +175,7 @@ FILE_VERBS = (
         folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
         """,
         ("SRC", "DST"),
-        groups(PlaceOptions, OutputOptions),
+        place_groups,
         move,
         FILES,
         ("formats mv model.onnx better-name.onnx", "formats mv model.onnx models/"),

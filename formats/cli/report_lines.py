@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from formats.verbs.relocate import Relocation
     from formats.verbs.repair import Repair
     from formats.verbs.report import ConversionReport, WrittenFile
-    from formats.verbs.share import DataFile, Sharing
+    from formats.verbs.share import Sharing
     from formats.verbs.verify import Verification
 
 MAX_FINDINGS = 20
@@ -33,7 +33,7 @@ def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
     return [first, *(written_lines(report.files) if report.dry_run else ()), *others]
 
 
-def written_lines(files: Sequence[WrittenFile | DataFile]) -> Iterator[str]:
+def written_lines(files: Sequence[WrittenFile]) -> Iterator[str]:
     """The files that would be written, one per line, with their sizes in bytes."""
     return table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in files])
 
@@ -198,10 +198,12 @@ def files_lines(found: ModelFiles) -> Iterator[str]:
 
 def relocation_lines(done: Relocation) -> Iterator[str]:
     """The changes to the files of a model, and the files that stay."""
+    from formats.verbs.report import replacement_lines
+
     *companions, last = [file.path for file in done.written] or [*reversed(done.removed)] or [done.source]
     data = f" + {len(companions)} data file{'s' * (len(companions) != 1)}" if companions else ""
     if done.destination is not None:
-        yield f"{'would write ' * done.dry_run}{done.source} -> {last}{data}"
+        yield f"{'would write ' * done.dry_run}{done.source} -> {last}{data}  {in_units(done.nbytes)}"
         if done.dry_run:
             yield from written_lines(done.written)
             yield from (f"would remove {path}" for path in done.removed)
@@ -210,25 +212,16 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
     else:
         yield f"removed {last}{data}" if done.removed else f"no file of {done.source} was removed"
     yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)
+    yield from replacement_lines([done.backup] if done.backup else [], done.cleaned, dry_run=done.dry_run)
 
 
 def sharing_lines(done: Sharing, *, notes: bool = False) -> Iterator[str]:
-    """The new files of the models, the losses, and the saved bytes."""
-    from formats.verbs.report import is_gathered, loss_lines
+    """The answer to `share`; for a dry run, also a line for each file that would be written."""
+    from formats.verbs.share import sharing_answer
 
-    for source, model in zip(done.sources, done.models, strict=True):
-        data = [file.path.name for file in done.data_files if model in file.models]
-        yield f"{'would write ' * done.dry_run}{source} -> {' + '.join((str(model), *data))}"
+    lines = sharing_answer(done, "--notes", every=notes)
+    count = len(done.models) + 1
+    yield from lines[:count]
     if done.dry_run:
-        yield from written_lines(done.data_files)
-    placed = [loss._replace(detail=f"{loss.where}: {loss.detail}") for loss in done.losses]
-    yield from loss_lines(placed, "--notes", every=notes)
-    if (count := sum(map(is_gathered, done.losses))) and not notes:
-        yield f"{count} note{'s' * (count != 1)}: --notes"
-    yield from (f"note: {path} stays, and no graph refers to it any more" for path in done.unused)
-    before, after = in_units(done.source_nbytes), in_units(done.nbytes)
-    if not done.shared_nbytes:
-        yield f"no weights are equal  {after}, {done.seconds:.2f} s"
-        return
-    saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"
-    yield f"{in_units(done.shared_nbytes)} shared: {after} instead of {before}, {saved}, {done.seconds:.2f} s"
+        yield from written_lines(done.files)
+    yield from lines[count:]

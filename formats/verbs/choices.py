@@ -107,6 +107,13 @@ class ReplacementOptions:
         settle(self)
 
 
+def check_replacement(options: ReplacementOptions, *, overwrite: bool) -> None:
+    """Raises OptionError if one of the options is chosen, but nothing may be replaced."""
+    for name in names_of(ReplacementOptions):
+        if getattr(options, name) and not overwrite:
+            raise OptionError(f"`{name}` is about a model that is replaced, so it needs `overwrite=True`")
+
+
 class Choice(NamedTuple):
     """The options that a caller has chosen, grouped by the part that uses them."""
 
@@ -142,8 +149,7 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
         made(RuntimeOptions, groups[3]),
         made(ReplacementOptions, groups[4]),
     )
-    if not engine.overwrite and (found := [name for name, value in groups[4].items() if value]):
-        raise OptionError(f"`{found[0]}` is about a model that is replaced, so it needs `overwrite=True`")
+    check_replacement(replacement, overwrite=engine.overwrite)
     if runtime.runtime is not None and target.domain is not None:
         raise OptionError(f"`runtime` is only for ONNX formats; {target.title} is not one")
     of_target = made(target.options, groups[1]) if options is None else options

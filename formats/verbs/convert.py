@@ -62,7 +62,7 @@ def save(
     plan, done = carry_out(plan, target, chosen, strict)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     translated = is_translated(own, target)
-    return replace(report, backup=done.backup, removed=done.removed, is_translated=translated)
+    return replace(report, backup=next(iter(done.backups), None), removed=done.removed, is_translated=translated)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -133,7 +133,7 @@ def convert(
         source_format=opened.codec.name,
         notes=opened.notes,
         source_files=opened.files(path),
-        backup=done.backup,
+        backup=next(iter(done.backups), None),
         removed=done.removed,
         is_translated=is_translated(opened.model, target),
     )

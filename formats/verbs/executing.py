@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from formats.errors import FormatError, OptionError, UnsupportedError
+from formats.errors import OptionError, UnsupportedError
+from formats.onnxpb.external.shared_data import LEFT_BEHIND
 from formats.tensordata.engine import execute
-from formats.tensordata.file import File, is_address, is_stream
-from formats.tensordata.plan import in_order
-from formats.verbs.opening import open_model
-from formats.verbs.replacement import Old, Replaced, execute_replacing
+from formats.tensordata.file import is_address, is_stream
+from formats.tensordata.plan import USE, Loss, in_order
+from formats.verbs.replacement import Replaced, Work, execute_replacing, old_model
 from formats.verbs.report import listed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from formats.codecs.contract import Codec
+    from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import WritePlan
-    from formats.verbs.choices import Choice
+    from formats.verbs.choices import Choice, ReplacementOptions
 
 
 def carry_out(plan: WritePlan, target: Codec, chosen: Choice, strict: bool) -> tuple[WritePlan, Replaced]:
@@ -30,20 +30,25 @@ def carry_out(plan: WritePlan, target: Codec, chosen: Choice, strict: bool) -> t
     losses = in_order(loss for loss in plan.losses if loss.matters)
     if strict and losses:
         raise UnsupportedError(f"`strict` refuses these losses: {listed(losses)}")
-    if not (replacement.clean or replacement.backup):
+    return execute_plan(plan, engine, replacement)
+
+
+def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: ReplacementOptions) -> tuple[WritePlan, Replaced]:
+    """Execute the plan, and see to the models that it replaces; the returned plan has the losses that are left."""
+    last = plan.files[-1].path
+    if is_address(last) or is_stream(last):
+        if replacement.clean or replacement.backup:
+            raise OptionError("`clean` and `backup` are for files of this system")
         execute(plan, engine)
-        return plan, Replaced(plan.losses)
-    if not is_here:
-        raise OptionError("`clean` and `backup` are for files of this system")
-    old = _old(last) if replacement.backup and last.is_file() else None
-    done = execute_replacing(plan, old, engine, clean=replacement.clean)
-    return plan._replace(losses=done.losses), done
-
-
-def _old(path: Path) -> Old:
-    """The model at `path`, which will be replaced; whatever cannot be read is one file."""
-    try:
-        opened = open_model(path)
-    except (FormatError, OSError):
-        return Old(path, File.open(path))
-    return Old(path, next(opened.source.files()), opened.codec, opened.model)
+        return plan, Replaced()
+    models = [file.path for file in plan.files[-plan.models :]]
+    if not (replacement.clean or replacement.backup):
+        return plan, execute_replacing(Work(plan), engine)
+    old = [old_model(path) for path in models if path.is_file()] if replacement.backup else []
+    left = {last.parent / loss.where: loss for loss in plan.losses if loss.kind == LEFT_BEHIND}
+    done = execute_replacing(Work(plan), engine, old=old, left=left, clean=replacement.clean)
+    losses = [loss for loss in plan.losses if loss.kind != LEFT_BEHIND]
+    for path, reason in done.stays:
+        name = os.path.relpath(path, last.parent)
+        losses.append(Loss(LEFT_BEHIND, name, f"{name} stays: {reason}", USE))
+    return plan._replace(losses=tuple(losses)), done

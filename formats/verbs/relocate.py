@@ -20,36 +20,69 @@ from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
 from formats.onnxpb.wire.encoder import encode
+from formats.options import SWITCH, made_each, names_of, option, settle
 from formats.python.late_dataclasses import dataclass, replace
-from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import sync_directory, unlink
 from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan, lay_out
-from formats.tensordata.replacing.further_name import OneNameError
 from formats.tensordata.replacing.lock import ModelLock
 from formats.verbs.arguments import local_path_of
+from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
+from formats.verbs.replacement import Work, execute_replacing, old_model
 from formats.verbs.report import WrittenFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from formats.ir.model import Model
-    from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
+    from typing_extensions import Unpack
 
-LEFT = "it belonged to the replaced model; remove it if nothing else needs it"
+    from formats.ir.model import Model
+    from formats.keywords import PlaceKeywords
+    from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
+    from formats.verbs.replacement import Replaced
+
+LEFT = "it belonged to the replaced model; remove it if nothing else needs it, or next time use `clean=True`"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOptions:
+    """How a model is copied or moved to another path.
+
+    `overwrite`: the model at the destination and its data files are replaced, but no other files. `parents`: missing
+    folders around the destination are made. `dry_run`: nothing is changed, but anything that would prevent the change
+    is an error. `fsync`: whether the files are certainly on the disk at the end.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    overwrite: bool = option(
+        False,
+        SWITCH,
+        "Replace the model at DST and its data files, but no other files.",
+        short="-f",
+        flag="--force",
+        common=True,
+    )
+    parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
+    dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
+    fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
+
+    def __post_init__(self) -> None:
+        settle(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
     """What was changed in the files of a model.
 
-    `written` are the new files, the model last; `removed` the removed files; `kept` the files that stay, each with the
-    reason.
-    For a `dry_run`, these changes would be made.
+    `written` are the new files, the model last; `removed` the removed files of the model; `kept` the files that stay,
+    each with the reason. If another model was replaced, `backup` is where it is now, and `cleaned` are those of its
+    files that were removed. For a `dry_run`, these changes would be made.
     """
 
     source: Path
@@ -58,6 +91,13 @@ class Relocation:
     removed: tuple[Path, ...] = ()
     kept: tuple[tuple[Path, str], ...] = ()
     dry_run: bool = False
+    backup: Path | None = None
+    cleaned: tuple[Path, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the new files together, in bytes."""
+        return sum(file.nbytes for file in self.written)
 
     def to_json(self) -> dict[str, Any]:
         """The files in strings and lists."""
@@ -68,40 +108,27 @@ class Relocation:
             "removed": [str(path) for path in self.removed],
             "kept": [{"path": str(path), "reason": reason} for path, reason in self.kept],
             "dry_run": self.dry_run,
+            "backup": None if self.backup is None else str(self.backup),
+            "cleaned": [str(path) for path in self.cleaned],
         }
 
 
-def cp(
-    src: str | os.PathLike[str],
-    dst: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
-    parents: bool = False,
-    dry_run: bool = False,
-    fsync: bool | None = None,
-) -> Relocation:
+def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[PlaceKeywords]) -> Relocation:
     """Copy the model at `src` with its data files to `dst`, a path or a folder.
 
     Data files that are named after the model are renamed with it. If a file with the same bytes is there, such as
     a data file of models with common weights, it is used. With `overwrite`, the model at `dst` and its data files are
     replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
+    `ReplacementOptions` say what becomes of a replaced model.
 
     Raises: FormatError if the model cannot be read, or has the extension of another format at `dst`; OSError
     if the files cannot be written. If it raises, nothing was written.
     """
-    engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
-    return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=False)
+    engine, replacement = _chosen(options)
+    return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, replacement, moves=False)
 
 
-def mv(
-    src: str | os.PathLike[str],
-    dst: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
-    parents: bool = False,
-    dry_run: bool = False,
-    fsync: bool | None = None,
-) -> Relocation:
+def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[PlaceKeywords]) -> Relocation:
     """Move or rename the model at `src` with its data files to `dst`, a path or a folder.
 
     Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
@@ -110,9 +137,16 @@ def mv(
     Raises: as `cp` does, and FormatError if another graph in the folder cannot be read, because it may use the
     same data. If it raises, nothing was written or removed.
     """
-    engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
-    with _lock(local_path_of(src), dry_run):  # no other process moves or removes it between reading and removing
-        return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=True)
+    engine, replacement = _chosen(options)
+    with _lock(local_path_of(src), engine.dry_run):  # no other process moves or removes it meanwhile
+        return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, replacement, moves=True)
+
+
+def _chosen(given: Mapping[str, Any]) -> tuple[EngineOptions, ReplacementOptions]:
+    """The options for the engine, and what becomes of a replaced model."""
+    place, replacement = made_each((PlaceOptions, ReplacementOptions), given)
+    check_replacement(replacement, overwrite=place.overwrite)
+    return EngineOptions(**{name: getattr(place, name) for name in names_of(PlaceOptions)}), replacement
 
 
 def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
@@ -169,7 +203,9 @@ def _new_name(location: str, src: Path, dst: Path) -> str:
     return dst.stem + name[len(src.stem) :] if is_named_after(name, src) else name
 
 
-def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> Relocation:
+def _relocate(
+    src: Path, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
+) -> Relocation:
     opened = open_files(src, None, READ_DEFAULTS, dst, alone=not moves)
     _check_destination(opened.listed, dst, parents=options.parents)
     _check_all_read(opened, "repair or remove that file first, or copy the model with `formats cp`")
@@ -182,21 +218,25 @@ def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> R
         while name in names.values() or (in_place and not moves and name == file.location):
             name = f"{dst.stem}.{name}"
         names[file.location] = name
-    left: tuple[tuple[Path, str], ...] = ()
+    left: list[Path] = []
     if options.overwrite:
         others = [name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location])]
         stays = _check_replaced(dst, others, src if in_place else None) - {dst.parent / name for name in names.values()}
-        left = tuple((path, LEFT) for path in sorted(stays))
+        left = sorted(stays)
     _refer(opened.model, names)
-    written = _write(opened, dst, names, options, may_rename=moves)
-    if not moves:
-        return Relocation(src, dst, written, kept=left, dry_run=options.dry_run)
-    listed = opened.listed
-    goes = [file for file in listed.files if not file.location or file.location in names]
-    goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
-    opened.model.close()  # some systems do not remove a file that is open
-    removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
-    return Relocation(src, dst, written, removed, (*_kept(listed.files), *left), options.dry_run)
+    written, done = _write(opened, dst, names, options, replacement, left, moves=moves)
+    kept = done.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
+    removed: tuple[Path, ...] = ()
+    if moves:
+        listed = opened.listed
+        goes = [file for file in listed.files if not file.location or file.location in names]
+        goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
+        goes = [file for file in goes if file.path not in done.backup_files]
+        opened.model.close()  # some systems do not remove a file that is open
+        removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
+        kept = (*_kept(listed.files), *kept)
+    backup = next(iter(done.backups), None)
+    return Relocation(src, dst, written, removed, kept, options.dry_run, backup, done.removed)
 
 
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
@@ -258,36 +298,47 @@ def _refer(model: Model, names: Mapping[str, str]) -> None:
 
 
 def _write(
-    opened: OpenedFiles, dst: Path, names: Mapping[str, str], options: EngineOptions, *, may_rename: bool
-) -> tuple[WrittenFile, ...]:
-    """Write the new files, the model last, each to its path."""
+    opened: OpenedFiles,
+    dst: Path,
+    names: Mapping[str, str],
+    options: EngineOptions,
+    replacement: ReplacementOptions,
+    left: Sequence[Path],
+    *,
+    moves: bool,
+) -> tuple[tuple[WrittenFile, ...], Replaced]:
+    """Write the new files, the model last, each to its path, and see to the model that is replaced."""
     files = {file.location: file for file in opened.listed.files}
     changed = any(location != name for location, name in names.items())
     data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
-    model = _graph_plan(opened.model, dst) if changed else _whole(dst, opened.file)
     here = {
         location for location, (path, file) in data.items() if files[location].path == path or _is_there(path, file)
     }
+    used = [
+        dst.parent / names.get(location, location) for location in opened.data if location not in data.keys() - here
+    ]
     data = {location: place for location, place in data.items() if location not in here}
+    model = _graph_plan(opened, dst) if changed else _whole(dst, opened.file)
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
-    renamed = [Renamed(*data[location], files[location].path) for location in plain] if may_rename else []
-    permissions = _permissions(opened)
+    renamed = [Renamed(*data[location], files[location].path) for location in plain] if moves else []
     as_it_is = not (changed or files[""].leads_to or files[""].stays)
-    if renamed or (may_rename and as_it_is):
+    copied = [_whole(*place) for location, place in data.items() if not (moves and location in plain)]
+    whole = moves and as_it_is and not copied
+    if renamed or whole:
         opened.file.check_in_place()
-        copied = [_whole(*data[location]) for location in data if location not in plain]
-        whole = as_it_is and not copied
-        last = [Renamed(dst, opened.file, files[""].path)] if whole else []
-        plan = WritePlan((*copied, *(() if whole else (model,))), permissions=permissions)
-        try:
-            execute(plan, options, renamed=[*renamed, *last])
-        except OneNameError:
-            renamed = []
-        else:
-            return new
-    execute(WritePlan((*(_whole(*place) for place in data.values()), model), permissions=permissions), options)
-    return new
+    last = [Renamed(dst, opened.file, files[""].path)] if whole else []
+    plan = WritePlan((*copied, *(() if whole else (model,))), permissions=_permissions(opened))
+    done = execute_replacing(
+        Work(plan, (*renamed, *last)),
+        options,
+        old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
+        left=left,
+        clean=replacement.clean,
+        used=used,
+        goes=[opened.listed.path] if moves else (),
+    )
+    return new, done
 
 
 def _permissions(opened: OpenedFiles) -> Permissions:
@@ -298,8 +349,8 @@ def _permissions(opened: OpenedFiles) -> Permissions:
     return Permissions(most | OWNER_ACCESS)
 
 
-def _graph_plan(model: Model, dst: Path) -> FilePlan:
-    writes, nbytes = lay_out(encode(model))
+def _graph_plan(opened: OpenedFiles, dst: Path) -> FilePlan:
+    writes, nbytes = lay_out(encode(opened.model))
     return FilePlan(dst, nbytes, tuple(writes))
 
 

@@ -11,8 +11,10 @@ from typing import Any
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.interrupted import owner_of, strange_files
 from formats.tensordata.replacing import publication
+from formats.tensordata.replacing.hidden import hidden_path
 from formats.tensordata.replacing.tail_replacement import undo_path
 from formats.verbs.arguments import local_path_of
+from formats.verbs.replacement import backup_of
 
 MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
 
@@ -60,7 +62,8 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     completed = put_back = False
     removed: list[Path] = []
-    places = given, Path(os.path.realpath(given))
+    places = [given, Path(os.path.realpath(given))]
+    places += [kept for kept in map(backup_of, places) if os.path.lexists(hidden_path(kept, "lock"))]
     for place in dict.fromkeys(path for each in places for path in (owner_of(each) or each, each)):
         found = publication.repair(place)
         completed, put_back = completed or found.completed, put_back or found.undone

@@ -1,4 +1,4 @@
-"""What becomes of a model that is replaced: it stays as a backup, or the files that nothing needs any more are removed.
+"""What becomes of models that are replaced: they stay as backups, or the files that nothing needs any more are removed.
 
 A backup takes its place in the same step as the new model: its data files get further names, so no weight is copied,
 and then the old names are removed. Other files are removed after the new model has its place. So a process that is
@@ -13,27 +13,31 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.codecs.contract import EXTENSIONS
-from formats.errors import FormatError, UnsupportedError
+from formats.codecs.contract import EXTENSIONS, READ_DEFAULTS
+from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
 from formats.ir.storage import places_of
 from formats.onnxpb.external.shared_data import MODELS, references, referred
 from formats.onnxpb.wire.encoder import encode
+from formats.python.late_dataclasses import replace
+from formats.tensordata.absent import AbsentFile
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File
 from formats.tensordata.local.folder import unlink_same
-from formats.tensordata.plan import USE, FilePlan, Loss, PlacedWrite, Renamed, WritePlan, lay_out
+from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
 from formats.tensordata.replacing.further_name import OneNameError
 from formats.tensordata.replacing.lock import ModelLock
+from formats.verbs.opening import open_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from formats.codecs.contract import Codec
     from formats.ir.model import Model
     from formats.tensordata.engine import EngineOptions
 
-LEFT_BEHIND = "left_behind"
+BELONGED = "it belonged to the replaced model"
 
 
 class Old(NamedTuple):
@@ -46,20 +50,47 @@ class Old(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """What was done with the files of a replaced model: its backup, and the files that were removed."""
+    """What was done with the files of replaced models: `stays` has files that stay, and why."""
 
-    losses: tuple[Loss, ...]
-    backup: Path | None = None
+    stays: tuple[tuple[Path, str], ...] = ()
+    backups: tuple[Path, ...] = ()
+    backup_files: frozenset[Path] = frozenset()
     removed: tuple[Path, ...] = ()
 
 
 class _Backup(NamedTuple):
-    """The files that become a backup: its graph if that changes, and the old files that get further names."""
+    """The files that become backups: graphs that change, and the old files that get further names or are copied."""
 
-    place: Path
-    graph: FilePlan | None
-    renamed: tuple[Renamed, ...]
-    copied: tuple[FilePlan, ...]
+    places: tuple[Path, ...] = ()
+    graphs: tuple[FilePlan, ...] = ()
+    renamed: tuple[Renamed, ...] = ()
+    copied: tuple[FilePlan, ...] = ()
+
+    @property
+    def files(self) -> frozenset[Path]:
+        """The paths of all files of the backups."""
+        return frozenset((*self.places, *(new.path for new in self.renamed), *(new.path for new in self.copied)))
+
+
+class Work(NamedTuple):
+    """What is written: a plan, and files that get further names, the model last if the plan has no files."""
+
+    plan: WritePlan
+    renamed: tuple[Renamed, ...] = ()
+
+    @property
+    def paths(self) -> list[Path]:
+        """The paths of all files, the models last."""
+        return [*(each.path for each in self.renamed), *(file.path for file in self.plan.files)]
+
+    @property
+    def models(self) -> list[Path]:
+        """The paths of the models."""
+        return self.paths[-self.plan.models :]
+
+    def in_files(self) -> Work:
+        """The same with copies in place of further names."""
+        return Work(self.plan._replace(files=(*map(_copy, self.renamed), *self.plan.files)))
 
 
 def backup_of(model: Path) -> Path:
@@ -67,109 +98,177 @@ def backup_of(model: Path) -> Path:
     return model.with_name(f"{model.stem}.bak{model.suffix}")
 
 
-def execute_replacing(plan: WritePlan, old: Old | None, engine: EngineOptions, *, clean: bool) -> Replaced:
-    """Execute a plan that replaces a model, keep the `old` one as a backup if there is one, and `clean` what it left.
+def old_model(path: Path) -> Old:
+    """The model at `path`, which will be replaced; its data files may be missing, and what is no model is one file.
+
+    Raises: OSError or TensorDataError if a file cannot be read: then nobody knows which data files the model has.
+    """
+    try:
+        opened = open_model(path, options=replace(READ_DEFAULTS, allow_absent=True))
+    except TensorDataError as error:
+        raise TensorDataError(f"there can be no backup of {path.name}: {error.message}", path=error.path) from error
+    except FormatError:
+        return Old(path, File.open(path))
+    return Old(path, next(opened.source.files()), opened.codec, opened.model)
+
+
+def execute_replacing(
+    work: Work,
+    engine: EngineOptions,
+    *,
+    old: Sequence[Old] = (),
+    left: Iterable[Path] = (),
+    clean: bool = False,
+    used: Collection[Path] = (),
+    goes: Collection[Path] = (),
+) -> Replaced:
+    """Do work that replaces models, keep the `old` ones as backups, and `clean` what is `left` of them.
+
+    If the filesystem cannot give a file a further name, it is copied. The files at `used` are parts of the new model
+    that stay where they are. The graphs at `goes`, which the caller has locked, will be removed.
 
     Raises: as `execute` does; UnsupportedError and FileExistsError if there can be no backup. If it raises, nothing
     was changed.
     """
-    backup = None if old is None else _planned(plan, old)
-    others = _Others(plan, backup)
-    gone = [] if backup is None else list(_gone(plan, backup, others))
-    losses = list(plan.losses)
-    moved = set() if backup is None else {renamed.old for renamed in backup.renamed}
-    if clean or backup:
-        losses = [loss for loss in plan.losses if loss.kind != LEFT_BEHIND]
-        for loss in plan.losses:
-            path = plan.files[-1].path.parent / loss.where
-            if loss.kind != LEFT_BEHIND or path in moved:
-                continue
-            reason = others.why_needed(path) if clean else "it belonged to the replaced model"
-            if reason:
-                losses.append(loss._replace(detail=f"{loss.where} stays: {reason}"))
-            else:
-                gone.append((path, File.open(path)))
-    _execute(plan, backup, engine)
+    backup = _planned(work, old, used, goes) if old else _Backup()
+    moved = {each.old for each in backup.renamed}
+    left = [path for path in left if path not in moved]
+    stays = [] if clean else [(path, BELONGED) for path in left]
+    gone = [(path, File.open(path)) for path in left if clean and path.is_file()]
+    others = _Others(work.models[-1].parent, {*work.paths, *backup.places, *goes})
+    gone += _gone(work, backup, others)
+    _execute(work, backup, engine, goes)
+    if not engine.dry_run:
+        others = _Others(work.models[-1].parent, {*backup.places, *goes})  # another process may have written a graph
     removed = []
-    for path, file in gone:
-        if not engine.dry_run:
-            try:
-                unlink_same(path, file)
-            except (FormatError, OSError) as error:
-                words = error.message if isinstance(error, FormatError) else error.strerror
-                losses.append(Loss(LEFT_BEHIND, path.name, f"{path.name} stays: {words}", USE))
-                continue
-        if path not in moved:
-            removed.append(path)
-    return Replaced(tuple(losses), None if backup is None else backup.place, tuple(removed))
-
-
-def _execute(plan: WritePlan, backup: _Backup | None, engine: EngineOptions) -> None:
-    if backup is None:
-        execute(plan, engine)
-        return
-    try:
-        _execute_with(plan, backup, engine)
-    except OneNameError:  # the filesystem has no hard links, or a data file is on another one
-        copies = tuple(FilePlan(each.path, each.file.nbytes, _all_of(each.file)) for each in backup.renamed)
-        _execute_with(plan, backup._replace(renamed=(), copied=(*backup.copied, *copies)), engine)
-
-
-def _execute_with(plan: WritePlan, backup: _Backup, engine: EngineOptions) -> None:
-    companions, models = plan.files[: -plan.models], plan.files[-plan.models :]
-    graph = () if backup.graph is None else (backup.graph,)
-    files = (*backup.copied, *companions, *graph, *models)
     with ExitStack() as stack:
+        reason = _lock(stack, work, gone, engine)
+        for path, file in gone:
+            why = reason or others.why_needed(path) or _removed(path, file, engine)
+            if why:
+                stays.append((path, why))
+            elif path not in moved:
+                removed.append(path)
+    return Replaced(tuple(stays), backup.places, backup.files, tuple(removed))
+
+
+def _lock(stack: ExitStack, work: Work, gone: Collection[object], engine: EngineOptions) -> str:
+    """Let no other process write the models while files are removed; if another one does, the reason why they stay."""
+    try:
+        for path in sorted(work.models) if gone and not engine.dry_run else ():
+            stack.enter_context(ModelLock(path))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _removed(path: Path, file: File, engine: EngineOptions) -> str:
+    """Remove a file, except in a dry run; why it stays if that is not possible."""
+    try:
         if not engine.dry_run:
-            stack.enter_context(ModelLock(backup.place))  # before that of the model: in the order of names
-        execute(plan._replace(files=files, models=plan.models + len(graph)), engine, renamed=backup.renamed)
+            unlink_same(path, file)
+    except (FormatError, OSError) as error:
+        return error.message if isinstance(error, FormatError) else error.strerror or str(error)
+    return ""
 
 
-def _planned(plan: WritePlan, old: Old) -> _Backup:
-    """The backup of the old model.
+def _execute(work: Work, backup: _Backup, engine: EngineOptions, goes: Collection[Path]) -> None:
+    try:
+        _execute_with(work, backup, engine, goes)
+    except OneNameError:  # the filesystem has no hard links, or a file is on another one
+        copies = (*backup.copied, *map(_copy, backup.renamed))
+        _execute_with(work.in_files(), backup._replace(renamed=(), copied=copies), engine, goes)
+
+
+def _execute_with(work: Work, backup: _Backup, engine: EngineOptions, goes: Collection[Path]) -> None:
+    if backup.graphs and not work.plan.files:  # models that are written together all come last
+        *data, model = work.renamed
+        work = Work(work.plan._replace(files=(_copy(model),)), tuple(data))
+    plan, renamed = work
+    companions, models = plan.files[: -plan.models], plan.files[-plan.models :]
+    plan = plan._replace(
+        files=(*backup.copied, *companions, *backup.graphs, *models), models=plan.models + len(backup.graphs)
+    )
+    with ExitStack() as stack:
+        for lock in () if engine.dry_run else _locks(work, backup, goes):
+            stack.enter_context(lock)
+        execute(plan, engine, renamed=(*backup.renamed, *renamed))
+
+
+def _locks(work: Work, backup: _Backup, locked: Collection[Path]) -> Iterator[AbstractContextManager[object]]:
+    """The locks of all models but the last, which the engine locks itself; in the order of names, like all writers."""
+    return (ModelLock(path) for path in sorted({*backup.places, *work.models[:-1]}.difference(locked)))
+
+
+def _copy(renamed: Renamed) -> FilePlan:
+    return FilePlan(renamed.path, renamed.file.nbytes, _all_of(renamed.file))
+
+
+def _all_of(file: File) -> tuple[PlacedWrite, ...]:
+    return (PlacedWrite(0, file.span()),)
+
+
+def _planned(work: Work, old: Sequence[Old], used: Collection[Path], goes: Collection[Path]) -> _Backup:
+    """The backups of old models, which are in one folder.
 
     Raises: UnsupportedError if there can be none; FileExistsError if another model needs a file in its place.
     """
-    path, place = old.path, backup_of(old.path)
-    if path.is_symlink():
-        raise UnsupportedError("this is a link, of which there is no backup; name the file that it leads to", path=path)
-    data = {} if old.model is None else _data_of(old.model, old.file)
-    written = {file.path.name for file in plan.files}
-    needed = {name for graph in _graphs(path.parent, {path, place}) for name in referred(graph)}
+    folder = old[0].path.parent
+    places = [backup_of(each.path) for each in old]
+    written = {os.path.relpath(path, folder) for path in work.paths}
+    others = _graphs(folder, {*(each.path for each in old), *places, *work.models, *goes})
+    needed = {name for graph in others for name in referred(graph)}
+    taken = {*(each.old for each in work.renamed), *used}  # files of the new model, which must not have more names
     names: dict[str, str] = {}
-    for location in sorted(data):
-        is_model = Path(location).suffix.lower() in EXTENSIONS()
-        is_replaced = os.path.normpath(location) in written
-        if is_replaced or not (is_model or os.path.normpath(location) in needed or _is_link(path, location)):
-            names[location] = _name_beside(location, path, place, names.values())
-    for name in (place.name, *names.values()):
+    graphs: list[FilePlan] = []
+    renamed: list[Renamed] = []
+    copied: list[FilePlan] = []
+    for each, place in zip(old, places, strict=True):
+        if each.path.is_symlink():
+            reason = "this is a link, of which there is no backup; name the file that it leads to"
+            raise UnsupportedError(reason, path=each.path)
+        own: set[str] = set()
+        for location, file in _data_of(each).items():
+            is_model = Path(location).suffix.lower() in EXTENSIONS()
+            is_link = _is_link(each.path, location)
+            if location not in written and (is_model or location in needed or is_link):
+                continue
+            own.add(location)
+            if location not in names:
+                names[location] = _name_beside(location, each.path, place, names.values())
+                if file is None:  # it is missing, and must not be mistaken for a new file
+                    continue
+                found = Renamed(folder / names[location], file, folder / location)
+                if is_link or found.old in taken:
+                    copied.append(_copy(found))
+                else:
+                    renamed.append(found)
+        if own:
+            graphs.append(_graph(each, place, names))
+        elif each.path in taken:
+            copied.append(_copy(Renamed(place, each.file, each.path)))
+        else:
+            renamed.append(Renamed(place, each.file, each.path))
+    for name in (*(place.name for place in places), *names.values()):
         if name in written:
-            raise UnsupportedError(f"{name} would be both a backup and a part of the new model", path=path)
+            raise UnsupportedError(f"{name} would be both a backup and a part of the new model", path=old[0].path)
         if name in needed:
             reason = "another graph uses it, so it cannot become a part of the backup"
-            raise FileExistsError(errno.EEXIST, reason, str(path.with_name(name)))
-    if not names:
-        return _Backup(place, None, (Renamed(place, old.file, path),), ())
-    copied = [location for location in names if _is_link(path, location)]
-    renamed = (
-        Renamed(path.with_name(names[location]), data[location], path.parent / location)
-        for location in names
-        if location not in copied
-    )
-    copies = (
-        FilePlan(path.with_name(names[location]), data[location].nbytes, _all_of(data[location])) for location in copied
-    )
-    return _Backup(place, _graph(old, place, names), tuple(renamed), tuple(copies))
+            raise FileExistsError(errno.EEXIST, reason, str(folder / name))
+    return _Backup(tuple(places), tuple(graphs), tuple(renamed), tuple(copied))
 
 
-def _data_of(model: Model, own: File) -> dict[str, File]:
-    """The data files of a model, by location."""
-    found: dict[str, File] = {}
-    for _, tensor in walk.external_tensors(model):
+def _data_of(old: Old) -> dict[str, File | None]:
+    """The data files of an old model, by location, in the order of locations; `None` for those that are missing."""
+    found: dict[str, File | None] = {}
+    for _, tensor in walk.external_tensors(old.model) if old.model is not None else ():
         file = None if tensor.external_source is None else next(tensor.external_source.files(), None)
-        if file is not None and file != own:
-            found[places_of(tensor).get("location", "")] = file
-    return found
+        location = os.path.normpath(places_of(tensor).get("location", ""))
+        if isinstance(file, AbsentFile):
+            found[location] = File.open(file.path) if file.path.is_file() else None
+        elif file is not None and file != old.file:
+            found[location] = file
+    return dict(sorted(found.items()))
 
 
 def _is_link(model: Path, location: str) -> bool:
@@ -198,52 +297,49 @@ def _graph(old: Old, place: Path, names: Mapping[str, str]) -> FilePlan:
     for _, tensor in walk.external_tensors(old.model):
         for entry in tensor.external_data:
             if entry.key == "location":
-                entry.value = names.get(entry.value or "", entry.value)
+                entry.value = names.get(os.path.normpath(entry.value or ""), entry.value)
     if old.codec.name == "onnx":
         writes, nbytes = lay_out(encode(old.model))
         return FilePlan(place, nbytes, tuple(writes))
     return old.codec.plan(old.model, place, old.codec.options()).files[-1]
 
 
-def _all_of(file: File) -> tuple[PlacedWrite, ...]:
-    return (PlacedWrite(0, file.span()),)
-
-
-def _gone(plan: WritePlan, backup: _Backup, others: _Others) -> Iterator[tuple[Path, File]]:
-    """The old names of files that have names in the backup, and the files of an older backup that is replaced."""
-    written = {file.path for file in plan.files}
+def _gone(work: Work, backup: _Backup, others: _Others) -> Iterator[tuple[Path, File]]:
+    """The old names of files that have names in a backup, and the files of older backups that are replaced."""
+    written = {*work.paths}
     yield from ((each.old, each.file) for each in backup.renamed if each.old not in written)
-    new = {each.path for each in backup.renamed} | {each.path for each in backup.copied}
-    for name in sorted(referred(backup.place)) if backup.place.is_file() else ():
-        path = backup.place.with_name(name)
-        own = name.startswith((f"{backup.place.stem}.", f"{backup.place.stem}-", f"{backup.place.stem}_"))
-        if own and path not in new | written and path.is_file() and not others.why_needed(path):
-            yield path, File.open(path)
+    new = backup.files
+    found: set[Path] = set()
+    for place in backup.places:
+        for name in sorted(referred(place)) if place.is_file() else ():
+            path = place.with_name(name)
+            is_own = any(name.startswith((f"{each.stem}.", f"{each.stem}-", f"{each.stem}_")) for each in backup.places)
+            if is_own and path not in new | written | found and path.is_file() and not others.why_needed(path):
+                found.add(path)
+                yield path, File.open(path)
 
 
-def _graphs(folder: Path, but: Iterable[Path]) -> list[Path]:
+def _graphs(folder: Path, but: Collection[Path]) -> list[Path]:
     """The graphs in a folder, without some of them."""
-    without = {*but}
     return [
         path
-        for path in sorted(folder.iterdir())
-        if path.suffix.lower() in MODELS and path not in without and path.is_file()
+        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+        if path.suffix.lower() in MODELS and path not in but and path.is_file()
     ]
 
 
-class _Others:
-    """The graphs next to data files that may need them: all but those that are written."""
+class _Others(NamedTuple):
+    """The graphs in the folder of a model that may need data files, without some of them."""
 
-    def __init__(self, plan: WritePlan, backup: _Backup | None) -> None:
-        self._own = {file.path for file in plan.files} | ({backup.place} if backup else set())
+    folder: Path
+    but: Collection[Path]
 
     def why_needed(self, path: Path) -> str:
         """Why a data file stays; empty if no graph in its folder, or in that of the model, needs it."""
-        model = next(iter(self._own))
-        if path.is_symlink() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(model.parent)):
+        if path.is_symlink() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder)):
             return "it is a link, or in a folder to which a link leads"
-        for folder in dict.fromkeys((model.parent, path.parent)):
-            for graph in _graphs(folder, self._own):
+        for folder in dict.fromkeys((self.folder, path.parent)):
+            for graph in _graphs(folder, self.but):
                 try:
                     found = references(graph)
                 except (FormatError, OSError):

@@ -10,7 +10,7 @@ from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from formats.codecs.contract import Change, Codec
@@ -140,14 +140,14 @@ def answer(report: ConversionReport, more: str = "report.losses", *, every: bool
     Notes that only NaN, infinities or empty tensors show, and lost documentation, are a number in the second line.
     `more` is where they are. If `every`, each has a line as well.
     """
-    count = 0 if every else sum(is_gathered(loss) for loss in report.losses)
+    return [_written(report), *verdict_lines(report.verdict, report.losses, more, every=every), *_remarks(report)]
+
+
+def verdict_lines(found: str, losses: Sequence[Loss], more: str, *, every: bool = False) -> list[str]:
+    """The verdict that was `found`, with the number of notes that have no line, and the lines of the losses."""
+    count = 0 if every else sum(is_gathered(loss) for loss in losses)
     gathered = f"; {count} note{'s' * (count != 1)}: {more}" if count else ""
-    return [
-        _written(report),
-        f"{report.verdict}{gathered}",
-        *loss_lines(report.losses, more, every=every),
-        *_remarks(report),
-    ]
+    return [f"{found}{gathered}", *loss_lines(losses, more, every=every)]
 
 
 def is_gathered(loss: Loss) -> bool:
@@ -184,10 +184,8 @@ def _written(report: ConversionReport) -> str:
 
 def _remarks(report: ConversionReport) -> list[str]:
     """What was rewritten for a runtime, what a program needs to load the files, and what a lenient reader accepted."""
-    lines = []
-    if report.backup is not None:
-        lines.append(f"note: {'would keep' if report.dry_run else 'kept'} the old model as {report.backup}")
-    lines += _removal(report)
+    backups = () if report.backup is None else (report.backup,)
+    lines = replacement_lines(backups, report.removed, dry_run=report.dry_run)
     if report.changes:
         from collections import Counter
 
@@ -204,10 +202,14 @@ def _remarks(report: ConversionReport) -> list[str]:
     return lines
 
 
-def _removal(report: ConversionReport) -> list[str]:
-    """The files of the old model that were removed; of many, their number."""
-    if not report.removed:
-        return []
-    names = [path.name for path in report.removed]
-    shown = ", ".join(names) if len(names) <= CHANGES_SHOWN else f"{len(names)} files"
-    return [f"note: {'would remove' if report.dry_run else 'removed'} {shown} of the old model"]
+def replacement_lines(backups: Sequence[Path], removed: Sequence[Path], *, dry_run: bool) -> list[str]:
+    """Where replaced models are now, and which of their files were removed; of many, their number."""
+    models = "the old model" if len(backups) <= 1 else "the old models"
+    lines = []
+    if backups:
+        lines.append(f"note: {'would keep' if dry_run else 'kept'} {models} as {', '.join(map(str, backups))}")
+    if removed:
+        names = [path.name for path in removed]
+        shown = ", ".join(names) if len(names) <= CHANGES_SHOWN else f"{len(names)} files"
+        lines.append(f"note: {'would remove' if dry_run else 'removed'} {shown} of {models}")
+    return lines

@@ -7,7 +7,7 @@ that each model uses every tensor of its data files. Weights of only one model a
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import reduce
 from pathlib import Path
 from time import perf_counter
@@ -20,23 +20,26 @@ from formats.ir.archive_link import without_link
 from formats.onnxpb.codecs import CODEC
 from formats.onnxpb.external.data_files import Outside
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
-from formats.onnxpb.external.shared_data import check_shared_data, referred
+from formats.onnxpb.external.shared_data import LEFT_BEHIND, check_shared_data, left_behind
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
-from formats.options import Kind, made, names_of, option, settle, size
+from formats.options import Kind, made_each, option, settle, size
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, replace
-from formats.tensordata.engine import EngineOptions, execute, transfer
+from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.plan import Digest, Permissions, WritePlan, in_order
-from formats.tensordata.replacing.lock import ModelLock
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
+from formats.verbs.choices import ReplacementOptions, check_replacement
+from formats.verbs.executing import execute_plan
 from formats.verbs.opening import open_model
-from formats.verbs.planning import raise_model
+from formats.verbs.planning import is_translated, raise_model
+from formats.verbs.report import WrittenFile, replacement_lines, verdict, verdict_lines
 from formats.verbs.trust import check_key, permissions
+from formats.wording.units import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
 
@@ -97,19 +100,44 @@ class DataFile(NamedTuple):
 class Sharing:
     """What was written: a model for each source, in their order, and the data files.
 
-    `source_nbytes` is the size of all files of the sources, `nbytes` that of all files that were written, `seconds` the
-    time that it took. `unused` are data files of replaced models that no graph uses any more.
+    `source_nbytes` is the size of all files of the sources, `seconds` the time that it took. `files` are all files that
+    were written, the models last. `backups` are where replaced models are now, and `removed` those of their files that
+    were removed.
     """
 
     sources: tuple[Path, ...]
     models: tuple[Path, ...]
     data_files: tuple[DataFile, ...]
     source_nbytes: int
-    nbytes: int
     seconds: float
+    files: tuple[WrittenFile, ...]
     losses: tuple[Loss, ...] = ()
-    unused: tuple[Path, ...] = ()
     dry_run: bool = False  # the files would be written, but were not
+    backups: tuple[Path, ...] = ()
+    removed: tuple[Path, ...] = ()
+    is_translated: bool = False  # a model of another format got ONNX's operators
+
+    def __str__(self) -> str:
+        """What was written, whether it computes the same, and what differs, as the command prints it."""
+        return "\n".join(sharing_answer(self))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files that were written, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+    @property
+    def verdict(self) -> str:
+        """Whether what was written computes the same, in one line."""
+        if self.is_translated:
+            return verdict(self.losses, "computes the same", ", up to float rounding")
+        return verdict(self.losses, "the same models, unchanged")
+
+    @property
+    def unused(self) -> tuple[Path, ...]:
+        """Data files of replaced models that stay, although no graph uses them any more."""
+        folder = self.models[0].parent
+        return tuple(folder / loss.where for loss in self.losses if loss.kind == LEFT_BEHIND)
 
     @property
     def saved_nbytes(self) -> int:
@@ -137,13 +165,44 @@ class Sharing:
             "shared_nbytes": self.shared_nbytes,
             "saved_nbytes": self.saved_nbytes,
             "seconds": round(self.seconds, 6),
+            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
+            "verdict": self.verdict,
             "losses": [loss.to_json() for loss in self.losses],
             "dry_run": self.dry_run,
             "unused": [str(path) for path in self.unused],
+            "backups": [str(path) for path in self.backups],
+            "removed": [str(path) for path in self.removed],
         }
 
     def _names_of(self, model: Path) -> list[str]:
         return [str(file.path) for file in self.data_files if model in file.models]
+
+
+def sharing_answer(done: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
+    """What was written; whether it computes the same; then a line for each warning, and for each note that many see.
+
+    `more` is where the other notes are. If `every`, each has a line as well.
+    """
+    losses = [loss._replace(detail=f"{loss.where}: {loss.detail}") for loss in done.losses]
+    return [
+        *_written(done),
+        *verdict_lines(done.verdict, losses, more, every=every),
+        *replacement_lines(done.backups, done.removed, dry_run=done.dry_run),
+    ]
+
+
+def _written(done: Sharing) -> Iterator[str]:
+    would = "would write " * done.dry_run
+    for source, model in zip(done.sources, done.models, strict=True):
+        data = [file.path.name for file in done.data_files if model in file.models]
+        yield f"{would}{source} -> {' + '.join((str(model), *data))}"
+    before, after = in_units(done.source_nbytes), in_units(done.nbytes)
+    time = "" if done.dry_run else f", {done.seconds:.2f} s"
+    if not done.shared_nbytes:
+        yield f"no weights are equal  {after}{time}"
+        return
+    saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"
+    yield f"{in_units(done.shared_nbytes)} shared: {after} instead of {before}, {saved}{time}"
 
 
 def share(
@@ -166,7 +225,10 @@ def share(
     FormatError if a model cannot be read; FileExistsError if a file is in the way; other OSErrors.
     """
     started = perf_counter()
-    chosen, reading, engine = _options(options)
+    chosen, reading, engine, replacement = made_each(
+        (ShareOptions, ReadOptions, EngineOptions, ReplacementOptions), options
+    )
+    check_replacement(replacement, overwrite=engine.overwrite)
     sources, folder = [local_path_of(path) for path in models], local_path_of(out)
     if len(sources) < 2:
         raise OptionError("weights are shared between two models or more; `formats.convert` writes one")
@@ -175,41 +237,29 @@ def share(
         raise file_exists(found[0])
     opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
     check_key(reading, *(each.codec for each in opened))
-    old_data = {path for destination in destinations for path in _data_of(destination)}
     with collector_paused():
         plan, users = _plan(opened, destinations, chosen, engine)
+    files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
     plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
+    if engine.overwrite and folder.is_dir():
+        plan = plan._replace(losses=(*plan.losses, *left_behind(plan)))
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise no_directory(folder.absolute().parent)
-    with ExitStack() as stack:
-        if not engine.dry_run:
-            stack.enter_context(made_folders(folder))
-        for file in () if engine.dry_run else plan.files[-plan.models : -1]:  # in the order of names, like all writers
-            stack.enter_context(ModelLock(file.path))
-        execute(plan, replace(engine, parents=engine.parents or engine.dry_run))
-    files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
+    with nullcontext() if engine.dry_run else made_folders(folder):
+        plan, done = execute_plan(plan, replace(engine, parents=engine.parents or engine.dry_run), replacement)
     return Sharing(
         tuple(sources),
         tuple(destinations),
         tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in plan.files[: -plan.models]),
         sum({os.path.realpath(path): nbytes for path, nbytes in files.items()}.values()),
-        plan.nbytes,
         perf_counter() - started,
+        tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         in_order(plan.losses),
-        _unused(old_data - {file.path for file in plan.files}, destinations),
         engine.dry_run,
+        done.backups,
+        done.removed,
+        any(is_translated(each.model, CODEC) for each in opened),
     )
-
-
-def _options(given: Mapping[str, Any]) -> tuple[ShareOptions, ReadOptions, EngineOptions]:
-    kinds = ShareOptions, ReadOptions, EngineOptions
-    known = set().union(*map(names_of, kinds))
-    if unknown := [name for name in given if name not in known]:
-        from formats.wording.suggestions import unknown_options
-
-        raise unknown_options(unknown, known)
-    parts = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
-    return made(ShareOptions, parts[0]), made(ReadOptions, parts[1]), made(EngineOptions, parts[2])
 
 
 def names_of_models(sources: Sequence[Path]) -> list[str]:
@@ -342,17 +392,3 @@ def _locations(
 
 def _least(first: Permissions, second: Permissions) -> Permissions:
     return Permissions(first.new & second.new, first.replaced & second.replaced)
-
-
-def _data_of(model: Path) -> set[Path]:
-    """The data files of the existing model."""
-    return {model.with_name(name) for name in referred(model)} if model.exists() else set()
-
-
-def _unused(data: Iterable[Path], models: Sequence[Path]) -> tuple[Path, ...]:
-    """The existing data files that only `models`, and no other graph in their folder, refer to."""
-    rest = {path for path in data if path.is_file()}
-    if rest:
-        for graph in {*models[0].parent.glob("*.onnx")} - {*models}:  # they refer only to the new ones
-            rest -= {graph.with_name(name) for name in referred(graph)}
-    return tuple(sorted(rest))

@@ -150,6 +150,16 @@ parents=True: Make missing parent folders.
 dry_run=True: Change nothing; say what would be done.
 fsync=True: Force files to disk; by default only files that replace others.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
+clean=True: Remove data files of a replaced model that nothing else in its folder uses.
+backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
+"""
+_PLACE = """\
+overwrite=True: Replace the model at DST and its data files, but no other files.
+parents=True: Make missing parent folders.
+dry_run=True: Change nothing; say what would be done.
+fsync=True: Force files to disk; by default only files that replace others.
+clean=True: Remove data files of a replaced model that nothing else in its folder uses.
+backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 """
 _OF_CONVERT = """\
 from_format=FORMAT: The format to read, if the content does not show it.
@@ -165,12 +175,6 @@ lenient=True: Read an .onnxz file that another zip tool made.
 """
 _OF_LINK = """\
 overwrite=True: Replace files that exist.
-fsync=True: Force files to disk; by default only files that replace others.
-"""
-_OF_CP = """\
-overwrite=True: Replace files that exist.
-parents=True: Make missing parent folders.
-dry_run=True: Change nothing; say what would be done.
 fsync=True: Force files to disk; by default only files that replace others.
 """
 _OF_VERIFY = """\
@@ -190,8 +194,8 @@ OPTIONS = {
     "diff": _READ,
     "inspect": _READ,
     "link": _OF_LINK + _READ,
-    "cp": _OF_CP,
-    "mv": _OF_CP,
+    "cp": _PLACE,
+    "mv": _PLACE,
     "share": _SHARE,
     "verify": _OF_VERIFY + _READ,
 }

@@ -55,6 +55,7 @@ class Scenario:
     goes_on: bool = False  # a killed process began the work
     source: str = ""  # where the new model is before it is moved to `file`
     beside: str = ""  # a model that is written together with this one
+    backup: str = ""  # where the old model is after it was replaced
 
 
 def write(file: str, seed: int, name: str, **options: Any) -> Callable[[Path], object]:
@@ -165,6 +166,25 @@ def shared(beside: str, replaces: bool) -> Scenario:
     return Scenario(name, "m.onnx", work, prepare, replaces=replaces, several=True, beside=beside)
 
 
+def backed_up(verb: str) -> Scenario:
+    """Scenarios that replace a model with data files, keep it as a backup, and remove what it leaves."""
+
+    def prepare(folder: Path) -> None:
+        write("m.onnx", 1, "old", **SPLIT)(folder)
+        if verb == "moved":
+            write("s.onnx", 2, "new", **ONE)(folder)
+
+    def work(folder: Path) -> object:
+        keeping: dict[str, Any] = {"overwrite": True, "backup": True, "clean": True}
+        if verb == "moved":
+            return formats.mv(folder / "s.onnx", folder / "m.onnx", **keeping)
+        return write("m.onnx", 2, "new", **keeping, **(SPLIT if verb == "replaced" else {}))(folder)
+
+    source = "s.onnx" if verb == "moved" else ""
+    name = f"{verb} with a backup"
+    return Scenario(name, "m.onnx", work, prepare, replaces=True, several=True, source=source, backup="m.bak.onnx")
+
+
 SPLIT = {"external_data": True, "max_external_file_size": 30_000}
 EACH = {"external_data": True, "one_file_per_tensor": True, "checksum": True}
 ONE = {"external_data": True}
@@ -216,6 +236,9 @@ SCENARIOS = [
     moved(replaces=True),
     shared("n.onnx", replaces=False),
     shared("n.onnx", replaces=True),
+    backed_up("replaced"),
+    backed_up("joined"),
+    backed_up("moved"),
 ]
 # The simulated power cuts must find a fault here; otherwise the simulation does not work.
 UNSYNCED = Scenario(
@@ -304,7 +327,8 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[st
     found = []
     before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
     if plain and not scenario.in_place and (state := plain_state_of(scenario, folder)) not in allowed(scenario):
-        found += [] if scenario.source and "multiple hard links" in state else [f"another program finds: {state}"]
+        expected = (scenario.source or scenario.backup) and "multiple hard links" in state  # until it is repaired
+        found += [] if expected else [f"another program finds: {state}"]
     state = state_of(scenario, folder)
     if state not in allowed(scenario):
         found.append(f"found: {state}")
@@ -324,6 +348,9 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[st
     after = state_of(scenario, folder)
     if after not in allowed(scenario) or (after == "none" and scenario.replaces) or (state == "new" and after != "new"):
         found.append(f"found before the repair: {state}, and after it: {after}")
+    if scenario.backup and after == "new":
+        kept = state_of(replace(scenario, file=scenario.backup), folder)
+        found += [] if kept == "old" else [f"the new model has its place, and of the old one is found: {kept}"]
     if hidden_files(folder):
         found.append(f"left behind: {hidden_files(folder)}")
     if scenario.source:

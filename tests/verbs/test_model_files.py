@@ -373,7 +373,7 @@ def test_verbs_do_the_same(split: Path, python: Command) -> None:
         return done.stdout or done.stderr
 
     assert "a-00001-of-00002.data" in run("files", "a.onnx")
-    assert "a.onnx -> b.onnx + 2 data files\n" == run("cp", "a.onnx", "b.onnx")
+    assert "a.onnx -> b.onnx + 2 data files  16.6 kB\n" == run("cp", "a.onnx", "b.onnx")
     assert "" == run("mv", "b.onnx", "c.onnx", "--quiet")
     assert '"destination": null' in run("rm", "c.onnx", "--json")
     assert "removed a.onnx + 2 data files\n" == run("rm", "a.onnx")
@@ -392,7 +392,7 @@ def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.Monke
     program = "import sys, formats; formats.mv(sys.argv[1], sys.argv[2])"
     command = [sys.executable, "-c", program, split, split.parent / "other.onnx"]
     others: list[subprocess.Popen[bytes]] = []
-    execute = relocation.execute
+    execute = relocation.execute_replacing
 
     def meanwhile(*arguments: Any, **options: Any) -> Any:
         others.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
@@ -400,7 +400,7 @@ def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.Monke
             others[0].wait(2)
         return execute(*arguments, **options)
 
-    monkeypatch.setattr(relocation, "execute", meanwhile)
+    monkeypatch.setattr(relocation, "execute_replacing", meanwhile)
     formats.mv(split, split.parent / "b.onnx")
     assert 1 == others[0].wait()
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == names(split.parent)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import commands
 import onnx
 import pytest
 from test_model_files import model, names, weights
@@ -141,6 +145,45 @@ def test_a_conversion_can_be_undone(old: Path) -> None:
     assert (expected(1), expected(2)) == (weights(old), weights(old.parent / "a.bak.onnx"))
 
 
+@pytest.mark.parametrize("is_short", [True, False])
+def test_a_model_whose_data_is_incomplete_has_a_backup(old: Path, is_short: bool) -> None:
+    """What is left of a model stays as its backup, which does not take new files for the missing ones."""
+    data = [old.with_name(name) for name in SHARDS]
+    content = data[1].read_bytes()
+    data[0].unlink()
+    if is_short:
+        data[0].write_bytes(b"short")
+    done = formats.save(model(2), old, overwrite=True, backup=True, **SPLIT)
+    assert done.backup is not None
+    assert (expected(2), 1) == (weights(old), len(formats.inspect(done.backup).missing))
+    assert content == old.with_name("a.bak-00002-of-00002.data").read_bytes()
+    assert is_short == old.with_name("a.bak-00001-of-00002.data").exists()
+
+
+def test_a_model_that_cannot_be_read_now_is_not_replaced(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the system cannot read the old model, nobody knows its files: the replacement with a backup is refused."""
+    before = {path: path.read_bytes() for path in old.parent.iterdir()}
+
+    def fail(*_: object, **__: object) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(old))
+
+    monkeypatch.setattr(replacement, "open_model", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        formats.save(model(2), old, overwrite=True, backup=True)
+    assert before == {path: path.read_bytes() for path in old.parent.iterdir()}
+
+
+def test_a_model_whose_data_cannot_be_opened_is_not_replaced(tmp_path: Path) -> None:
+    """If the old graph names a file that nobody may open for it, the replacement with a backup is refused."""
+    formats.save(model(1), tmp_path / "a.onnx", external_data=True)
+    broken = onnx.load(tmp_path / "a.onnx", load_external_data=False)
+    broken.graph.initializer[0].external_data[0].value = "../a.onnx.data"
+    (tmp_path / "a.onnx").write_bytes(broken.SerializeToString())
+    with pytest.raises(FormatError, match=r"there can be no backup of a.onnx: .*outside"):
+        formats.save(model(2), tmp_path / "a.onnx", overwrite=True, backup=True)
+    assert ["a.onnx", "a.onnx.data"] == names(tmp_path)
+
+
 @pytest.mark.parametrize("extension", ["onnxz", "rten", "onnxc", "json"])
 def test_a_backup_of_one_file_is_that_file(tmp_path: Path, extension: str) -> None:
     """A model in one file, in every format, gets the new name, byte for byte; so does a file that is no model."""
@@ -196,6 +239,158 @@ def test_without_two_names_for_a_file_a_backup_is_a_copy(old: Path, monkeypatch:
     formats.save(model(2), old, overwrite=True, backup=True, **SPLIT)
     assert (expected(2), expected(1)) == (weights(old), weights(old.parent / "a.bak.onnx"))
     assert not [name for name in names(old.parent) if name.startswith(".")]
+
+
+# Other verbs that replace models
+
+
+def copy(folder: Path, seed: int, **options: Any) -> Any:
+    """Replace `a.onnx` by a copy of a model in another folder."""
+    return formats.cp(incoming(folder, seed) / "a.onnx", folder / "a.onnx", **options)
+
+
+def move(folder: Path, seed: int, **options: Any) -> Any:
+    """Replace `a.onnx` by a model that moves from another folder."""
+    return formats.mv(incoming(folder, seed) / "a.onnx", folder / "a.onnx", **options)
+
+
+def rename(folder: Path, seed: int, **options: Any) -> Any:
+    """Replace `a.onnx` by a model of the same folder."""
+    formats.save(
+        model(seed),
+        folder / "z.onnx",
+        overwrite=True,
+        **NEW | ({"external_data": "z.bin"} if "external_data" in NEW else {}),
+    )
+    return formats.mv(folder / "z.onnx", folder / "a.onnx", **options)
+
+
+def share(folder: Path, seed: int, **options: Any) -> Any:
+    """Replace `a.onnx` and `z.onnx`, if it is there, by models with common weights."""
+    new = incoming(folder, seed)
+    formats.cp(new / "a.onnx", new / "z.onnx", overwrite=True)
+    return formats.share([new / "a.onnx", new / "z.onnx"], folder, **options)
+
+
+def incoming(folder: Path, seed: int) -> Path:
+    """A folder with a model of the layout that the test chose, next to the folder of the test."""
+    new = folder.with_name(f"{folder.name} {seed}")
+    new.mkdir(exist_ok=True)
+    formats.save(model(seed), new / "a.onnx", overwrite=True, **NEW)
+    return new
+
+
+NEW: dict[str, Any] = {}
+OTHERS = {"cp": copy, "mv": move, "rename": rename, "share": share}
+
+
+def kept(done: Any) -> list[Path]:
+    """Return where the replaced models are."""
+    return [*done.backups] if isinstance(done, formats.Sharing) else [path for path in [done.backup] if path]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder; the layout of new models is that of one data file."""
+    monkeypatch.setitem(globals(), "NEW", {"external_data": True})
+    (tmp_path / "place").mkdir()
+    return tmp_path / "place"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("verb", OTHERS)
+def test_other_verbs_clean(verb: str, place: Path, dry_run: bool) -> None:
+    """`clean` of each verb removes the dead shards of the replaced model, and keeps those that another graph uses."""
+    formats.save(model(1), place / "a.onnx", **SPLIT)
+    other = onnx.load(place / "a.onnx", load_external_data=False)
+    del other.graph.initializer[1:]
+    (place / "b.onnx").write_bytes(other.SerializeToString())
+    done = OTHERS[verb](place, 2, overwrite=True, clean=True, dry_run=dry_run)
+    assert [place / SHARDS[1]] == [*(done.removed if verb == "share" else done.cleaned)]
+    assert (SHARDS[1] in names(place)) == dry_run
+    assert SHARDS[0] in names(place)
+    assert expected(1 if dry_run else 2) == weights(place / "a.onnx")
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("new", LAYOUTS, ids=str)
+@pytest.mark.parametrize("before", LAYOUTS, ids=str)
+@pytest.mark.parametrize("verb", OTHERS)
+def test_other_verbs_keep_a_backup(
+    verb: str, place: Path, before: Any, new: Any, dry_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`backup` of each verb keeps the replaced models with their data; no file has two names, and none is dead."""
+    monkeypatch.setitem(globals(), "NEW", new)
+    formats.save(model(1), place / "a.onnx", **before)
+    if verb == "share":
+        formats.save(model(3), place / "z.onnx", **before | {"overwrite": True})
+        if before.get("external_data") == "weights.bin":  # one data file cannot have the weights of both
+            formats.save(model(1), place / "z.onnx", **before, overwrite=True)
+    was = data_of(place / "z.onnx") if verb == "share" else []
+    listing = {name: (place / name).read_bytes() for name in names(place)}
+    done = OTHERS[verb](place, 2, overwrite=True, backup=True, clean=True, dry_run=dry_run)
+    wanted = ["a.bak.onnx", "z.bak.onnx"] if verb == "share" else ["a.bak.onnx"]
+    assert [place / name for name in wanted] == kept(done)
+    if dry_run:
+        assert listing == {name: (place / name).read_bytes() for name in listing}
+        assert not any(path.exists() for path in kept(done))
+        return
+    assert (expected(2), expected(1)) == (weights(place / "a.onnx"), weights(place / "a.bak.onnx"))
+    if verb == "share":
+        assert (expected(2), was) == (weights(place / "z.onnx"), weights(place / "z.bak.onnx"))
+    models = [path for path in place.iterdir() if path.suffix == ".onnx"]
+    used = {file.path.name for each in models for file in formats.files(each).files}
+    assert sorted(used) == names(place)
+    assert {1} == {file.stat().st_nlink for file in place.iterdir()}
+
+
+@pytest.mark.parametrize("verb", [formats.cp, formats.mv])
+def test_a_backup_comes_back(verb: Any, old: Path) -> None:
+    """To copy or move the backup to its model, with a backup, exchanges the two."""
+    formats.save(model(2), old, overwrite=True, backup=True, **SPLIT)
+    done = verb(old.with_name("a.bak.onnx"), old, overwrite=True, backup=True)
+    assert (expected(1), expected(2)) == (weights(old), weights(done.backup))
+    assert {1} == {file.stat().st_nlink for file in old.parent.iterdir()}
+
+
+@pytest.mark.parametrize(("verb", "beside"), [(formats.cp, False), (formats.mv, False), (formats.mv, True)])
+def test_a_data_file_that_the_new_model_also_uses_is_copied(verb: Any, beside: bool, old: Path) -> None:
+    """If the new model has the data files of the old one, each has its own afterwards."""
+    twin = old.with_name("twin.onnx")
+    if beside:
+        twin.write_bytes(old.read_bytes())
+    else:
+        twin = old.parent / "sub" / "a.onnx"
+        formats.cp(old, twin, parents=True)
+    verb(twin, old, overwrite=True, backup=True)
+    twin.unlink(missing_ok=True)
+    formats.save(model(3), old, overwrite=True, **SPLIT)
+    assert (expected(3), expected(1)) == (weights(old), weights(old.with_name("a.bak.onnx")))
+
+
+@pytest.mark.parametrize("verb", OTHERS)
+@pytest.mark.parametrize("keyword", ["clean", "backup"])
+def test_other_verbs_need_overwrite(verb: str, keyword: str, place: Path) -> None:
+    """Without `overwrite` they have no meaning for any verb."""
+    with pytest.raises(OptionError, match=f"`{keyword}` is about a model that is replaced, so it needs `overwrite="):
+        OTHERS[verb](place, 2, **{keyword: True})
+
+
+def test_commands_of_other_verbs_have_both(old: Path, tmp_path: Path) -> None:
+    """`cp`, `mv` and `share` print where the old model is, which files were removed, and what stays, in flags."""
+    formats.save(model(2), tmp_path / "new" / "a.onnx", parents=True)
+    formats.cp(tmp_path / "new" / "a.onnx", tmp_path / "new" / "b.onnx")
+    done = commands.run("formats", "cp", tmp_path / "new" / "a.onnx", old, "--force")
+    assert "or next time use --clean" in done.stdout
+    formats.save(model(1), old, overwrite=True, **SPLIT)
+    done = commands.run("formats", "mv", tmp_path / "new" / "a.onnx", old, "-f", "--clean")
+    assert done.stdout.splitlines()[-1] == f"note: removed {', '.join(SHARDS)} of the old model"
+    formats.cp(old, tmp_path / "new" / "a.onnx")
+    sources = [tmp_path / "new" / f"{name}.onnx" for name in "ab"]
+    formats.save(model(1), old.with_name("b.onnx"), overwrite=True)
+    done = commands.run("formats", "share", *sources, "--out", old.parent, "--force", "--backup")
+    places = [old.with_name(f"{name}.bak.onnx") for name in "ab"]
+    assert done.stdout.splitlines()[-1] == f"note: kept the old models as {places[0]}, {places[1]}"
 
 
 class Stopped(BaseException):
@@ -272,6 +467,70 @@ def test_no_model_is_lost_at_any_step(
             assert now == expected(2)
             return
     pytest.fail("there are more steps")
+
+
+@pytest.mark.parametrize("error", [Stopped, OSError])
+@pytest.mark.parametrize("verb", OTHERS)
+def test_other_verbs_lose_no_model_at_any_step(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """Whichever step of a verb fails or is its last: old or new are complete; with the new one there is a backup."""
+    monkeypatch.setitem(globals(), "NEW", SPLIT)
+    for number in range(1, 100):
+        place = tmp_path / str(number)
+        place.mkdir()
+        formats.save(model(1), place / "a.onnx", **SPLIT)
+        path, was = place / "a.onnx", place / "a.bak.onnx"
+        incoming(place, 2)  # before steps fail
+        steps = stops(monkeypatch, number, error)
+        next(steps)
+        with suppress(Stopped, OSError):
+            OTHERS[verb](place, 2, overwrite=True, backup=True, clean=True)
+        was_reached = not next(steps)
+        for each in (path, place / "z.onnx", place.with_name(f"{place.name} 2") / "a.onnx"):
+            with suppress(FileNotFoundError):
+                formats.repair(each)
+        now = data_of(path) if path.exists() else []
+        assert now == expected(2) or (now == expected(1) and number < 99), number
+        if now == expected(2):
+            assert expected(1) == data_of(was), number
+        sources = (place.with_name(f"{place.name} 2") / "a.onnx", place / "z.onnx")
+        assert now == expected(2) or verb != "mv" or expected(2) == data_of(sources[0]), number
+        assert not [name for name in names(place) if name.startswith(".")], number
+        if not was_reached:
+            assert now == expected(2)
+            return
+    pytest.fail("there are more steps")
+
+
+def test_two_processes_clean_at_once(tmp_path: Path) -> None:
+    """Two processes that replace one model again and again with `clean` never remove a file of the other's model."""
+    path = tmp_path / "a.onnx"
+    formats.save(model(0), path, **SPLIT)
+    program = (
+        "import sys, formats\n"
+        "model = formats.load(sys.argv[1])\n"
+        "for number in range(40):\n"
+        "    layout = ({}, {'external_data': True}, {'external_data': True, 'max_external_file_size': 10_000})\n"
+        "    options = layout[(number + int(sys.argv[3])) % 3]\n"
+        "    formats.save(model, sys.argv[2], overwrite=True, clean=True, **options)\n"
+        "    found = formats.load(sys.argv[2])\n"
+        "    assert [tensor.numpy().tobytes() for tensor in found.graph.initializer]\n"
+    )
+    for number in (1, 2):
+        formats.save(model(number), tmp_path / f"source{number}.onnxz")
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, tmp_path / f"source{number}.onnxz", path, str(number)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in (1, 2)
+    ]
+    told = [process.communicate(timeout=300)[1] for process in running]
+    assert [0, 0] == [process.returncode for process in running], told
+    assert data_of(path) in (expected(1), expected(2))
+    assert not [name for name in names(tmp_path) if name.startswith(".")]
 
 
 def test_the_command_has_both(old: Path, command: Any) -> None:

@@ -329,21 +329,49 @@ def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path
 
 
 def test_the_command_tells_what_it_saves(three: list[Path], tmp_path: Path) -> None:
-    """Sources can be folders. The text has a line for each model and for the savings; the JSON has everything."""
+    """Sources can be folders. The text has a line for each model, the savings and the verdict; the JSON has all."""
     (tmp_path / "past.onnx").unlink()
     done = run("formats", "share", str(tmp_path), "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.stderr
-    *lines, last = done.stdout.splitlines()
+    *lines, saved, verdict = done.stdout.splitlines()
     assert len(lines) == 3
     assert "decoder-model.onnx + shared" in done.stdout
-    assert " less, " in last
+    assert " less, " in saved
+    assert verdict == "the same models, unchanged"
     names = [str(path) for path in three]
     told = json.loads(run("formats", "share", *names, "--out", str(tmp_path / "out2"), "--json").stdout)
+    assert told["verdict"] == verdict
+    assert sum(file["nbytes"] for file in told["files"]) == told["nbytes"]
     assert told["saved_nbytes"] == told["source_nbytes"] - told["nbytes"] > 0
     assert [entry["source"] for entry in told["models"]] == names
     assert all(file["nbytes"] == Path(file["path"]).stat().st_size for file in told["data_files"])
     wrong = run("formats", "share", *names)
     assert (wrong.exit_code, "--out is missing" in wrong.stderr) == (2, True)
+
+
+def test_the_verdict_is_that_of_a_conversion(tmp_path: Path) -> None:
+    """The answer says whether the models compute the same, after what was written and before warnings and notes."""
+    source = chain(tmp_path / "a.onnx", 1, 2)
+    formats.convert(source, tmp_path / "b.rten")
+    converted = formats.convert(tmp_path / "b.rten", tmp_path / "c.onnx")
+    done = formats.share([source, tmp_path / "b.rten"], tmp_path / "out")
+    assert converted.verdict == done.verdict == "computes the same, up to float rounding"
+    lines = str(done).splitlines()
+    assert lines[:2] == [
+        f"{tmp_path / name} -> {path} + shared.data"
+        for name, path in (("a.onnx", done.models[0]), ("b.rten", done.models[1]))
+    ]
+    assert " shared: " in lines[2]
+    assert lines[3].startswith(done.verdict)
+    assert all(line.startswith(("warning: ", "note: ")) for line in lines[4:])
+    assert [loss.where.partition(":")[0] for loss in done.losses if loss.matters] == ["b.onnx"] * sum(
+        loss.matters for loss in converted.losses
+    )
+    again = formats.share([source, tmp_path / "b.rten"], tmp_path / "new", dry_run=True)
+    assert (again.verdict, [file.path.name for file in again.files]) == (
+        done.verdict,
+        [file.path.name for file in done.files],
+    )
 
 
 def test_locked_models_need_their_key(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import WritePlan
 
 MODELS = (".onnx",)
+LEFT_BEHIND = "left_behind"  # the kind of a loss
 
 
 def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
@@ -77,7 +78,7 @@ def left_behind(plan: WritePlan) -> Iterator[Loss]:
             f"{name} belonged to the replaced model, and stays; remove it if nothing else needs it, or next time use "
             "`clean=True`"
         )
-        yield Loss("left_behind", name, detail, USE)
+        yield Loss(LEFT_BEHIND, name, detail, USE)
 
 
 def _is_below(location: Path, folder: Path) -> bool:
