@@ -10,6 +10,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import formats
@@ -180,21 +181,43 @@ def test_documentation_of_nodes_that_are_alike(make):
 
 
 def test_the_precision_of_casts_is_a_loss(make):
-    """A cast to a float type for which RTen uses another one is reported for each type, and matters."""
+    """A cast that rounds to a float type that RTen lacks is reported once for each type, and matters."""
     nodes = [
         make.node("Cast", [source], [target], to=number)
         for source, target, number in (("x", "a", 10), ("a", "b", 10), ("b", "c", 11), ("c", "d", 1), ("d", "y", 6))
     ]
     losses = CODEC.plan(make.model(make.graph(nodes, ["x"], [make.value("y", 6)])), PATH, RtenOptions()).losses
-    assert [
-        (
-            "precision",
-            "graph.node[0]",
-            "casts to FLOAT16 become casts to FLOAT (graph.node[0], graph.node[1])",
-            "results",
-        ),
-        ("precision", "graph.node[2]", "casts to DOUBLE become casts to FLOAT (graph.node[2])", "results"),
-    ] == [loss[:4] for loss in losses if loss.detail.startswith("casts")]
+    assert [("precision", "graph", "RTen computes FLOAT16 in 32 bits (a)", "results")] == [
+        loss[:4] for loss in losses if loss.kind == "precision"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "made", "target"),
+    [
+        pytest.param("float16", "y = Transpose(x)", "float16", id="what only moves"),
+        pytest.param("float16", "y = Max(x, x)", "float16", id="what chooses"),
+        pytest.param("int8", "y = Cast<to = 10>(x)", "float16", id="small integers"),
+        pytest.param("float", "a = Sigmoid(x) b = Cast<to = 6>(a) y = Cast<to = 10>(b)", "float16", id="an interval"),
+        pytest.param("float16", "y = Cast<to = 11>(x)", "double", id="a wider type"),
+    ],
+)
+def test_the_precision_of_what_rounds_nothing_is_no_loss(source, made, target):
+    """Numbers that another float type and FLOAT both have, and that a node only moves or chooses, are no loss."""
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g ({source}[2] x) => ({target}[2] y) {{ {made} }}'
+    losses = CODEC.plan(formats.loads(onnx.parser.parse_model(text).SerializeToString()), PATH, RtenOptions()).losses
+    assert [] == [loss for loss in losses if loss.kind == "precision"]
+
+
+@pytest.mark.parametrize(
+    ("source", "made"),
+    [("float16", "y = Add(x, x)"), ("float", "y = Cast<to = 10>(x)"), ("int32", "y = Cast<to = 10>(x)")],
+)
+def test_the_precision_of_what_rounds_is_a_loss(source, made):
+    """Sums, and casts of numbers that FLOAT16 may lack, are reported."""
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g ({source}[2] x) => (float16[2] y) {{ {made} }}'
+    losses = CODEC.plan(formats.loads(onnx.parser.parse_model(text).SerializeToString()), PATH, RtenOptions()).losses
+    assert ["RTen computes FLOAT16 in 32 bits (y)"] == [loss.detail for loss in losses if loss.kind == "precision"]
 
 
 def test_too_many_operators_are_refused_at_once(make, monkeypatch):

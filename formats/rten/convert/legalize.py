@@ -12,7 +12,7 @@ from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import FLOAT, type_name
+from formats.ir.dtypes import DOUBLE, FLOAT, type_name
 from formats.ir.model import Graph, Model, Node
 from formats.ir.walk import inner_place
 from formats.python.late_dataclasses import replace
@@ -20,6 +20,7 @@ from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import fed
+from formats.rten.convert.exactness import is_exact
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.passes import GraphWork, ModelWork, legal_graph, legal_model
@@ -35,8 +36,8 @@ from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import FLOATS, NOT_NUMBERS
-from formats.tensordata.plan import RANGE
+from formats.rten.types import BYTES, FLOATS, NOT_NUMBERS
+from formats.tensordata.plan import RANGE, SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,6 +114,8 @@ class _Place(NamedTuple):
     given: Node | None = None  # the node of the model; the nodes that replace it have its place
     imported: Mapping[str, int] | None = None  # the operator sets of the given node, if it was rewritten
     applied: list[Applied] | None = None  # the rewritings that were applied, if the caller wants them
+    maker: _Place | None = None  # the node that was rewritten to the node around this subgraph
+    is_told: bool = False  # the report says all about the node, which was legal before the node around it was rewritten
 
 
 class _Surroundings(NamedTuple):
@@ -145,6 +148,7 @@ class _Legalizer:
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
         self._fed = ""
+        self._finished_inside: dict[int, Node] = {}  # the legal nodes of subgraphs, by their ids
         self.rounded: dict[int, str] = {}  # float types other than FLOAT, and the first value of each
 
     def graph(
@@ -155,8 +159,12 @@ class _Legalizer:
         where: str,
         input_types: Sequence[ValueType],
         is_inlined: bool = False,
+        maker: _Place | None = None,
     ) -> Graph:
-        """The graph with legal nodes. For a subgraph, `input_types` are what its node knows of its inputs."""
+        """The graph with legal nodes. For a subgraph, `input_types` are what its node knows of its inputs.
+
+        The report names the `maker` of a subgraph that a rewriting made, and not the nodes in it.
+        """
         self._fed = self._fed if outer else fed(graph)
         constants = Constants(Scope(outer.scope if outer else None), self._names)
         surroundings = _Surroundings(constants.scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
@@ -170,9 +178,11 @@ class _Legalizer:
             constants,
             self.losses,
             self.kept,
-            lambda: self._nodes(graph, _Place(versions, where, surroundings, is_inlined)),
+            lambda: self._nodes(graph, _Place(versions, where, surroundings, is_inlined, maker=maker)),
         )
         legal = legal_graph(work)
+        if outer:
+            self._finished_inside.update((id(node), node) for node in legal.node)
         self.types[id(legal)] = constants.scope.types
         return legal
 
@@ -184,9 +194,7 @@ class _Legalizer:
             node = graph.node[index]
             likeness = self._likeness(node, around.versions, constants.scope)
             legal_node = self._precedents.follow(likeness, node, constants)
-            place = _Place(
-                around.versions, f"{where}.node[{index}]", around.surroundings, around.is_inlined, given=node
-            )
+            place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
             if legal_node is not None:
                 nodes.append(legal_node)
                 self._tell(self._told(legal_node, SPECS[legal_node.op_type or ""], place), place)
@@ -231,11 +239,18 @@ class _Legalizer:
         version = place.versions.get("", NEWEST)
         return self.kept.settle(node, made, applied, version, place.where, place.surroundings.scope)
 
+    def _place_of(self, node: Node, around: _Place) -> _Place:
+        """The place that the report names for a node: its own, or that of the node whose rewriting made its graph."""
+        is_told, maker = id(node) in self._finished_inside, around.maker
+        if maker is None:
+            return around._replace(given=node, is_told=is_told)
+        return around._replace(given=maker.given, where=maker.where, is_told=is_told)
+
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute the same as a node."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         if place.step == 0:
-            place = place._replace(given=node)
+            place = self._place_of(node, place)
         function = self._functions.get(key_of(node.domain, node.op_type, node.overload)) if self._functions else None
         try:
             if function is not None:
@@ -276,12 +291,12 @@ class _Legalizer:
             if nodes is not None:
                 if place.applied is not None:
                     place.applied.append(Applied.of(rewriting, spec))
-                self._tell(context.told, place)
+                self._tell(_visible(context.told, node, place), place)
                 return nodes
             context.emitted.clear()
             told += context.told
             context.told.clear()
-        self._tell([*told, *self._told(node, spec, place)], place)
+        self._tell([*_visible(told, node, place), *self._told(node, spec, place)], place)
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
@@ -295,9 +310,12 @@ class _Legalizer:
         scope.infer(node)
         for name in node.output:
             elem_type = scope.types[name].elem_type
-            if elem_type != FLOAT and elem_type in FLOATS and place.given is not None and name in place.given.output:
-                self.rounded.setdefault(elem_type, name)
-            if name in scope.exceeding and not place.surroundings.is_shape(name):
+            given = place.given or node
+            if elem_type != FLOAT and elem_type in FLOATS and name in given.output:
+                is_read_rounded = elem_type == DOUBLE and self._target.is_onnx  # even if nothing is computed with it
+                if is_read_rounded or not is_exact(given, name, scope):
+                    self.rounded.setdefault(elem_type, name)
+            if name in scope.exceeding and not place.surroundings.is_shape(name) and not _is_place(name, given, scope):
                 kind = type_name(elem_type)
                 self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, RANGE)
             if elem_type in NOT_NUMBERS:
@@ -308,7 +326,8 @@ class _Legalizer:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
         for rule, is_defined in ((spec.told, True), (spec.unspecified, False)):
             if rule is not None:
-                yield from ((sentence, is_defined) for sentence in rule(node, self._context(node, NEWEST, place)))
+                told = ((sentence, is_defined) for sentence in rule(node, self._context(node, NEWEST, place)))
+                yield from _visible(told, node, place)
 
     def _tell(self, told: Iterable[tuple[Told, bool]], place: _Place) -> None:
         """Add what RTen computes otherwise for the operator at a place, and whether ONNX defines the result."""
@@ -317,6 +336,8 @@ class _Legalizer:
 
     def _note(self, kind: str, detail: str, place: _Place, seen: Seen, *, unwanted: bool = False) -> None:
         """Add a loss to the losses of the operator at a place of the model."""
+        if place.is_told:
+            return
         given = place.given or Node()
         name = given.name or next(filter(None, given.output), "")
         self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
@@ -365,12 +386,30 @@ class _Legalizer:
         for attribute in node.attribute:
             if attribute.g is not None:
                 where = f"{inner_place(place.where, 'attribute', message=attribute)}.g"
+                maker = place if place.step else place.maker
                 graph = self.graph(
-                    attribute.g, place.versions, place.surroundings, where, input_types, place.is_inlined
+                    attribute.g, place.versions, place.surroundings, where, input_types, place.is_inlined, maker
                 )
                 attribute = replace(attribute, g=graph)
             attributes.append(attribute)
         return replace(node, attribute=attributes)
+
+
+def _visible(told: Iterable[tuple[Told, bool]], node: Node, place: _Place) -> Iterator[tuple[Told, bool]]:
+    """The sentences about a node without those about NaN and infinities, if no input has any."""
+    scope = place.surroundings.scope
+    for sentence, is_defined in told:
+        is_of_nan = sentence.seen == SPECIAL and not sentence.is_of_nothing
+        if not is_of_nan or not all(scope.has_numbers(name) for name in node.input if name):
+            yield sentence, is_defined
+
+
+def _is_place(name: str, given: Node, scope: Scope) -> bool:
+    """Whether a value counts or finds the elements of tensors, of which there are fewer than 2^31.
+
+    So do all 64-bit integers that only a rewriting has, if the data of the given node are no such integers.
+    """
+    return name not in given.output and bool(given.input) and scope.type_of(given.input[0]).elem_type in FLOATS | BYTES
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:

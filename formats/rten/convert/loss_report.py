@@ -5,14 +5,12 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import FLOAT, type_name
+from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
 from formats.python import late_dataclasses
-from formats.rten.graph.attributes import get_int, with_fields
-from formats.rten.operators import casting
-from formats.rten.types import HOLDERS, RTEN_FLOAT
-from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RESULTS, Loss
+from formats.rten.graph.attributes import with_fields
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,7 +53,7 @@ def _listed(names: list[str]) -> str:
 
 
 def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
-    """Add the losses besides those of operators: documentation, metadata and the like, and the precision of casts.
+    """Add the losses besides those of operators: documentation, metadata and the like.
 
     `held_keys` are the keys of the model's metadata that are written to the file.
     """
@@ -74,13 +72,8 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
             note("metadata", "RTen does not store metadata of graphs, nodes and tensors", where)
         if isinstance(message, Graph):
             _add_graph(note, message, where)
-        if isinstance(message, Node):
-            if message.device_configurations:
-                note("device_configuration", "RTen does not distribute models over devices", where)
-            elem_type = get_int(message, "to") if message.op_type == casting.Cast.name else 0
-            if elem_type != FLOAT and HOLDERS.get(elem_type) is RTEN_FLOAT:
-                detail = f"casts to {type_name(elem_type)} become casts to FLOAT"
-                losses.add("precision", detail, where, message.name, seen=RESULTS)
+        if isinstance(message, Node) and message.device_configurations:
+            note("device_configuration", "RTen does not distribute models over devices", where)
     if model.training_info:
         losses.add("training_info", "RTen does not train models", "training_info", seen=INTERFACE)
 
@@ -110,8 +103,7 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
             for index, node in enumerate(graph.node):
                 held = vars(node)
                 if (
-                    node.op_type == casting.Cast.name
-                    or not _PLAIN.issuperset(held)
+                    not _PLAIN.issuperset(held)
                     or ("attribute" in held and not _are_plain(held["attribute"]))
                     or ("undecoded" in held and not all(map(is_plain, held["undecoded"].values())))
                 ):
@@ -125,7 +117,7 @@ def _are_plain(attributes: Iterable[Any]) -> bool:
 def _may_say_more(message: Any) -> bool:
     """Whether a message may have documentation, metadata or the like; in large models most messages have none."""
     held = vars(message)
-    return held.get("op_type") == casting.Cast.name or isinstance(message, Graph) or not _AROUND.isdisjoint(held)
+    return isinstance(message, Graph) or not _AROUND.isdisjoint(held)
 
 
 def _add_graph(note: Callable[..., None], graph: Graph, where: str) -> None:

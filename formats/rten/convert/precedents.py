@@ -59,6 +59,8 @@ class Precedents:
             any(name in scope.ranges for name in node.input) or scope.knows_numbers(node.input)
         ):
             return None
+        if scope.expanded and not scope.expanded.isdisjoint((tuple(node.input), tuple(reversed(node.input)))):
+            return None
         attributes: Any = shared_attributes(node)
         if isinstance(attributes, list):
             try:  # different for values that differ, even only in type or in the sign of zero
@@ -93,6 +95,7 @@ class Precedents:
             vars(made).pop("attribute", None)
         for name, value_type in zip(node.output, found.types, strict=True):
             scope.types[name] = value_type
+        scope.note_maker(made)
         return made
 
     def add(self, likeness: Likeness | None, node: Node, became: list[Node], constants: Constants) -> None:

@@ -10,7 +10,7 @@ import struct
 from math import ceil, floor, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import BOOL, BY_NUMBER, INT64, numpy_dtype
+from formats.ir.dtypes import BOOL, BY_NUMBER, FLOAT16, INT64, numpy_dtype
 from formats.rten.convert.value_types import (
     MAX_DIM,
     UNKNOWN,
@@ -38,6 +38,9 @@ MAX_COPIES = 8  # the number of copies of copies that are followed
 MAX_RANGED = 1 << 16  # the most elements of a constant whose minimum and maximum are computed
 RANGED = FLOATS | INTS | BYTES
 MAX_INT32 = INT32_LIMITS[1]
+MAX_FLOAT16 = 65504
+MAX_ASKED = 24  # the nodes in a row that are asked for an interval
+MAX_NUMBER = 1 << 60  # products of two such numbers are far from the ends of FLOAT
 
 # The exceptions that a rule may raise for a malformed node.
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
@@ -52,7 +55,7 @@ class Scope:
         self.tensors: dict[str, Tensor] = {}
         self.declared: dict[str, ValueType] = {}
         self.optionals: set[str] = set()
-        self.ranges: dict[str, Interval] = {}
+        self.ranges: dict[str, Interval] = {}  # of integers, and of what comes from integers or is bounded by others
         self.exceeding: set[str] = set()  # values of 64 bits or unsigned that may be outside of INT32
         self.expanded: set[tuple[str, str]] = set()  # a value, and another one that has its axes and possibly more
         self._shapes: dict[str, str] = {}  # the value with these dims
@@ -61,6 +64,9 @@ class Scope:
         self._copies: dict[str, tuple[list[str], int]] = {}
         self._contents: dict[str, Dims | None] = {}
         self._finite: dict[str, bool] = {}
+        self._intervals: dict[str, Interval] = {}  # of other values, computed when somebody asks
+        self._made_by: dict[str, tuple[Node, RangeRule]] = {}  # the nodes of floats
+        self._asked = 0
 
     def _owner(self, name: str) -> Scope | None:
         """The innermost scope that has the value called `name`."""
@@ -94,10 +100,35 @@ class Scope:
         owner = self._owner(name)
         if owner is None:
             return Interval()
-        found = owner.ranges.get(name)
+        found = owner.ranges.get(name) or owner._intervals.get(name)
         if found is None:
-            found = owner.ranges[name] = owner._known_range(name)
+            if name in owner._made_by and owner._asked == MAX_ASKED:
+                return Interval()
+            found = owner._intervals[name] = owner._known_range(name)
         return found
+
+    def has_numbers(self, name: str) -> bool:
+        """Whether no element of a value can be NaN or infinite: it comes from integers and finite constants."""
+        owner = self._owner(name)
+        if owner is None or owner.types[name].elem_type is None:
+            return False
+        if owner.types[name].elem_type not in FLOATS:
+            return True
+        made_by = owner._made_by.get(name)
+        if made_by is None and name not in owner.tensors:
+            return False
+        held = self.range_of(name)
+        if held.least is None or held.greatest is None or max(-held.least, held.greatest) > MAX_NUMBER:
+            return False
+        if made_by is None:
+            return True
+        if owner._asked == MAX_ASKED:
+            return False
+        owner._asked += 1
+        try:
+            return all(owner.has_numbers(each) for each in made_by[0].input if each)
+        finally:
+            owner._asked -= 1
 
     def fits(self, name: str) -> bool:
         """Whether the numbers of an integer value are within the 32 bits that RTen has."""
@@ -116,6 +147,8 @@ class Scope:
 
     def _known_range(self, name: str) -> Interval:
         """The interval of a value of this scope, if no rule gives one."""
+        if name in self._made_by:
+            return self._computed_range(*self._made_by[name])
         held, tensor = self.contents_of(name), self.tensors.get(name)
         if held is None and tensor is not None and tensor.data_type in RANGED and 0 < prod(tensor.dims) <= MAX_RANGED:
             array = tensor.numpy()
@@ -126,18 +159,37 @@ class Scope:
             named = [0, MAX_DIM] if len(sizes) < len(held) else []
             return Interval(min(sizes + named), max(sizes + named))
         elem_type = self.types[name].elem_type
+        if elem_type == FLOAT16 and tensor is None:
+            return Interval(-MAX_FLOAT16, MAX_FLOAT16)
         if elem_type not in INTS | BYTES:
             return Interval()
         least, greatest = held_range(elem_type)
         return Interval(max(least or 0, -MAX_INT32), greatest)  # a known value is never the least number
 
-    def _note_range(self, node: Node, rule: RangeRule, types: list[ValueType]) -> None:
-        """Record the interval of each output, and which outputs may leave the range of their type."""
+    def _computed_range(self, node: Node, rule: RangeRule) -> Interval:
+        """The interval of the floats that a node computes."""
+        self._asked += 1
+        try:
+            return rule(node, self, [self.type_of(name) if name else UNKNOWN for name in node.input])
+        except MALFORMED:
+            return Interval()
+        finally:
+            self._asked -= 1
+
+    def note_maker(self, node: Node) -> None:
+        """Remember which node computes floats, so that their interval can be computed when somebody asks for it."""
+        spec = spec_of(node)
+        if spec is not None and spec.range is not None and node.output:
+            names = node.output if spec.row is not None and spec.row.outputs is None else node.output[:1]
+            self._made_by.update((name, (node, spec.range)) for name in names if self.types[name].elem_type in FLOATS)
+
+    def _note_range(self, rule: RangeRule, node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
+        """Record the interval of some outputs of a node, and which may leave the range of their type."""
         try:
             found = rule(node, self, types)
         except MALFORMED:
             found = Interval()
-        for name in node.output:
+        for name in filter(None, outputs):
             elem_type = self.types[name].elem_type
             held = self._contents.get(name)
             if held and None not in held:
@@ -152,6 +204,11 @@ class Scope:
                     self.ranges[name] = room
                     if elem_type in PARTLY_HELD:
                         self.exceeding.add(name)
+
+    def is_shape(self, name: str) -> bool:
+        """Whether a value is known to have the dims of a tensor."""
+        owner = self._owner(name)
+        return owner is not None and name in owner._shapes
 
     def is_natural(self, name: str) -> bool:
         """Whether a value is known to have no negative elements."""
@@ -288,9 +345,18 @@ class Scope:
         if spec.contents is not None:
             self._fold(node, spec.contents, types)
         if spec.range is not None and node.output:
-            of_numbers = self.types[node.output[0]].elem_type not in FLOATS or spec.is_bounding
-            if of_numbers or any(name in self.ranges for name in node.input):
-                self._note_range(node, spec.range, types)
+            self.note_maker(node)
+            if self.types[node.output[0]].elem_type not in FLOATS or self._come_from_integers(node.input):
+                self._note_range(spec.range, node, types, node.output if len(spec.elements) == 1 else node.output[:1])
+            elif spec.is_bounding:  # the rule also notes what RTen cannot know
+                self._intervals[node.output[0]] = self._computed_range(node, spec.range)
+            if spec.places is not None:
+                self._note_range(spec.places, node, types, node.output[1:2])
+
+    def _come_from_integers(self, names: Iterable[str]) -> bool:
+        """Whether some values come from integers, and the others are constants or integers."""
+        floats = [name for name in names if name and self.type_of(name).elem_type in FLOATS]
+        return any(name in self.ranges for name in names) and self.knows_numbers(floats)
 
     def _note_copy(self, node: Node) -> None:
         """Remember the node and inputs of a small constant, so that it can be computed when it is needed."""

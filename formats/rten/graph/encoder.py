@@ -27,7 +27,7 @@ from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS, creation, shape
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import HOLDERS, INT32_LIMITS, RTEN_FLOAT, Element
+from formats.rten.types import HOLDERS, INT32_LIMITS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
 
 if TYPE_CHECKING:
@@ -174,8 +174,7 @@ class Encoder:
         if constant.change:
             kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
             if constant.change == "widened":
-                text = f"{kinds}, exactly"  # results with floats become more precise
-                self.losses.add("widened", text, where, name, seen=RESULTS if element is RTEN_FLOAT else DOCUMENTATION)
+                self.losses.add("widened", f"{kinds}, exactly", where, name, seen=DOCUMENTATION)
             elif constant.change == "rounded":
                 self.losses.add("rounded", f"{kinds}, rounded", where, name, seen=RESULTS)
             elif exact:

@@ -48,6 +48,7 @@ LeakyRelu = OperatorSpec(
     dims=same,
     older=(dropped("consumed_inputs"),),
     is_plain=True,
+    range=ranges.leaking,
 )
 
 
@@ -121,15 +122,20 @@ def selu(node: Node, context: Context) -> list[Node] | None:
 
 
 Selu = OperatorSpec("Selu", dims=same, older=(dropped("consumed_inputs"),), rewritings=(selu,))
-Sigmoid = OperatorSpec("Sigmoid", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+Sigmoid = OperatorSpec(
+    "Sigmoid", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.between(0, 1)
+)
 HardSigmoid = OperatorSpec(
     "HardSigmoid",
     Row(1, 1, "HardSigmoidAttrs", (Field("alpha", FieldKind.FLOAT, 0.2), Field("beta", FieldKind.FLOAT, 0.5))),
     dims=same,
     older=(dropped("consumed_inputs"),),
     is_plain=True,
+    range=ranges.between(0, 1),
 )
-HardSwish = OperatorSpec("HardSwish", Row(1), dims=same, is_plain=True, onnx=OnnxForm(version=14))
+HardSwish = OperatorSpec(
+    "HardSwish", Row(1), dims=same, is_plain=True, range=ranges.gated(-1), onnx=OnnxForm(version=14)
+)
 
 
 _MAX_CURVED = 64  # beyond, Softplus(x) is x in 24 bits
@@ -213,6 +219,7 @@ Gelu = OperatorSpec(
     Row(1, 1, "GeluAttrs", (Field("approximate", FieldKind.CHOICE, "none", choices={"none": "None", "tanh": "Tanh"}),)),
     dims=same,
     is_plain=True,
+    range=ranges.gated(-1),
     onnx=OnnxForm(version=20),
 )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import (
+    BFLOAT16,
     BOOL,
     BY_NAME,
     BY_NUMBER,
     DOUBLE,
     FLOAT,
+    FLOAT16,
     INT8,
     INT32,
     UINT8,
@@ -166,6 +168,22 @@ def _unspecified(node: Node, context: Context) -> tuple[Told, ...]:
     return (_ANY_INTEGER,)
 
 
+# The greatest integer up to which a type and FLOAT have every integer, and the digits of types.
+_INTEGERS: Final = {FLOAT16: 1 << 11, BFLOAT16: 1 << 8, DOUBLE: 1 << 24}
+_DIGITS: Final = {BFLOAT16: 8, FLOAT16: 11, FLOAT: 24, DOUBLE: 53}
+
+
+def _is_exact(scope: Scope, data: str, target: int) -> bool:
+    """Whether a cast to a float type changes no number that FLOAT keeps. Small floats are rounded as in ONNX."""
+    source = scope.type_of(data).elem_type
+    if source == BOOL or target in SMALL_FLOATS:
+        return True
+    if source in FLOATS:
+        return _DIGITS.get(source, 0) <= _DIGITS.get(target, 0)
+    limit = _INTEGERS.get(target, 0)
+    return Interval(-limit, limit).holds(scope.range_of(data))
+
+
 def _to_others_than_floats(node: Node) -> bool:
     return get_int(node, "to") not in FLOATS
 
@@ -188,6 +206,7 @@ Cast = OperatorSpec(
     unspecified=_unspecified,
     is_copy=True,
     range=ranges.of(0),
+    exact_if=_is_exact,
     onnx=OnnxForm(
         Row(1, fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),)),
         {"saturate": (1,), "round_mode": ("up",)},
@@ -215,6 +234,7 @@ CastLike = OperatorSpec(
     elements=(of_input(1),),
     rewritings=(cast_like,),
     range=ranges.of(0),
+    exact_if=_is_exact,
     onnx=OnnxForm(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
 )
 

@@ -60,6 +60,7 @@ def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType])
     return (int(attribute.t.numpy().reshape(())),) * length
 
 
+@ranges.exact
 def _filled_range(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The interval of the value that fills the tensor."""
     value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)

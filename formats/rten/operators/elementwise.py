@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from math import frexp, isfinite
+from math import exp, frexp, isfinite
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64, UINT16
@@ -92,6 +92,7 @@ def of_known_floats(node: Node, context: Context) -> list[Node] | None:
     return context.changed([context.op(Max, first, first), second])
 
 
+@ranges.exact
 def _largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The interval of the largest input; RTen does not know the maximum of a number and itself before it runs."""
     if len(node.input) == 2 and node.input[0] == node.input[1]:
@@ -336,7 +337,7 @@ Mean = OperatorSpec(
     elements=(of_any_input,),
     older=(dropped("consumed_inputs"),),
     raised=without_gaps,
-    range=ranges.of_all,
+    range=ranges.averages_of_all,
 )
 
 
@@ -436,10 +437,12 @@ Sign = OperatorSpec(
     range=ranges.signs,
 )
 Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))
-Sqrt = OperatorSpec("Sqrt", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
-Exp = OperatorSpec("Exp", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+Sqrt = OperatorSpec("Sqrt", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.roots)
+Exp = OperatorSpec(
+    "Exp", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.rising(exp, 0, None)
+)
 Log = OperatorSpec("Log", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
-Erf = OperatorSpec("Erf", Row(1), dims=same, is_plain=True)
+Erf = OperatorSpec("Erf", Row(1), dims=same, is_plain=True, range=ranges.between(-1, 1))
 Ceil = OperatorSpec(
     "Ceil", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0), rounds=every_node
 )
@@ -489,15 +492,17 @@ Clip = OperatorSpec(
     onnx=OnnxForm(inputs={"min": 1, "max": 2}),
     passes_on=True,
 )
-Sin = OperatorSpec("Sin", Row(1), dims=same)
-Cos = OperatorSpec("Cos", Row(1), dims=same)
+Sin = OperatorSpec("Sin", Row(1), dims=same, range=ranges.between(-1, 1))
+Cos = OperatorSpec("Cos", Row(1), dims=same, range=ranges.between(-1, 1))
 Tan = OperatorSpec("Tan", Row(1), dims=same)
-Asin = OperatorSpec("Asin", Row(1), dims=same)
-Acos = OperatorSpec("Acos", Row(1), dims=same)
-Atan = OperatorSpec("Atan", Row(1), dims=same)
+Asin = OperatorSpec("Asin", Row(1), dims=same, range=ranges.between(-2, 2))
+Acos = OperatorSpec("Acos", Row(1), dims=same, range=ranges.between(0, 4))
+Atan = OperatorSpec("Atan", Row(1), dims=same, range=ranges.between(-2, 2))
 Sinh = OperatorSpec("Sinh", Row(1), dims=same)
 Cosh = OperatorSpec("Cosh", Row(1), dims=same)
-Tanh = OperatorSpec("Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+Tanh = OperatorSpec(
+    "Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.between(-1, 1)
+)
 _INFINITE_SQUARE: Final = Told("RTen may return infinity for numbers above 1e19", RARE)
 _SQUARED: Final = of_floats(_INFINITE_SQUARE)
 Asinh = OperatorSpec("Asinh", Row(1), dims=same, told=_SQUARED)

@@ -15,6 +15,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, shape, slicing
 from formats.rten.operators.sampling import divided
+from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import SPREAD, Told, of_floats
 from formats.rten.operators.shared.rules import unknown
 from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, because
@@ -251,6 +252,7 @@ GridSample = OperatorSpec(
     older=(grid_sample_mode,),
     rewritings=(grid_sample,),
     unspecified=of_floats(_BAD_PLACES),
+    range=ranges.averages_and_zero,
     onnx=OnnxForm(
         takes={"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)}, version=16, versions={"mode": 20}
     ),

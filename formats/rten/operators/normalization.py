@@ -9,6 +9,7 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import comparison, elementwise, indexing, padding, pooling, reduction, shape, slicing
+from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.rewritings import dropped
 from formats.rten.operators.shared.rules import same, unknown
@@ -34,10 +35,20 @@ def flattened(node: Node, context: Context) -> list[Node] | None:
 
 
 Softmax = OperatorSpec(
-    "Softmax", Row(1, 1, "SoftmaxAttrs", (axis_field(-1),)), dims=same, older=(flattened,), is_plain=True
+    "Softmax",
+    Row(1, 1, "SoftmaxAttrs", (axis_field(-1),)),
+    dims=same,
+    older=(flattened,),
+    is_plain=True,
+    range=ranges.between(0, 1),
 )
 LogSoftmax = OperatorSpec(
-    "LogSoftmax", Row(1, 1, "SoftmaxAttrs", (axis_field(-1),)), dims=same, older=(flattened,), is_plain=True
+    "LogSoftmax",
+    Row(1, 1, "SoftmaxAttrs", (axis_field(-1),)),
+    dims=same,
+    older=(flattened,),
+    is_plain=True,
+    range=ranges.between(None, 0),
 )
 
 
@@ -127,7 +138,7 @@ BatchNormalization = OperatorSpec(
 )
 
 
-_NO_SAMPLES: Final = Told("RTen fails if there are no samples", SPECIAL)
+_NO_SAMPLES: Final = Told("RTen fails if there are no samples", SPECIAL, True)
 
 
 def _empty_batch_told(node: Node, context: Context) -> tuple[Told, ...]:
@@ -140,6 +151,7 @@ InstanceNormalization = OperatorSpec(
     "InstanceNormalization",
     Row(3, 1, "BatchNormalizationAttrs", (_EPSILON,)),
     dims=same,
+    range=ranges.normalised,
     older=(dropped("consumed_inputs"),),
     rewritings=(of_nothing,),
     told=_empty_batch_told,
@@ -176,6 +188,7 @@ LayerNormalization = OperatorSpec(
     dims=same,
     rewritings=(layer_normalization,),
     is_plain=True,
+    range=ranges.normalised,
     onnx=OnnxForm(takes={"stash_type": (1,)}, version=17),
 )
 

@@ -12,6 +12,7 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
+from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import ANY_NAN, Told, of_floats
 from formats.rten.operators.shared.rules import always, unknown
 from formats.rten.operators.shared.spec import (
@@ -299,6 +300,7 @@ AveragePool = OperatorSpec(
     raised=window_raised,
     is_plain=True,
     unspecified=_of_little,
+    range=ranges.averages_and_zero,
     onnx=OnnxForm(takes={"dilations": ONES}, omitted=PADS_OMITTED, pads_alike=True),
 )
 _NOTHING_GREATER = Told(
@@ -332,6 +334,7 @@ MaxPool = OperatorSpec(
     raised=window_raised,
     is_plain=True,
     unspecified=_max_told,
+    range=ranges.of(0),
     onnx=OnnxForm(takes={"dilations": ONES, "storage_order": (0,)}, omitted=PADS_OMITTED, pads_alike=True),
 )
 
@@ -363,8 +366,10 @@ def global_pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[D
     return [] if dims is None else [dims[:2] + (1,) * (len(dims) - 2)]
 
 
-GlobalAveragePool = OperatorSpec("GlobalAveragePool", Row(1), dims=global_pool_dims, is_plain=True)
-GlobalMaxPool = OperatorSpec("GlobalMaxPool", Row(1), dims=global_pool_dims, unspecified=_LEAST)
+GlobalAveragePool = OperatorSpec(
+    "GlobalAveragePool", Row(1), dims=global_pool_dims, is_plain=True, range=ranges.averages
+)
+GlobalMaxPool = OperatorSpec("GlobalMaxPool", Row(1), dims=global_pool_dims, unspecified=_LEAST, range=ranges.of(0))
 
 
 def global_lp_pool(node: Node, context: Context) -> list[Node] | None:

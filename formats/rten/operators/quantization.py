@@ -18,6 +18,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
+from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rules import normalize, same, unknown
 from formats.rten.operators.shared.spec import (
@@ -277,6 +278,7 @@ DequantizeLinear = OperatorSpec(
     dims=same,
     elements=(_dequantized_type,),
     rewritings=(dequantize_linear,),
+    range=ranges.dequantized,
     faults=(_LONE_SCALE, _SHORT_AXIS),
     raised=dequantize_raised,
     onnx=OnnxForm(takes={"block_size": (0,), "output_dtype": (0,)}),

@@ -12,7 +12,7 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, get_strings
 from formats.rten.operators import activation, elementwise, matrix, shape
-from formats.rten.operators.shared import recurrent_loop
+from formats.rten.operators.shared import ranges, recurrent_loop
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import dropped
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
@@ -215,6 +215,7 @@ LSTM = OperatorSpec(
     raised=recurrence_raised,
     deviation=_recurrence_deviation,
     unspecified=_weights_told,
+    range=ranges.between(-1, 1),
     onnx=OnnxForm(
         Row(7, 3, fields=ONNX_RNN),
         {**_TAKEN, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},

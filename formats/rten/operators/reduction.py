@@ -110,7 +110,7 @@ def _reduction_deviation(node: Node, context: Context) -> tuple[Told, ...]:
 
 
 _IN_32_BITS = widened((0,))
-_LEFT_AXES: Final = Told("if there are no elements, onnxruntime does not reduce negative axes", SPECIAL)
+_LEFT_AXES: Final = Told("if there are no elements, onnxruntime does not reduce negative axes", SPECIAL, True)
 
 
 def _or_of_nothing(own: Deviation | None) -> Deviation:
@@ -151,7 +151,7 @@ ReduceSum = _spec("ReduceSum", version=13, narrow=_IN_32_BITS, range=ranges.tota
 
 
 _WRAPPED_SUM: Final = Told("sums beyond 32 bits wrap before the division, while onnxruntime may use more bits", RARE)
-_EMPTY_MEAN: Final = Told("the mean of no elements is NaN in RTen, and zero in onnxruntime", SPECIAL)
+_EMPTY_MEAN: Final = Told("the mean of no elements is NaN in RTen, and zero in onnxruntime", SPECIAL, True)
 _WRAPPED_PRODUCT: Final = Told(
     "products beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number", RARE
 )
@@ -185,7 +185,7 @@ def _mean_of_nothing(node: Node, context: Context) -> tuple[Told, ...]:
     return (_EMPTY_MEAN,)
 
 
-ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=_mean_of_nothing)
+ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.averages, unspecified=_mean_of_nothing)
 
 
 def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -378,7 +378,7 @@ ArgMax = OperatorSpec(
     faults=(_LAST,),
     foldings=(top_of_one,),
     unspecified=_arg_unspecified,
-    range=ranges.sizes,
+    range=ranges.indices(0),
     onnx=OnnxForm(takes={"select_last_index": (0,)}),
 )
 ArgMin = OperatorSpec(
@@ -392,7 +392,7 @@ ArgMin = OperatorSpec(
     raised=arg_extreme_raised,
     faults=(_LAST,),
     unspecified=_arg_unspecified,
-    range=ranges.sizes,
+    range=ranges.indices(0),
     onnx=OnnxForm(takes={"select_last_index": (0,)}),
 )
 
@@ -418,6 +418,8 @@ TopK = OperatorSpec(
     older=(promoted(k=1),),
     narrow=widened((0,)),
     unspecified=NAN_ORDER,
+    range=ranges.of(0),
+    places=ranges.indices(-1),
     onnx=OnnxForm(inputs={"k": 1}),
 )
 

@@ -16,6 +16,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
 from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
+from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told, of_floats
 from formats.rten.operators.shared.interpolation import Axis
 from formats.rten.operators.shared.rules import normalize, unknown
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dim, Dims, ValueType
+    from formats.rten.convert.value_types import Dim, Dims, Interval, ValueType
 
 _RESIZE_MODE = {"nearest": "Nearest", "linear": "Linear"}
 _COORDINATES = {
@@ -397,6 +398,11 @@ def _resize_told(node: Node, context: Context) -> tuple[Told, ...]:
     return (*_OF_FLOATS(node, context),) if get_string(node, "mode", "nearest") == "linear" else ()
 
 
+def _resized_range(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Between the elements, unless a curve goes beyond them."""
+    return ranges.UNBOUNDED if get_string(node, "mode", "nearest") == "cubic" else scope.range_of(node.input[0])
+
+
 def resize_raised(node: Node, context: Context) -> list[Node]:
     """RTen takes an empty tensor for an omitted one, scales before sizes, and has no use for regions."""
     data, scales, sizes = node.input[0], context.optional(2), context.optional(3)
@@ -433,6 +439,7 @@ Resize = OperatorSpec(
     faults=(_RATIO, _ONE_CORNER, _TIES),
     deviation=_resize_deviation,
     unspecified=_resize_told,
+    range=_resized_range,
     raised=resize_raised,
     onnx=OnnxForm(
         takes={

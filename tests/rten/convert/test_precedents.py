@@ -206,7 +206,7 @@ def test_precedents_change_nothing_in_real_models(shared_model: Path, monkeypatc
 
 
 # What a plain operator may ask: types, which are in the likeness, and what only adds something.
-ALLOWED = {"type_of", "add_tensor", "add_input", "add_safe", "declare", "infer", "forget"}
+ALLOWED = {"type_of", "add_tensor", "add_input", "add_safe", "declare", "infer", "forget", "note_maker"}
 
 
 def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,7 +306,7 @@ def test_losses_are_grouped(make):
     graph = make.graph([make.node("Sum", [t.name for t in tensors], ["y"])], outputs=["y"], constants=tensors)
     encoder, _ = encode(make.model(graph))
     wanted = "FLOAT16 constants become FLOAT, exactly (w0, w1, w2 and 3 more)"
-    assert [("widened", "graph.initializer[0]", wanted, "results", False)] == list(encoder.losses.lines())
+    assert [("widened", "graph.initializer[0]", wanted, "documentation", False)] == list(encoder.losses.lines())
 
 
 def test_interface_types(make):

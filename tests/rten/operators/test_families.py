@@ -49,7 +49,6 @@ ASKED = {
     "graph/encoder.py": ({"Constant"}, "it becomes a tensor of the graph and is no node in RTen"),
     "onnx_loader/captures.py": ({"Constant"}, "its outputs are constants, like tensors"),
     "convert/scope.py": ({"Expand", "Shape"}, "the scope remembers which tensor a shape is of"),
-    "convert/loss_report.py": ({"Cast"}, "its type is reported like those of tensors"),
     "convert/distinct_outputs.py": ({"And", "Max", "Or", "Where"}, "nodes of the pass itself"),
     "raising/graphs.py": ({"If", "Loop"}, "they have subgraphs, which are walked"),
     "raising/kinds.py": ({"Identity", "Loop"}, "they pass on both tensors and sequences"),

@@ -23,6 +23,7 @@ class Told(NamedTuple):
 
     detail: str
     seen: Seen
+    is_of_nothing: bool = False  # it is about tensors without elements, and not about NaN
 
 
 _NOT_FLOATS: Final = INTS | BYTES | {BOOL}

@@ -24,7 +24,7 @@ def may_be_known(name: str, context: Context) -> bool:
         return False
     tensor = context.scope.constant(name)
     if tensor is None:
-        return None not in context.scope.range_of(name)
+        return context.scope.knows_numbers((name,)) and None not in context.scope.range_of(name)
     array = tensor.numpy().astype("float64")
     return bool(((array == array.round()) & (abs(array) <= INT32_LIMITS[1])).all())
 

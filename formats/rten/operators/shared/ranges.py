@@ -1,7 +1,10 @@
 """Rules for intervals: the least and greatest number that the elements of a value can have, as far as is certain.
 
 RTen has integers of 32 bits. A rule gives the interval of what ONNX computes. If that interval does not fit in 32 bits,
-the scope says so. The interval of a float is that of the integers that it comes from, rounded outward.
+the scope says so. The interval of a float is rounded outward to integers; NaN is in every interval.
+
+Some rules say that each element is one of the inputs' elements, its opposite, or a small integer. Their operators round
+nothing: `is_exact` tells them.
 
 The assumptions are in `docs/rten.md`: a dim is from 0 to 2^24, a tensor has fewer than 2^31 elements, and inputs of 64
 bits are within plus or minus 2^24.
@@ -10,8 +13,8 @@ bits are within plus or minus 2^24.
 from __future__ import annotations
 
 from itertools import product
-from math import prod
-from typing import TYPE_CHECKING, Final
+from math import ceil, floor, isqrt, prod
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from formats.rten.convert.value_types import MAX_DIM, Interval
 from formats.rten.graph.attributes import get_int
@@ -28,23 +31,53 @@ if TYPE_CHECKING:
 
 MAX_SIZE: Final = (1 << 31) - 1
 UNBOUNDED: Final = Interval()
+MAX_EXPONENT: Final = 64  # of e, for which an interval is computed
+_EXACT: Final[set[RangeRule]] = set()
+
+R = TypeVar("R", bound="RangeRule")
 
 
+def exact(rule: R) -> R:
+    """A decorator for a rule of operators that round nothing."""
+    _EXACT.add(rule)
+    return rule
+
+
+def is_exact(rule: RangeRule | None) -> bool:
+    """Whether the operators with a rule round nothing."""
+    return rule in _EXACT
+
+
+@exact
 def sizes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """Dims, and places along them."""
     return Interval(0, MAX_DIM)
 
 
+def indices(default_axis: int) -> RangeRule:
+    """Places along the axis of a node, below its dim."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+        dims, axis = types[0].dims, get_int(node, "axis", default_axis)
+        dim = MAX_DIM if dims is None else _dim(dims[normalize(axis, len(dims))])
+        return Interval(0, max(dim - 1, 0))
+
+    return exact(rule)
+
+
+@exact
 def counts(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """Numbers of elements."""
     return Interval(0, MAX_SIZE)
 
 
+@exact
 def truths(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """One or zero."""
     return Interval(0, 1)
 
 
+@exact
 def signs(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """From minus one to one."""
     return Interval(-1, 1)
@@ -67,23 +100,93 @@ def of(*places: int) -> RangeRule:
         names = [node.input[place] for place in places if place < len(node.input)]
         return union(*(scope.range_of(name) for name in names if name))
 
+    return exact(rule)
+
+
+def averages(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Between the elements of the first input, and rounded."""
+    return scope.range_of(node.input[0])
+
+
+def averages_of_all(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Between the elements of all inputs, and rounded."""
+    return of_all(node, scope, types)
+
+
+def averages_and_zero(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Between the elements of the first input and zero, and rounded."""
+    return with_zero(node, scope, types)
+
+
+def between(low: int | None, high: int | None) -> RangeRule:
+    """Between two numbers, whatever the inputs are."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+        return Interval(low, high)
+
     return rule
 
 
+def rising(function: Callable[[float], float], low: int | None, high: int | None) -> RangeRule:
+    """A function of the first input that never falls; `low` and `high` are its limits."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+        first, last = scope.range_of(node.input[0])
+        is_low, is_high = first is None or first < -MAX_EXPONENT, last is None or last > MAX_EXPONENT
+        return Interval(
+            low if is_low else floor(function(min(first or 0, MAX_EXPONENT))),
+            high if is_high else ceil(function(max(last or 0, -MAX_EXPONENT))),
+        )
+
+    return rule
+
+
+def gated(least: int) -> RangeRule:
+    """Not below a number, and not above the first input or zero: it is multiplied by a number from zero to one."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+        greatest = scope.range_of(node.input[0]).greatest
+        return Interval(least, None if greatest is None else max(greatest, 0))
+
+    return rule
+
+
+def leaking(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """The first input, of which negative numbers may be nearer to zero."""
+    slope = next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.0) or 0.0
+    return union(scope.range_of(node.input[0]), Interval(0, 0)) if 0 <= slope <= 1 else UNBOUNDED
+
+
+def roots(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Square roots of numbers that are not negative."""
+    low, high = scope.range_of(node.input[0])
+    if low is None or low < 0:
+        return Interval(0, None)  # or NaN
+    return Interval(isqrt(low), None if high is None else isqrt(high) + 1)
+
+
+@exact
 def of_all(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The elements are those of all inputs."""
     return union(*(scope.range_of(name) for name in node.input if name))
 
 
+@exact
 def with_zero(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The elements are those of the first input, or zero."""
     return union(scope.range_of(node.input[0]), Interval(0, 0))
 
 
+@exact
 def padded(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The elements are those of the first input, or the padding."""
     value = node.input[2] if len(node.input) > 2 and node.input[2] else ""
     return union(scope.range_of(node.input[0]), scope.range_of(value) if value else Interval(0, 0))
+
+
+def _is_natural(held: Interval) -> bool:
+    """Whether no number is negative."""
+    return held.least is not None and held.least >= 0
 
 
 def _corners(function: Callable[[int, int], int], first: Interval, second: Interval) -> Interval:
@@ -122,7 +225,7 @@ def products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     first, second = _operands(node, scope)
     if node.input[0] == node.input[1] and None not in first:
         return Interval(0, max((number or 0) ** 2 for number in first))
-    if (first.least or -1) >= 0 and (second.least or -1) >= 0 and None in (first.greatest, second.greatest):
+    if _is_natural(first) and _is_natural(second) and None in (first.greatest, second.greatest):
         return Interval(0, None)
     return _corners(lambda a, b: a * b, first, second)
 
@@ -135,7 +238,10 @@ def quotients(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
             return UNBOUNDED
     elif None in second or (second.least or 0) <= 0 <= (second.greatest or 0):
         magnitude = None if None in first else max(abs(number or 0) for number in first)  # no divisor is below one
-        return UNBOUNDED if magnitude is None else Interval(-magnitude, magnitude)
+        if magnitude is None:
+            return UNBOUNDED
+        is_natural = _is_natural(first) and _is_natural(second)
+        return Interval(0 if is_natural else -magnitude, magnitude)
     found = _corners(lambda a, b: a // b, first, second), _corners(lambda a, b: -(-a // b), first, second)
     return union(*found)
 
@@ -148,16 +254,18 @@ def remainders(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     if None in second:
         return UNBOUNDED if None in first else union(first, Interval(0, 0))
     size = max(0, max(abs(number or 0) for number in second) - (types[0].elem_type not in FLOATS))
-    natural = (first.least or -1) >= 0 if get_int(node, "fmod") else (second.least or -1) >= 0
-    return Interval(0 if natural or (first.least or -1) >= 0 <= (second.least or -1) else -size, size)
+    is_natural = _is_natural(first if get_int(node, "fmod") else second)
+    return Interval(0 if is_natural or (_is_natural(first) and _is_natural(second)) else -size, size)
 
 
+@exact
 def negated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The negated numbers."""
     least, greatest = scope.range_of(node.input[0])
     return Interval(None if greatest is None else -greatest, None if least is None else -least)
 
 
+@exact
 def magnitudes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The absolute value. The least integer of 32 bits, the only one without an opposite, counts as if it had one."""
     held = scope.range_of(node.input[0])
@@ -173,9 +281,10 @@ def powers(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     if None in base or None in exponent or (exponent.least or 0) < 0 or (exponent.greatest or 0) > 64:
         return UNBOUNDED
     greatest = max(abs(number or 0) for number in base) ** (exponent.greatest or 0)
-    return Interval(0 if (base.least or -1) >= 0 else -greatest, max(greatest, 1))
+    return Interval(0 if _is_natural(base) else -greatest, max(greatest, 1))
 
 
+@exact
 def largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The largest of the inputs."""
     held = [scope.range_of(name) for name in node.input if name]
@@ -183,6 +292,7 @@ def largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return Interval(max(leasts, default=None), union(*held).greatest)
 
 
+@exact
 def least(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The least of the inputs."""
     held = [scope.range_of(name) for name in node.input if name]
@@ -190,6 +300,7 @@ def least(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return Interval(union(*held).least, min(greatests, default=None))
 
 
+@exact
 def clipped(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """Within the bounds, if these are known."""
     low, high = scope.range_of(node.input[0])
@@ -231,12 +342,14 @@ def running_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval
 
 
 def elements_multiplied(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The elements multiplied, if their number is known."""
+    """The elements multiplied, if their number is known, or if they are the dims of a tensor."""
+    if scope.is_shape(node.input[0]):
+        return Interval(0, MAX_SIZE)
     dims, held = types[0].dims, scope.range_of(node.input[0])
     if dims is None or None in held or not all(isinstance(dim, int) for dim in dims) or prod(map(_dim, dims)) > 64:
-        return UNBOUNDED if (held.least or -1) < 0 else Interval(0, None)
+        return Interval(0, None) if _is_natural(held) else UNBOUNDED
     size = max(1, *(abs(number or 0) for number in held)) ** prod(map(_dim, dims))
-    return Interval(0 if (held.least or -1) >= 0 else -size, size)
+    return Interval(0 if _is_natural(held) else -size, size)
 
 
 def matrix_products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -254,7 +367,11 @@ def products_of_bytes(node: Node, scope: Scope, types: list[ValueType]) -> Inter
 def accumulated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The result of a scatter: elements of the data, updates, and the results of their sums and products."""
     reduction = next((attribute.s for attribute in node.attribute if attribute.name == "reduction"), None)
-    if reduction in (b"add", b"mul"):
+    if reduction == b"add":
+        dims = types[2].dims if len(types) > 2 else None
+        count = MAX_SIZE if dims is None else min(prod(map(_dim, dims)), MAX_SIZE)
+        return _added(scope.range_of(node.input[0]), _times(scope.range_of(node.input[2]), count))
+    if reduction == b"mul":
         return UNBOUNDED
     return of(0, 2)(node, scope, types)
 
@@ -275,7 +392,30 @@ def square_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return totals(node, scope, types, Interval(0, None if held.greatest is None else held.greatest**2))
 
 
+@exact
 def clipped_below(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """Negative numbers become zero."""
     low, high = scope.range_of(node.input[0])
     return Interval(max(low or 0, 0), None if high is None else max(high, 0))
+
+
+def normalised(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Numbers with a mean of 0 and a variance of 1, times the second input, plus the third.
+
+    Of n such numbers, none is larger than the square root of n.
+    """
+    factor = scope.range_of(node.input[1])
+    shift = scope.range_of(node.input[2]) if len(node.input) > 2 and node.input[2] else Interval(0, 0)
+    if None in factor:
+        return UNBOUNDED
+    size = (isqrt(MAX_SIZE) + 1) * max(abs(number or 0) for number in factor)
+    return _added(Interval(-size, size), shift)
+
+
+def dequantized(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """The distances from the zero point times the scale."""
+    low, high = scope.range_of(node.input[0])
+    zero = scope.range_of(node.input[2]) if len(node.input) > 2 and node.input[2] else Interval(0, 0)
+    if low is None or high is None or zero.least is None or zero.greatest is None:
+        return UNBOUNDED
+    return _corners(lambda a, b: a * b, Interval(low - zero.greatest, high - zero.least), scope.range_of(node.input[1]))

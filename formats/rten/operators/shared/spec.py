@@ -46,6 +46,8 @@ RangeRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Interval]"
 ElementRule: TypeAlias = "Callable[[Node, list[ValueType], int], int | None]"
 # `(node, types of the inputs)`: the inputs of the node's subgraph.
 BodyRule: TypeAlias = "Callable[[Node, list[ValueType]], list[ValueType]]"
+# `(scope, name of the first input, type of the output)`: whether the output has the same numbers in FLOAT.
+ExactRule: TypeAlias = "Callable[[Scope, str, int], bool]"
 # `(node)`: whether something is true of the node.
 NodeTest: TypeAlias = "Callable[[Node], bool]"
 
@@ -205,6 +207,8 @@ class OperatorSpec:
     elements: tuple[ElementRule, ...] = OF_FIRST  # for each output; the last is for all further ones
     contents: ContentsRule | None = None  # the contents of a small integer output
     range: RangeRule | None = None  # the interval of the integers of its outputs
+    places: RangeRule | None = None  # the interval of its second output, if that has places in the first input
+    exact_if: ExactRule | None = None  # whether it rounds nothing, if its rule for intervals does not say so
     is_bounding: bool = False  # one known input limits its output, whatever the others contain
     body: BodyRule | None = None  # the inputs of its subgraph
     makes_sequence: bool = False

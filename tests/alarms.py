@@ -1,0 +1,164 @@
+"""Counts how often a loss that the report of a conversion to RTen warns of can be seen in the results.
+
+`python tests/alarms.py --count N --seed N` makes graphs until N of them have a warning about numbers, and runs each in
+onnxruntime and RTen with other inputs of the range that docs/rten.md states. A warning is a false alarm if no result
+ever differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from graphs import Graph, generate, held, run_in_onnxruntime, stated
+from runtime.runner import RELEASES, Runner, RunnerError
+
+import formats
+
+ABOUT_NUMBERS = ("results", "range")  # when a loss can be seen; the others that matter are about types and files
+TRIES = 20  # inputs of a graph
+
+
+class Told(NamedTuple):
+    """A graph with warnings about numbers: their kinds and operators, and whether a result ever differed."""
+
+    seed: int
+    about: frozenset[str]
+    is_seen: bool
+
+
+def other_inputs(graph: Graph, rng: np.random.Generator) -> Mapping[str, Any]:
+    """Return numbers of the stated range for all inputs that can have others; the rest stays as it is."""
+    feeds = dict(graph.feeds)
+    for name, value in graph.feeds.items():
+        if value.dtype.kind in "iu" and value.ndim < 2:  # it may be a shape, and a tensor may not be that large
+            continue
+        tried = {**feeds, name: stated(value, rng)}
+        try:
+            run_in_onnxruntime(graph.model, tried)
+        except Exception:  # indices
+            continue
+        feeds = tried
+    return feeds
+
+
+def same(wanted: list[Any], found: list[Any], *, exact: bool) -> bool:
+    """Whether results are equal: up to the rounding of sums, or to the last digit of their type."""
+    for expected, got in zip(wanted, found, strict=True):
+        first, second = np.asarray(expected), np.asarray(got)
+        if first.shape != second.shape:
+            return False
+        if first.dtype.kind != "f" or exact:
+            if not np.array_equal(first.astype(np.float64), second.astype(np.float64), equal_nan=True):
+                return False
+            continue
+        known = np.abs(first[np.isfinite(first)].astype(np.float64))
+        allowed = 2e-4 * max(1.0, known.max(initial=0))
+        if not np.allclose(second.astype(np.float64), first.astype(np.float64), rtol=0, atol=allowed, equal_nan=True):
+            return False
+    return True
+
+
+def is_seen(graph: Graph, target: Path, runners: Mapping[str, Runner], seed: int, *, exact: bool) -> bool:
+    """Whether any of some inputs has other results in a release of RTen, or none."""
+    rng = np.random.default_rng(seed)
+    for number in range(TRIES):
+        feeds = other_inputs(graph, rng) if number else graph.feeds
+        wanted = run_in_onnxruntime(graph.model, feeds)
+        if any(isinstance(value, list) for value in wanted):
+            return False
+        for runner in runners.values():
+            try:
+                found = runner.run(target, {name: held(value) for name, value in feeds.items()})
+            except RunnerError:
+                return True
+            if not same(wanted, found, exact=exact):
+                return True
+    return False
+
+
+def told(seed: int, runners: Mapping[str, Runner], folder: Path) -> Told | None:
+    """Return the graph of a seed with its warnings about numbers, or `None` if it has none."""
+    graph = generate(seed)
+    if graph is None:
+        return None
+    source, target = folder / "m.onnx", folder / "m.rten"
+    source.write_bytes(graph.model.SerializeToString())
+    try:
+        report = formats.convert(source, target, overwrite=True)
+    except formats.FormatError:
+        return None
+    losses = [loss for loss in report.losses if loss.seen in ABOUT_NUMBERS and loss.matters]
+    if not losses:
+        return None
+    about = frozenset(f"{loss.kind} {loss.detail.partition(':')[0] if ':' in loss.detail else ''}" for loss in losses)
+    exact = any(loss.kind in ("precision", "rounded", "widened") for loss in losses)
+    return Told(seed, about, is_seen(graph, target, runners, seed, exact=exact))
+
+
+def told_apart(seeds: range, folder: Path) -> Iterator[Told]:
+    """Yield the graphs with warnings of some seeds from other processes: onnxruntime may end one that divides by 0."""
+    while seeds:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            tell(seeds, folder, writing)
+        os.close(writing)
+        try:
+            with open(reading) as answers:
+                for line in answers:
+                    seed, about, is_off = json.loads(line)
+                    seeds = range(seed + 1, seeds.stop)
+                    if about:
+                        yield Told(seed, frozenset(about), is_off)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        seeds = seeds[1:]
+
+
+def tell(seeds: range, folder: Path, writing: int) -> NoReturn:
+    """Write a line for each seed, and end the process."""
+    runners = {release: runner for release in RELEASES if (runner := Runner.find(release)) is not None}
+    with open(writing, "w", buffering=1) as answers:
+        for seed in seeds:
+            found = told(seed, runners, folder)
+            print(json.dumps((seed, sorted(found.about) if found else [], bool(found and found.is_seen))), file=answers)
+    os._exit(0)
+
+
+def main() -> int:
+    """Make graphs, and print which of their warnings can be seen."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0, help="of the first graph")
+    parser.add_argument("--count", type=int, default=100, help="how many graphs with warnings")
+    given = parser.parse_args()
+    seen: Counter[str] = Counter()
+    false: Counter[str] = Counter()
+    right = last = 0
+    with tempfile.TemporaryDirectory(prefix="alarms-") as folder:
+        for found in islice(told_apart(range(given.seed, 1 << 40), Path(folder)), given.count):
+            right += found.is_seen
+            last = found.seed
+            (seen if found.is_seen else false).update(found.about)
+            if not found.is_seen:
+                print(f"seed {found.seed}: {', '.join(sorted(found.about))}", flush=True)
+    print(f"{right} of {given.count} graphs with a warning differ; {last + 1 - given.seed} graphs were made")
+    for name in sorted({*seen, *false}, key=lambda name: -false[name]):
+        print(f"  {name}: {seen[name]} seen, {false[name]} never seen")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
