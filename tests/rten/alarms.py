@@ -1,6 +1,6 @@
 """Counts how often a loss that the report of a conversion to RTen warns of can be seen in the results.
 
-`python tests/alarms.py --count N --seed N` makes graphs until N of them have a warning about numbers, and runs each in
+`python tests/rten/alarms.py --count N --seed N` makes graphs until N of them have a warning about numbers, and runs each in
 onnxruntime and RTen with other inputs of the range that docs/rten.md states. A warning is a false alarm if no result
 ever differs.
 """
