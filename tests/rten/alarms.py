@@ -1,8 +1,8 @@
 """Counts how often a loss that the report of a conversion to RTen warns of can be seen in the results.
 
-`python tests/rten/alarms.py --count N --seed N` makes graphs until N of them have a warning about numbers, and runs each in
-onnxruntime and RTen with other inputs of the range that docs/rten.md states. A warning is a false alarm if no result
-ever differs.
+`python tests/rten/alarms.py --count N --seed N` makes graphs until N of them have a warning about numbers, and runs
+each in onnxruntime and RTen with other inputs of the range that docs/rten.md states. A warning is a false alarm if no
+result ever differs.
 """
 
 from __future__ import annotations
