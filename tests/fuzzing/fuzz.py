@@ -194,7 +194,7 @@ def foreign_archives() -> list[bytes]:
             made = io.BytesIO()
             with zipfile.ZipFile(made, "w") as other:
                 if prefix:
-                    other.mkdir(prefix)
+                    other.writestr(prefix, b"")  # `mkdir` is newer than Python 3.10
                 for name, member in members.items():
                     with other.open(f"{prefix}{name}", "w", force_zip64=zip64) as stream:
                         stream.write(member)
