@@ -1,7 +1,8 @@
 """The tests mirror the package: the tests of a module are found by its name, and every file of tests has its place.
 
-The tests of `formats/a/b.py` are in `tests/a/test_b.py`, and those of `formats/a/__init__.py` in `tests/a/test_a.py`.
-`THROUGH` says where the tests of the other modules are, and why; `ACROSS` has the tests of more than one module.
+The tests of `formats/ROOM/MODULE.py` are in `tests/ROOM/test_MODULE.py`, and those of its `__init__` in
+`tests/ROOM/test_ROOM.py`. `THROUGH` says where the tests of the other modules are, and why; `ACROSS` has the tests of
+more than one module.
 """
 
 from __future__ import annotations

@@ -218,12 +218,31 @@ def test_links_lead_somewhere() -> None:
         assert not [link for link in links if not ((ROOT / document).parent / link).exists()]
 
 
-def test_files_that_are_mentioned_exist() -> None:
-    """Files of the package and of the tests that a document mentions by path exist."""
-    for document in DOCUMENTS:
-        text = (ROOT / document).read_text(encoding="utf-8")
-        paths = re.findall(r"`((?:formats|tests|schemas|examples|docs|benchmarks)/[\w./-]+\.\w+)`", text)
-        assert not [path for path in paths if not (ROOT / path).exists()]
+NAMING = sorted(  # the files that may name others: documents, and what is for developers
+    path
+    for folder in ("", ".ci", "docs", "formats", "schemas", "examples", "benchmarks", "tests", "readers")
+    for path in ((ROOT / folder).rglob("*") if folder else ROOT.glob("*.md"))
+    if path.suffix in (".md", ".py", ".proto", ".fbs", "")
+    and path.is_file()
+    and not {"target", "node_modules", "corpus"} & {*path.parts}
+)
+PATH = re.compile(r"(?<![\w/.:<{}*$\\-])(?:[\w.-]+/)+[\w.-]*\w|(?<=`)\w+\.py(?=`)")
+OF_OTHERS = {"rten/all-ops", "rten/mmap", "rten/rten_format", "docs/docsgen", "tests/test_it.py"}  # or made by a test
+FOLDERS = [path for folder in (ROOT, ROOT / "formats") for path in folder.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("path", NAMING, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_that_are_mentioned_exist(path: Path) -> None:
+    """Files of the repository that a file mentions by path exist; the path may begin with a room of the package."""
+    wrong = []
+    known, names = {folder.name for folder in FOLDERS}, {file.name for file in NAMING}
+    for name in {*PATH.findall(path.read_text(encoding="utf-8", errors="replace"))} - OF_OTHERS:
+        if "/" not in name:
+            wrong += [] if name in names else [name]
+        elif name.partition("/")[0] in known and not any(part.isupper() for part in name.split("/")):
+            places = (ROOT / name, ROOT / "formats" / name, path.parent / name)
+            wrong += [] if any(place.exists() for place in places) else [name]
+    assert not wrong
 
 
 @pytest.mark.parametrize("name", rten_tables.TABLES)

@@ -1,7 +1,7 @@
 """Archives made by hand, field by field, for tests of readers: each breaks one requirement, or almost breaks it.
 
 The zip structures and the messages are packed here by hand, so that the code under test does not write its own test
-data. `ROWS` and `LARGE_ROWS` become the test vectors, `onnxzip/golden/vectors.json` and `large.json`.
+data. `ROWS` and `LARGE_ROWS` become the test vectors, `golden/vectors.json` and `large.json`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python tests/onnxzip/zip_readers.py [--write]
 
 Needs unzip, 7z, bsdtar, go, java, node with npm, and cargo; the packages of npm and the crate are downloaded to a
-temporary folder. `--write` updates `onnxzip/readers/outcomes.json` and the table in `docs/security.md`.
+temporary folder. `--write` updates `readers/outcomes.json` and the table in `docs/security.md`.
 """
 
 from __future__ import annotations

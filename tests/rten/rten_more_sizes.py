@@ -1,4 +1,4 @@
-"""More random cases at the sizes of kernels: all operators that are not products. See `rten/rten_sizes.py`."""
+"""More random cases at the sizes of kernels: all operators that are not products. See `rten_sizes.py`."""
 
 from __future__ import annotations
 
