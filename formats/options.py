@@ -416,3 +416,14 @@ RETRIES = 2
 ASKED = object()  # the value of a flag whose text the user types on the terminal
 SWITCH = Kind("True or False", _truth)
 ANY = Kind("anything", lambda value: value)  # for options that only the library has, and that type checkers check
+
+
+def store_option() -> Any:
+    """The field for the options of a store, of a class of options for reading or for writing."""
+    return option(None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE)
+
+
+def retries_option() -> Any:
+    """The field for the number of repeated requests, of a class of options for reading or for writing."""
+    words = f"Repeat a request that fails temporarily up to N times; {RETRIES} by default."
+    return option(RETRIES, count(0, 100), words, panel=REMOTE)

@@ -114,17 +114,18 @@ def share(request: Request) -> int:
     from formats.cli.looking_verbs import progress
     from formats.cli.report_lines import sharing_lines
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs import share as sharing
     from formats.verbs.choices import ReplacementOptions
+    from formats.verbs.share import ShareOptions
+    from formats.verbs.share import share as share_weights
 
     output = how_to_tell(request)
     out = request.of(IntoOptions).get("out")
     if out is None:
         raise OptionError("`out` is missing: name the folder to write into")
-    given = request.of(sharing.ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
+    given = request.of(ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
     sources = [place.source for place in job_list.places_of(request.arguments, out)]
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        done = sharing.share(sources, out, progress=shown, **given)
+        done = share_weights(sources, out, progress=shown, **given)
     notes = output.get("notes", False)
     tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in sharing_lines(done, notes=notes)))
     return 0

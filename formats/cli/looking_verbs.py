@@ -162,7 +162,7 @@ class Seen:
 def inspect(request: Request) -> int:
     """Print the content of files, and draw it."""
     from formats.cli.report_lines import inspection_lines
-    from formats.verbs import inspect as inspection
+    from formats.verbs.inspect import inspect as inspect_model
 
     output = how_to_tell(request)
     given = request.of(InspectOptions)
@@ -173,7 +173,7 @@ def inspect(request: Request) -> int:
     _check_one(request, given, ("picture",))
 
     def see(file: Path) -> Seen:
-        found = inspection.inspect(
+        found = inspect_model(
             file, nodes=bool(chosen.nodes), params=chosen.params, **request.of(RuntimeQuestion), **reading
         )
         found = _with_nodes_like(found, chosen.nodes)
@@ -195,7 +195,7 @@ def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
 def verify(request: Request) -> int:
     """Print the errors in files."""
     from formats.cli.report_lines import verification_lines
-    from formats.verbs import verify as verification
+    from formats.verbs.verify import verify as verify_model
 
     output = how_to_tell(request)
     given = request.of(VerifyOptions, ReadOptions, FileOptions)
@@ -203,7 +203,7 @@ def verify(request: Request) -> int:
 
     def see(file: Path) -> Seen:
         with progress(wanted=not (output.get("json") or output.get("quiet"))) as shown:
-            result = verification.verify(file, progress=shown, **given)
+            result = verify_model(file, progress=shown, **given)
         return Seen(result, lambda: verification_lines(result), result.ok)
 
     return look(request, output, see, title="ok")

@@ -164,7 +164,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
 
     Raises: OptionError for options that are for one model.
     """
-    from formats.batch import run as batches
+    from formats.batch.run import convert_many
 
     if isinstance(given.get("external_data"), str):
         raise OptionError(
@@ -174,7 +174,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
     started = perf_counter()
     shown = Shown(request, output, len(jobs), has_manifest=chosen.manifest is not None)
     with _executor(chosen.dask) as executor, closing(shown):
-        results = batches.convert_many(
+        results = convert_many(
             jobs,
             executor=executor,
             processes=chosen.jobs,

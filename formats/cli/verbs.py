@@ -60,9 +60,9 @@ def convert(request: Request) -> int:
     from formats.cli.report_lines import summary
     from formats.codecs import lookup
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs import convert as conversion
     from formats.verbs.arguments import path_of
     from formats.verbs.choices import ConversionOptions
+    from formats.verbs.convert import convert as convert_model
 
     arguments = [*request.arguments, *request.of(several.DestinationOptions).values()]
     *sources, dst = arguments
@@ -86,7 +86,7 @@ def convert(request: Request) -> int:
         return several.run(request, [Job(src, destination)], given, output)
     _check_order(src, destination)
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        report = conversion.convert(src, destination, progress=shown, **given)
+        report = convert_model(src, destination, progress=shown, **given)
     rows = request.rows()
     stream = sys.stderr if request.stdout_is_taken else None
     tell(
@@ -182,10 +182,10 @@ def _given(request: Request, target: Codec) -> dict[str, Any]:
 def repair(request: Request) -> int:
     """Complete or undo interrupted writes, and print the results."""
     from formats.cli.report_lines import repair_lines
-    from formats.verbs import repair as restoration
+    from formats.verbs.repair import repair as repair_model
 
     def see(file: Path) -> Seen:
-        done = restoration.repair(file)
+        done = repair_model(file)
         return Seen(done, lambda: repair_lines(done))
 
     return look(request, how_to_tell(request), see, title="repaired")

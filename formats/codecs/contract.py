@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from formats.errors import CryptError, OptionError
 from formats.options import (
     ASKED,
-    REMOTE,
-    RETRIES,
-    STORAGE,
-    STORAGE_FLAG,
     SWITCH,
     Flag,
     Kind,
@@ -23,7 +19,9 @@ from formats.options import (
     count,
     internal,
     option,
+    retries_option,
     settle,
+    store_option,
 )
 from formats.python.handed import Handed
 from formats.python.late_dataclasses import dataclass
@@ -118,15 +116,8 @@ class ReadOptions:
         "Also open files with AES-256-CBC, which does not detect changed or forged files.",
         panel=ENCRYPTED,
     )
-    storage_options: Mapping[str, Any] | None = option(
-        None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE
-    )
-    retries: int = option(
-        RETRIES,
-        count(0, 100),
-        f"Repeat a request that fails temporarily up to N times; {RETRIES} by default.",
-        panel=REMOTE,
-    )
+    storage_options: Mapping[str, Any] | None = store_option()
+    retries: int = retries_option()
     allow_absent: bool = internal(False)
 
     def __post_init__(self) -> None:

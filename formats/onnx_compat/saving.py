@@ -21,8 +21,8 @@ from formats.ir.model import EXTERNAL, Model
 from formats.ir.storage import places_of, raw_source, with_raw_data
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.external import data_files
-from formats.onnxpb.external import model as external
 from formats.onnxpb.external.confinement import check_location
+from formats.onnxpb.external.model import PlacedModel, plan_files
 from formats.onnxpb.options import OnnxOptions
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.wire.decoder import decode
@@ -137,7 +137,7 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
         if location is not None:
             check_place(location, path)
         outside.add(tensor, source, location)
-    return external.plan_files([external.PlacedModel(model, path, {})], outside)
+    return plan_files([PlacedModel(model, path, {})], outside)
 
 
 def moves_of(model: Model, path: Path, options: SerializeOptions) -> list[Move]:

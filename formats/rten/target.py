@@ -79,7 +79,6 @@ class Target(NamedTuple):
 
 TARGETS: Final[Mapping[str, Target]] = {str(release): Target(release) for release in RELEASES}
 ALL_RELEASES: Final = Target()
-NEWEST_RELEASE: Final = Target(RELEASES[-1])
 ONNX_LOADER: Final = Target(RELEASES[-1], is_onnx=True)  # the target of `runtime="rten"`
 
 

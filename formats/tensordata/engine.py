@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.options import ANY, REMOTE, RETRIES, STORAGE, STORAGE_FLAG, SWITCH, count, option, settle, size
+from formats.options import ANY, SWITCH, count, option, retries_option, settle, size, store_option
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
@@ -77,15 +77,8 @@ class EngineOptions:
     progress: Callable[[int, int], None] | None = option(
         None, ANY, "A function that is called from time to time with the bytes done and the bytes to do.", flags=()
     )
-    storage_options: Mapping[str, Any] | None = option(
-        None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE
-    )
-    retries: int = option(
-        RETRIES,
-        count(0, 100),
-        f"Repeat a request that fails temporarily up to N times; {RETRIES} by default.",
-        panel=REMOTE,
-    )
+    storage_options: Mapping[str, Any] | None = store_option()
+    retries: int = retries_option()
     capabilities: Capabilities = SYSTEM
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ from programs import need
 import formats
 from formats import onnxzip
 from formats.errors import FormatError
-from formats.onnxzip.reading.external_tensors import check as check_external
+from formats.onnxzip.reading.external_tensors import check_external
 from formats.onnxzip.reading.graph_scan import scan
 from formats.onnxzip.reading.reader import read_entries
 from formats.tensordata.sources.source import Literal

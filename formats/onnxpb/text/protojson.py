@@ -1,9 +1,8 @@
 """Protobuf's JSON mapping: prints and parses any message by the rows of its schema.
 
-The output is byte for byte what `onnx` writes as `.json`: fields by their names in onnx.proto, integers of 64 bits as
-strings, bytes in base64, enum values by name, and numbers that JSON lacks as strings. The input may also have names in
-camel case, strings instead of numbers and numbers instead of strings, and either alphabet of base64. Fields that no
-known version of ONNX has cannot be printed, and are refused in the input. Enum values without a name are numbers.
+`.json`: fields by their names in onnx.proto, integers of 64 bits as strings, bytes in base64, enum values by name, and
+numbers that JSON lacks as strings. The input may also have names in camel case, strings instead of numbers and numbers
+instead of strings, and either alphabet of base64.
 
 Spec: Protocol Buffers, "ProtoJSON Format"; RFC 8259.
 """

@@ -1,9 +1,7 @@
 """Protobuf's text format: any message printed from its rows, and parsed by them.
 
-The output is byte for byte what `onnx` writes as `.textproto`. The input may be everything that the specification
-allows for messages without extensions: comments, `{}` and `<>`, lists in `[]`, strings in parts, all escapes. Fields
-that no known version of ONNX has cannot be printed, and are refused in the input. Enum values without a name are
-printed as numbers, and strings that are not UTF-8 with escapes; both can be parsed.
+`.textproto`: the input may be everything that the specification allows for messages without extensions: comments, `{}`
+and `<>`, lists in `[]`, strings in parts, all escapes. Strings that are not UTF-8 are printed with escapes.
 
 Spec: Protocol Buffers, "Text Format Language Specification".
 """

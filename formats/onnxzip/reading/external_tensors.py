@@ -58,7 +58,7 @@ def _others(tensor: Tensor) -> frozenset[int]:
     return frozenset(found.intersection(_NUMBERS.values()))
 
 
-def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
+def check_external(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
     """The entry that a tensor refers to, from entries with these sizes in bytes, if everything is right.
 
     Raises: ExternalDataError.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from formats.tensordata.sources.source import Source
 
-KIND = "lenient"  # of all notes
+LENIENT = "lenient"  # of all notes
 ALIGNMENT = 64
 MAX_COMMENT_BYTES = 0xFFFF
 _ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13
@@ -89,7 +89,7 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
         ],
     }
     notes = [
-        Loss(KIND, names[0], f"{len(names)} of {count} entries {what}", USE) for what, names in odd.items() if names
+        Loss(LENIENT, names[0], f"{len(names)} of {count} entries {what}", USE) for what, names in odd.items() if names
     ]
     unused = _unused_bytes(in_place, start)
     facts = {
@@ -101,7 +101,7 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
             len({name.lower() for name in counts}) < len(counts)
         ),
     }
-    return files, notes + [Loss(KIND, "", detail, USE) for detail, is_so in facts.items() if is_so]
+    return files, notes + [Loss(LENIENT, "", detail, USE) for detail, is_so in facts.items() if is_so]
 
 
 def model_entry(entries: Sequence[LooseEntry]) -> LooseEntry:

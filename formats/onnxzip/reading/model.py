@@ -14,12 +14,10 @@ from formats.ir.model import DEFAULT, Model, Tensor
 from formats.ir.storage import raw_source
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip.names import MODEL_NAME
-from formats.onnxzip.reading.external_tensors import check as check_external
-from formats.onnxzip.reading.external_tensors import external_tensor
+from formats.onnxzip.reading.external_tensors import check_external, external_tensor
 from formats.onnxzip.reading.far_entries import payload_of
 from formats.onnxzip.reading.graph_scan import check_undecoded, scan
-from formats.onnxzip.reading.lenient import KIND as LENIENT
-from formats.onnxzip.reading.lenient import model_entry, read_loose_entries
+from formats.onnxzip.reading.lenient import LENIENT, model_entry, read_loose_entries
 from formats.onnxzip.reading.reader import read_entries
 from formats.onnxzip.writing.archive import has_typed_data
 from formats.tensordata.plan import USE, Loss

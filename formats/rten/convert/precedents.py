@@ -39,8 +39,8 @@ class Precedents:
 
     They rely on this: if the `OperatorSpec` of a node is plain, only the node's likeness decides its result. The
     likeness is its operator, its operator set (a function has its own, and a precedent never crosses operator sets),
-    its attributes, the types of its inputs, the declared types of its outputs, whether its result is rounded or
-    compared, and which of its outputs after the first are read. Attributes are compared by value, or by the undecoded
+    its attributes, the types of its inputs, the declared types of its outputs, and which of its outputs after the
+    first are read. Attributes are compared by value, or by the undecoded
     object that nodes with the same bytes share; the likeness keeps that object, so no other object can get its id. A
     node is a precedent only if its result is one node of the same operator, inputs and outputs, and all outputs are
     floats: for integers, the contents may be known, too.
@@ -72,8 +72,7 @@ class Precedents:
             inputs = [scope.type_of(name) if name else None for name in node.input]
         declared = map(scope.declared.get, node.output)
         wanted = map(self._names.is_read, node.output[1:])
-        is_decisive = not self._names.decisive.isdisjoint(node.output)
-        return node.op_type, version, attributes, is_decisive, len(inputs), *inputs, *declared, *wanted
+        return node.op_type, version, attributes, len(inputs), *inputs, *declared, *wanted
 
     def follow(self, likeness: Likeness | None, node: Node, constants: Constants) -> Node | None:
         """The result for a node, whose outputs are known from then on; `None` if there was no node like it."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import OperatorSpec as Operator
 
 
 def _precision(node: Node, types: list[ValueType]) -> int:
@@ -124,7 +123,7 @@ class _Step:
     def __getitem__(self, name: str) -> float:
         return self._numbers[name]
 
-    def op(self, operator: Operator, first: str | float, second: str | float) -> str:
+    def op(self, operator: OperatorSpec, first: str | float, second: str | float) -> str:
         """An operator of two values; numbers have the type of the learning rate."""
         given = (x if isinstance(x, str) else self.context.scalar(x, like=self.rate) for x in (first, second))
         return self.context.op(operator, *given)

@@ -161,7 +161,7 @@ class OutputFile(_Writable):
     may call the other methods.
     """
 
-    __slots__ = ("_overwrite", "_owner", "_placed", "_status", "_temporary", "destination", "has_name", "nbytes")
+    __slots__ = ("_overwrite", "_owner", "_temporary", "destination", "has_name", "nbytes")
 
     def __init__(
         self,
@@ -189,26 +189,16 @@ class OutputFile(_Writable):
         self.has_name = False  # from the start, because this filesystem has no files without names
         self._owner = self.destination if owner is None else owner
         self._temporary: Path | None = None  # the name of the new file before it has its own
-        self._placed = False
         mode = replaced_mode(self.path, self.destination, overwrite=overwrite)
         self._descriptor = self._create(permissions.new if hasattr(os, "fchmod") else DEFAULT_PERMISSIONS.new)
         try:
             with Located(self.path):
-                self._status = os.fstat(self.descriptor)
                 if mode is not None and hasattr(os, "fchmod"):
                     os.fchmod(self.descriptor, mode & permissions.replaced)
                 self._reserve()
         except BaseException:
             self.discard()
             raise
-
-    @property
-    def published(self) -> bool:
-        """Whether the destination is this file."""
-        try:  # an interruption may have come between the action and the record of it
-            return self._placed or os.path.samestat(self.destination.stat(), self._status)
-        except OSError:
-            return False
 
     @property
     def readable_path(self) -> Path:
@@ -231,7 +221,6 @@ class OutputFile(_Writable):
                 if not self._overwrite:
                     raise file_exists(self.path) from None
                 self._replace()
-            self._placed = True
         if fsync:
             sync_directory(self.destination.parent)
 

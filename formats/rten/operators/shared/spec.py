@@ -162,9 +162,9 @@ class Signature(NamedTuple):
     share.
 
         N  one type of numbers           A  the same, or BOOL        I  INT32 or INT64, shared by indices
-        n  INT32 or INT64                i  INT32 or INT64           l  INT64
-        w  INT32                         b  BOOL
-        m  BOOL, but may be no integer   v  INT64, but may be none
+        i  INT32 or INT64                l  INT64                    w  INT32
+        n  the same, or no integer       v  INT64, or no integer     b  BOOL
+                                                                     m  BOOL, or no integer
         E  the tensors of a sequence     S  a sequence of these      x  whatever the value has
 
     Spec: ONNX, Operators, the type constraints of operator set 24, without the types for which onnxruntime 1.31 has no
