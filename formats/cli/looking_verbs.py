@@ -195,15 +195,20 @@ def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
 def verify(request: Request) -> int:
     """Print the errors in files."""
     from formats.cli.report_lines import verification_lines
+    from formats.verbs.verify import HIDDEN, Finding
     from formats.verbs.verify import verify as verify_model
 
     output = how_to_tell(request)
     given = request.of(VerifyOptions, ReadOptions, FileOptions)
     _check_one(request, given, ("original",))
 
+    told: set[Finding] = set()
+
     def see(file: Path) -> Seen:
         with progress(wanted=not (output.get("json") or output.get("quiet"))) as shown:
             result = verify_model(file, progress=shown, **given)
+        result = replace(result, notes=tuple(note for note in result.notes if note not in told))
+        told.update(note for note in result.notes if note.kind == HIDDEN)  # once for all models of a folder
         return Seen(result, lambda: verification_lines(result), result.ok)
 
     return look(request, output, see, title="ok")

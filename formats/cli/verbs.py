@@ -18,6 +18,7 @@ from formats.cli.printing import json_text, say
 from formats.cli.shared_options import NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
+from formats.python.late_dataclasses import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -184,8 +185,12 @@ def repair(request: Request) -> int:
     from formats.cli.report_lines import repair_lines
     from formats.verbs.repair import repair as repair_model
 
+    told: set[str] = set()
+
     def see(file: Path) -> Seen:
         done = repair_model(file)
+        done = replace(done, notes=tuple(note for note in done.notes if note not in told))
+        told.update(done.notes)
         return Seen(done, lambda: repair_lines(done))
 
     return look(request, how_to_tell(request), see, title="repaired")

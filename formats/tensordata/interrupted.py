@@ -43,17 +43,19 @@ READ_WAITS = (
 def owner_of(path: Path) -> Path | None:
     """The owner of the journal that names the model at `path`: this model, or another one in the same folder.
 
-    Journals that may not be followed count only if they are the model's own: a stranger may have put others there.
+    Journals that are damaged or may not be followed do not count: a stranger may have put them there.
     """
-    if os.path.lexists(journal_path(path)):
-        return path
     rest = MAX_FOUND_BYTES
-    for place in _journals_beside(path):
+    own = journal_path(path)
+    for place in (own, *_journals_beside(path)) if os.path.lexists(own) else _journals_beside(path):
         with suppress(DecodeError, OSError):
             content = content_of(place)
             rest -= len(content)
             if rest < 0:
                 break
+            if place == own:
+                parsed(content, place)
+                return path
             if _quoted(path.name) not in content:  # it cannot concern this model
                 continue
             journal = parsed(content, place)
@@ -68,7 +70,7 @@ def is_interrupted(path: Path) -> bool:
     if is_address(path) or is_stream(path):  # nothing is visible there before it is complete
         return False
     places = dict.fromkeys((path, Path(os.path.realpath(path))))
-    left = any(os.path.lexists(hidden_path(place, "undo")) or owner_of(place) is not None for place in places)
+    left = any(_can_be_followed(hidden_path(place, "undo")) or owner_of(place) is not None for place in places)
     return left and not any(is_locked(place) for place in places)
 
 
@@ -143,13 +145,37 @@ def _open_new(path: Path, owner: Path) -> File | None:
 
 
 def strange_files(path: Path) -> Iterator[HiddenFileError]:
-    """What is wrong with hidden files that may concern the model at `path` and may not be followed."""
+    """What is wrong with hidden files that may concern the model at `path`, and are damaged or may not be followed.
+
+    Another model's journal is not parsed; a look at that model tells whether it is damaged.
+    """
     if is_address(path) or is_stream(path):
         return
-    own = [hidden_path(Path(os.path.realpath(path)), "undo"), journal_path(path)]
-    for place in (*own, *(place for place in _journals_beside(path) if place not in own)):
-        if (error := _strange(place)) is not None:
+    own = hidden_path(Path(os.path.realpath(path)), "undo"), journal_path(path)
+    for place in dict.fromkeys((*own, *_journals_beside(path))):
+        error = _strange(place) or (_damage(place) if place in own and os.path.lexists(place) else None)
+        if error is not None:
             yield error
+
+
+def _damage(place: Path) -> HiddenFileError | None:
+    """Why the content of a journal or an undo file is not one, if it is not."""
+    try:
+        if place.suffix == ".journal":
+            parsed(content_of(place), place)
+        else:
+            from formats.tensordata.replacing.tail_replacement import load_undo
+
+            load_undo(place)
+    except HiddenFileError as error:
+        return error
+    except (FormatError, OSError):  # it has just been removed or changed
+        return None
+    return None
+
+
+def _can_be_followed(place: Path) -> bool:
+    return os.path.lexists(place) and _strange(place) is None
 
 
 def _strange(place: Path) -> HiddenFileError | None:

@@ -11,7 +11,7 @@ from typing import Any
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.interrupted import owner_of, strange_files
 from formats.tensordata.replacing import publication
-from formats.tensordata.replacing.hidden import hidden_path
+from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path
 from formats.tensordata.replacing.tail_replacement import undo_path
 from formats.verbs.arguments import local_path_of
 from formats.verbs.replacement import backup_of
@@ -49,11 +49,12 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     """Complete or undo an interrupted write of the model at `path`, and remove its hidden files.
 
     Files of the model are replaced only if they are those that the interrupted process was replacing. Models that were
-    written together are repaired together.
+    written together are repaired together. A hidden file that is damaged, or that may not be followed, stops nothing
+    else: it is in the notes.
 
     Raises: FileNotFoundError if there is neither a model nor an interrupted write; BlockingIOError if another process
-    is writing the model; FormatError if the interrupted write is damaged, or another program has changed the model
-    since.
+    is writing the model; FormatError if there is no model and its journal is damaged, or if another program has changed
+    the model since.
     """
     given = local_path_of(path)
     if given.is_dir():
@@ -62,17 +63,28 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     completed = put_back = False
     removed: list[Path] = []
+    unused: list[HiddenFileError] = []
     places = [given, Path(os.path.realpath(given))]
     places += [kept for kept in map(backup_of, places) if os.path.lexists(hidden_path(kept, "lock"))]
     for place in dict.fromkeys(path for each in places for path in (owner_of(each) or each, each)):
-        found = publication.repair(place)
+        try:
+            found = publication.repair(place)
+        except HiddenFileError as error:
+            unused.append(error)
+            continue
         completed, put_back = completed or found.completed, put_back or found.undone
         removed += found.removed
     if os.path.lexists(undo_path(given)):
-        from formats import onnxzip
+        from formats.onnxzip.writing import editing
 
-        put_back = onnxzip.repair(given)
+        try:
+            put_back = editing.repair(given)
+        except HiddenFileError:
+            if editing.may_be_archive(given):
+                raise
     if not (completed or put_back or removed or given.exists()):
+        if unused:
+            raise unused[0]
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(given), MAX_STRANGE))
     return Repair(given, completed, put_back, tuple(removed), notes)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
 MAX_FINDINGS = 1000  # reported about graphs, and about tensors
 MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
+HIDDEN = "hidden"  # the kind of a finding about such a file
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment makes larger ones
 
 
@@ -128,7 +129,7 @@ def verify(
         detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
         notes.append(Finding("interrupted", "", detail))
     strange = islice(strange_files(path), MAX_STRANGE)
-    notes += (Finding("hidden", str(error.path), f"not used: {error.message}") for error in strange)
+    notes += (Finding(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
     spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor)) and not _is_absent(span)]
     notes += [
         *_alignment(spans, len(tensors), own if codec.regions is None else set()),

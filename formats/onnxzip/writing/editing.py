@@ -8,9 +8,9 @@ Spec: docs/onnxz.md, "Editing".
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,10 +29,11 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import remove
 from formats.tensordata.plan import Digest, Loss, WritePlan
 from formats.tensordata.replacing import publication
+from formats.tensordata.replacing.hidden import HiddenFileError
 from formats.tensordata.replacing.lock import ModelLock
 from formats.tensordata.replacing.tail_replacement import (
-    INTERRUPTED,
     before_update,
+    check_not_interrupted,
     opened_again,
     put_back,
     replace_tail,
@@ -73,9 +74,7 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     """
     if engine.dry_run:
         raise OptionError("`dry_run` has no effect on an update, which changes the archive in place")
-    undo = undo_path(path)
-    if os.path.lexists(undo):
-        raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
+    check_not_interrupted(path)
     file = File.open(os.path.realpath(path))
     entries = read_entries(file.span())
     end = file.span().read(entries[-1].end)  # the directory, which contains every checksum
@@ -102,20 +101,31 @@ def _stale_links(path: Path, directory: bytes) -> Iterator[Loss]:
 def repair(path: Path) -> bool:
     """Complete the archive at `path` and remove its undo file; return whether its old state was restored.
 
-    Raises: DecodeError if it is damaged and there is no undo file, or a damaged one.
+    A journal that is damaged, or may not be followed, is not used. Neither is such an undo file, if the archive is
+    complete; it is removed if it can be.
+
+    Raises: DecodeError if the archive is damaged and there is no undo file, or a damaged one.
     """
     place = Path(os.path.realpath(path))  # resolved once; whatever is there later must not be another link
-    publication.repair(place)
+    with suppress(HiddenFileError):
+        publication.repair(place)
     undo = undo_path(place)
     if not os.path.lexists(undo):
         read_model(File.open(place).span(), DEEPEST)
         return False
     with ModelLock(place), opened_again(place) as (target, file):
         if is_complete(file.span()):
-            remove(undo)
+            with suppress(PermissionError, IsADirectoryError):  # something strange, which nobody will follow
+                remove(undo)
             return False
         put_back(target, file, _is_archive)
         return True
+
+
+def may_be_archive(path: Path) -> bool:
+    """Whether the file at `path` begins like an archive, which may be incomplete."""
+    with path.open("rb") as file:
+        return file.read(4) == records.LOCAL_HEADER.signature
 
 
 def _is_archive(source: Source) -> bool:

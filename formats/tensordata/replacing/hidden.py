@@ -29,7 +29,7 @@ _OVERFLOW_USER = Path("/proc/sys/kernel/overflowuid")
 
 
 class HiddenFileError(DecodeError):
-    """A hidden file is not one that this process may follow; who reads a model goes on without it."""
+    """A hidden file is damaged, or not one that this process may follow; everybody goes on without it, and says so."""
 
 
 def hidden_path(path: Path, kind: str) -> Path:

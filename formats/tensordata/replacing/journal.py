@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import DecodeError, EncodeError, FormatError
 from formats.tensordata.file import File
-from formats.tensordata.replacing.hidden import hidden_path, is_hidden, is_temporary, open_hidden
+from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, is_hidden, is_temporary, open_hidden
 from formats.tensordata.replacing.holder import boot
 
 if TYPE_CHECKING:
@@ -118,8 +118,7 @@ def journal_path(path: Path) -> Path:
 def load_journal(path: Path) -> Journal | None:
     """The journal of the model at `path`, if there is one.
 
-    Raises: HiddenFileError if it may not be followed; DecodeError if it is damaged, or has content that no journal may
-    have.
+    Raises: HiddenFileError if it may not be followed, is damaged, or has content that no journal may have.
     """
     place = journal_path(path)
     try:
@@ -143,7 +142,7 @@ def content_of(place: Path) -> bytes:
 def parsed(content: bytes, place: Path) -> Journal:
     """The journal with this content.
 
-    Raises: DecodeError if it is damaged, or has content that no journal may have.
+    Raises: HiddenFileError if it is damaged, or has content that no journal may have.
     """
     import json
 
@@ -165,8 +164,8 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _damaged(reason: str, place: Path) -> DecodeError:
-    return DecodeError(f"this is not a journal, or it is damaged: {reason}", path=place)
+def _damaged(reason: str, place: Path) -> HiddenFileError:
+    return HiddenFileError(f"this is not a journal, or it is damaged: {reason}", path=place)
 
 
 def stamp(path: Path) -> tuple[int, int] | None:

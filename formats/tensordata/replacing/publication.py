@@ -21,7 +21,7 @@ from formats.tensordata.local.directory import link, move, move_to_free, sync_di
 from formats.tensordata.local.osio import SYSTEM, Capabilities
 from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
-from formats.tensordata.replacing.hidden import hidden_path, temporaries
+from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden, temporaries
 from formats.tensordata.replacing.holder import boot
 from formats.tensordata.replacing.journal import Journal, Move, journal_path, load_journal, stamp
 from formats.tensordata.replacing.lock import ModelLock, try_lock
@@ -76,7 +76,7 @@ def publish(
                 with suppress(PermissionError, IsADirectoryError):  # something strange, which nobody will follow
                     unlink(hidden_path(model, kind), capabilities)
         else:
-            unlink(journal_path(model), capabilities)
+            _remove_journal(model, capabilities)
             _publish_several(outputs, digests, models=models, overwrite=overwrite, syncs=syncs, lock=lock)
         if lock.was_left or any(output.has_name for output in outputs):
             _clean(model, capabilities)
@@ -116,8 +116,8 @@ def expected_names(path: Path) -> dict[str, bool]:
 def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
     """Complete, undo or remove the files that killed processes left behind when they wrote the model at `path`.
 
-    Raises: DecodeError if a journal is damaged, or the files are not as it says; BlockingIOError if another
-    process is writing the model.
+    Raises: HiddenFileError if the journal is damaged, or may not be followed; DecodeError if the files are not as it
+    says; BlockingIOError if another process is writing the model.
     """
     with ModelLock(path) as lock:
         try:
@@ -125,10 +125,24 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
             journal = load_journal(path)
             if journal is not None:
                 result = _finish(path, journal, capabilities)
+        except HiddenFileError:
+            if temporaries(path):  # they stay, because the journal may have been one of this program
+                lock.keep()
+            raise
         except BaseException:
             lock.keep()  # the files that were left behind stay, because they may be needed
             raise
         return result._replace(removed=tuple(_clean(path, capabilities)))
+
+
+def _remove_journal(model: Path, capabilities: Capabilities) -> None:
+    """Make the place of the journal free. Raises: HiddenFileError if what is there cannot be removed."""
+    place = journal_path(model)
+    try:
+        unlink(place, capabilities)
+    except (PermissionError, IsADirectoryError):
+        open_hidden(place).close()  # says what is wrong
+        raise
 
 
 def _is_left(model: Path) -> bool:

@@ -25,7 +25,7 @@ from formats.tensordata.local.output import ExistingFile, OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden
 from formats.tensordata.replacing.lock import ModelLock, try_lock
-from formats.tensordata.sources.source import Concat
+from formats.tensordata.sources.source import Concat, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +66,19 @@ def undo_path(path: Path) -> Path:
     return hidden_path(Path(os.path.realpath(path)), "undo")
 
 
+def check_not_interrupted(path: Path) -> None:
+    """Check that there is no undo file of the file at `path`.
+
+    Raises: FileExistsError if there is one; HiddenFileError if something else has its name.
+    """
+    undo = undo_path(path)
+    try:
+        open_hidden(undo).close()
+    except FileNotFoundError:
+        return
+    raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
+
+
 def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOptions, end: bytes) -> None:
     """Replace the bytes of `file` from `file_offset` on by those of the plan, on the disk.
 
@@ -73,15 +86,14 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
     still end with `end`: this detects changes that are too fast for the clock. On any failure, the file is restored; a
     process that ends in between leaves the undo file.
 
-    Raises: FileExistsError if there is an undo file; TensorDataError if the file is not the one that was opened,
+    Raises: as `check_not_interrupted` does; TensorDataError if the file is not the one that was opened,
     or was changed; BlockingIOError if another process is writing it; errors of reading and writing as they are.
     """
     whole = WritePlan((plan,))
     check_plan(whole)
     with ModelLock(file.path), _locked(file.path) as target:
+        check_not_interrupted(file.path)
         undo = undo_path(file.path)
-        if os.path.lexists(undo):
-            raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
         file.check_in_place(target.descriptor)
         if file.pread(file.nbytes - len(end), len(end)) != end:
             raise TensorDataError("the file has changed since it was read; run the command again", path=file.path)
@@ -176,16 +188,17 @@ def before_update(source: FileSpan, path: Path) -> Concat | None:
 def load_undo(path: Path) -> Undo:
     """The content of an undo file.
 
-    Raises: DecodeError if it is damaged, or may not be followed.
+    Raises: HiddenFileError if it is damaged, or may not be followed.
     """
     file = open_hidden(path)
     with file.descriptor() as descriptor:
         user = os.fstat(descriptor).st_uid
     source = file.span()
-    magic, file_offset, nbytes, inode, head, expected = _HEADER.unpack(source.read(0, _HEADER.size))
-    tail = source.slice(_HEADER.size, source.nbytes - _HEADER.size)
+    header = source.read(0, _HEADER.size) if source.nbytes >= _HEADER.size else bytes(_HEADER.size)
+    magic, file_offset, nbytes, inode, head, expected = _HEADER.unpack(header)
+    tail = source.slice(len(header), source.nbytes - len(header)) if magic == MAGIC else Literal(b"")
     if magic != MAGIC or file_offset + tail.nbytes != nbytes or _sha256(tail) != expected:
-        raise DecodeError("this is not an undo file, or it is damaged", path=path)
+        raise HiddenFileError("this is not an undo file, or it is damaged", path=path)
     return Undo(file_offset, nbytes, inode, head, tail, user)
 
 

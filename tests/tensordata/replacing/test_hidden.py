@@ -92,17 +92,94 @@ def test_strange_hidden_files_stop_nothing(tmp_path: Path, make: Callable[[Path]
     found = formats.verify(path, data=True)
     assert found.ok
     assert [str(folder / name)] == [note.where for note in found.notes if note.kind == "hidden"]
-    if name == ".other.onnx.journal":
-        assert len(formats.repair(path).notes) == 1
-    elif name == ".m.onnxz.undo" and make is not Path.mkdir:
-        assert not formats.repair(path).put_back
+    repaired = formats.repair(path)
+    assert not repaired.put_back
+    if name == ".m.onnxz.undo" and make is not Path.mkdir:
         assert not os.path.lexists(folder / name)
     else:
-        with pytest.raises((HiddenFileError, OSError)):
-            formats.repair(path)
+        assert len(repaired.notes) == 1
+    assert sorted({name, "m.onnxz", "w"} & {*os.listdir(folder)}) == sorted(os.listdir(folder))
     with pytest.raises(FileNotFoundError):
         formats.load(folder / "none.onnx")
     assert SECRET == (folder / "w").read_bytes()
+
+
+def damaged(path: Path) -> None:
+    """Make a file of this program that a fault of the disk has damaged."""
+    path.write_bytes(bytes(50))
+
+
+@needs_unix
+@pytest.mark.parametrize("make", [*STRANGE.values(), damaged], ids=[*STRANGE, "damaged"])
+def test_a_strange_journal_does_not_stop_the_repair_of_an_update(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    """An archive is restored from its undo file although its journal, or that of a link to it, cannot be used."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "w").write_bytes(SECRET)
+    path, old = interrupted_update(folder)
+    (folder / "latest.onnxz").symlink_to("m.onnxz")
+    make(folder / ".latest.onnxz.journal")
+    if make is not listening:
+        make(folder / ".m.onnxz.journal") if make is not further_name else None
+    done = formats.repair(folder / "latest.onnxz")
+    assert done.put_back
+    assert done.notes
+    assert old == path.read_bytes()
+
+
+@needs_unix
+@pytest.mark.parametrize("kind", ["journal", "undo"])
+@pytest.mark.parametrize("make", [*STRANGE.values(), damaged], ids=[*STRANGE, "damaged"])
+def test_a_hidden_file_is_told_once(
+    tmp_path: Path, make: Callable[[Path], object], kind: str, python: Callable[..., Any]
+) -> None:
+    """For all models of a folder, `verify` and `repair` name a hidden file once, and end well: no model is affected."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "w").write_bytes(SECRET)
+    for name in "abc":
+        formats.save(model(), folder / f"{name}.onnx")
+    make(folder / f".b.onnx.{kind}")
+    for verb in ("verify", "repair"):
+        done = python("-m", "formats", verb, "in")
+        assert done.returncode == 0
+        assert 1 == (done.stdout + done.stderr).count(f".b.onnx.{kind}: not used")
+    assert ["a.onnx", "b.onnx", "c.onnx", "w"] == [name for name in sorted(os.listdir(folder)) if name[0] != "."]
+
+
+@needs_unix
+@pytest.mark.parametrize("make", STRANGE.values(), ids=STRANGE)
+def test_what_cannot_be_replaced_is_named(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    """If the journal of a model in several files cannot be written, the error names what is in its place."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "w").write_bytes(SECRET)
+    formats.save(model(), folder / "m.onnx")
+    make(folder / ".m.onnx.journal")
+    if make is Path.mkdir:
+        with pytest.raises(HiddenFileError, match="remove it"):
+            formats.save(model(2), folder / "m.onnx", overwrite=True, external_data=True)
+        assert formats.load(folder / "m.onnx").producer_name == "1"
+        assert [".m.onnx.journal", "m.onnx", "w"] == sorted(os.listdir(folder))
+    else:
+        formats.save(model(2), folder / "m.onnx", overwrite=True, external_data=True)
+        assert formats.load(folder / "m.onnx").producer_name == "2"
+
+
+@needs_unix
+@pytest.mark.parametrize("make", STRANGE.values(), ids=STRANGE)
+def test_an_update_names_what_is_in_the_place_of_its_undo_file(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    """An update does not ask for a repair that cannot help: it names the strange file."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "w").write_bytes(SECRET)
+    formats.save(model(), folder / "m.onnxz")
+    make(folder / ".m.onnxz.undo")
+    changed = formats.load(folder / "m.onnxz")
+    with pytest.raises(HiddenFileError):
+        onnxzip.update(changed, folder / "m.onnxz")
 
 
 @needs_unix
