@@ -27,7 +27,7 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import sync_directory, unlink
 from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan, lay_out
-from formats.tensordata.replacing.lock import ModelLock
+from formats.tensordata.replacing.lock import locked_with_target
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
@@ -172,13 +172,13 @@ def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = 
 
 
 def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
-    """The lock of a model that exists; a dry run writes nothing and needs no lock.
+    """The locks of a model that exists; a dry run writes nothing and needs no lock.
 
     Raises: FileNotFoundError if there is none.
     """
     if not os.path.lexists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return nullcontext() if dry_run or path.is_dir() else ModelLock(path)  # what reads a folder explains it
+    return nullcontext() if dry_run or path.is_dir() else locked_with_target(path)  # what reads a folder explains it
 
 
 def _check_all_read(opened: OpenedFiles, remedy: str) -> None:

@@ -479,7 +479,8 @@ def test_another_file_is_neither_moved_nor_removed(tmp_path: Path, call: str, mo
     theirs = b"theirs"
 
     def replaced(*arguments: Any, **keywords: Any) -> Any:
-        if data.name in str(arguments[0]) and not (call == "stat" and "dir_fd" not in keywords):
+        is_data = any(word in str(arguments[0]) for word in (data.name, "/proc/self/fd/"))
+        if is_data and not (call == "stat" and "dir_fd" not in keywords):
             (tmp_path / "t").write_bytes(theirs)
             (tmp_path / "t").replace(data)
         return real(*arguments, **keywords)

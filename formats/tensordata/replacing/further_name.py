@@ -7,7 +7,15 @@ import os
 from typing import TYPE_CHECKING
 
 from formats.errors import file_exists
-from formats.tensordata.local.directory import link, move, move_to_free, sync_directory, sync_file, unlink
+from formats.tensordata.local.directory import (
+    UNSUPPORTED,
+    link,
+    move,
+    move_to_free,
+    sync_directory,
+    sync_file,
+    unlink,
+)
 from formats.tensordata.local.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, system_path
 from formats.tensordata.local.output import check_name
 from formats.tensordata.replacing.hidden import temporary_path
@@ -16,9 +24,12 @@ from formats.tensordata.replacing.lock import try_lock
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from formats.tensordata.file import File
     from formats.tensordata.plan import Renamed
 
 _NO_LINKS = OPEN_FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+_NOT_LINKED = UNSUPPORTED | {errno.ENOENT, errno.EACCES}  # there is no /proc, or the file has lost its last name
 
 
 class OneNameError(Exception):
@@ -56,7 +67,7 @@ class FurtherName:
         self._descriptor: int | None = None
         try:
             with Located(self.path):
-                _link(renamed.old, self._hidden, capabilities)
+                _link(renamed.file, renamed.old, self._hidden, capabilities)
                 self._descriptor = _open(self._hidden)
                 renamed.file.check_in_place(self._descriptor)  # another process may have put something else there
                 try_lock(self._descriptor)  # the lock tells other processes that the name is needed
@@ -113,16 +124,33 @@ class FurtherName:
             self._hidden = None
 
 
-def _link(path: Path, name: Path, capabilities: Capabilities) -> None:
-    """Give the file this name, too. Raises: OneNameError if this is impossible."""
+def _link(file: File, path: Path, name: Path, capabilities: Capabilities) -> None:
+    """Give the file, which was opened at `path`, this name, too. Raises: OneNameError if this is impossible.
+
+    The name is given to what is open, where the system can do that, and otherwise to what is at `path` now, which the
+    caller compares with it.
+    """
     try:
-        done = link(path, name, capabilities)
+        done = _link_opened(file, name, capabilities) or link(path, name, capabilities)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
         done = False
     if not done:
         raise OneNameError(path)
+
+
+def _link_opened(file: File, name: Path, capabilities: Capabilities) -> bool:
+    if not capabilities.unnamed:  # a system with these has names for open files, too
+        return False
+    with file.descriptor() as descriptor:
+        try:
+            os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=descriptor, follow_symlinks=True)
+        except OSError as error:
+            if error.errno not in _NOT_LINKED:
+                raise
+            return False
+    return True
 
 
 def _open(path: Path) -> int:

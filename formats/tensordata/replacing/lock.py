@@ -13,7 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from formats.tensordata.replacing.hidden import hidden_path, open_lock
 from formats.tensordata.replacing.holder import Holder
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 WAIT_SECONDS = 10.0
 STEP_SECONDS = 0.01
@@ -64,7 +65,7 @@ class ModelLock:
             return
         if not self.locks and self._kept:  # whoever comes next must see that this process has ended its work
             Holder.none().write(descriptor)
-        removed = self._kept or _is_removed(self.path)  # before another process can lock it
+        removed = self._kept or not self._is_in_place(descriptor) or _is_removed(self.path)  # before others can lock it
         os.close(descriptor)
         if not removed:
             _is_removed(self.path)
@@ -96,7 +97,7 @@ class ModelLock:
             self.locks = locked is not None
             if locked is None:
                 locked = self._take_without_locks(descriptor, created)
-            if locked and self._is_in_place():
+            if locked and self._is_in_place(self._descriptor):
                 return True
         except BaseException:
             self._let_go()
@@ -134,11 +135,10 @@ class ModelLock:
         """The error with the folder, which the user knows, in place of the hidden file."""
         return OSError(error.errno, error.strerror, str(self._model.parent))
 
-    def _is_in_place(self) -> bool:
-        """Whether the locked file is still the file that the next process finds."""
-        assert self._descriptor is not None
+    def _is_in_place(self, descriptor: int) -> bool:
+        """Whether the locked file is still the file that the next process finds; the folder may be another one now."""
         try:
-            return os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path))
+            return os.path.samestat(os.fstat(descriptor), os.lstat(self.path))
         except FileNotFoundError:
             return False
 
@@ -146,6 +146,24 @@ class ModelLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+@contextmanager
+def locked_with_target(path: Path) -> Iterator[None]:
+    """A context that holds the lock of the model at `path`, and of the file that a link there leads to.
+
+    So whoever names the link, and whoever names the file, wait for each other. All take the locks in the order of their
+    paths.
+
+    Raises: BlockingIOError as `ModelLock` does.
+    """
+    own, target = Path(os.path.realpath(path.parent)) / path.name, Path(os.path.realpath(path))
+    if target != own and not os.access(target.parent, os.W_OK):  # nobody changes files there by this name
+        target = own
+    with ExitStack() as stack:
+        for place in sorted({own, target}):
+            stack.enter_context(ModelLock(place))
+        yield
 
 
 def is_locked(path: Path) -> bool:

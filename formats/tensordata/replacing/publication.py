@@ -23,7 +23,7 @@ from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden, temporaries
 from formats.tensordata.replacing.holder import boot
-from formats.tensordata.replacing.journal import Journal, Move, journal_path, load_journal, stamp
+from formats.tensordata.replacing.journal import Journal, Move, journal_path, load_journal
 from formats.tensordata.replacing.lock import ModelLock, try_lock
 from formats.tensordata.staging import put_on_disk, staged_move
 
@@ -263,7 +263,7 @@ class _Steps:
         """Give the new file its hidden name, and remove its other name."""
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):
-            if stamp(place) == (moved.nbytes, moved.modified_ns) and _inode(place) == moved.inode:
+            if self.journal.is_new(moved, place):
                 move(place, new, self.capabilities)
         elif _is_same(new, place):
             unlink(place, self.capabilities)
@@ -324,7 +324,7 @@ def _give_up(steps: _Steps, lock: ModelLock) -> None:
     """
     last = steps.journal.moves[-1]
     try:
-        if _inode(steps.model) == last.inode and not os.path.lexists(steps.at(last.new)):
+        if not os.path.lexists(steps.at(last.new)) and steps.journal.is_new(last, steps.model):
             steps.end()
         else:
             steps.backward()
@@ -332,15 +332,11 @@ def _give_up(steps: _Steps, lock: ModelLock) -> None:
         lock.keep()
 
 
-def _inode(path: Path) -> int | None:
-    try:
-        return path.lstat().st_ino
-    except FileNotFoundError:
-        return None
-
-
 def _is_same(path: Path, other: Path) -> bool:
-    return _inode(path) is not None and _inode(path) == _inode(other)
+    try:
+        return os.path.samestat(path.lstat(), other.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
