@@ -201,7 +201,6 @@ def verify(request: Request) -> int:
     output = how_to_tell(request)
     given = request.of(VerifyOptions, ReadOptions, FileOptions)
     _check_one(request, given, ("original",))
-
     told: set[Finding] = set()
 
     def see(file: Path) -> Seen:
