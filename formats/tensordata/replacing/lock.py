@@ -162,7 +162,7 @@ def locked_with_target(path: Path) -> Iterator[None]:
         target = own
     with ExitStack() as stack:
         for place in sorted({own, target}):
-            stack.enter_context(ModelLock(place))
+            stack.enter_context(ModelLock(path if place == own else place))  # errors name the path as it was given
         yield
 
 
