@@ -14,7 +14,8 @@ from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.file.builder import build, too_many_tables
 from formats.rten.file.fbs import MAX_TABLES
 from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
-from formats.rten.graph.encoder import Encoder, is_constant
+from formats.rten.graph.constants import is_constant
+from formats.rten.graph.encoder import Encoder
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.options import HASH_KEY, METADATA_KEYS
 from formats.rten.target import ALL_RELEASES, parse_target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.python.late_dataclasses import replace
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
 
 
-KEEPING_APART: Final = (
-    comparison.And.name,
-    comparison.Or.name,
-    comparison.Where.name,
-    elementwise.Max.name,
-)  # the nodes added after such outputs
-
-
 def fed(graph: Graph) -> str:
     """A tensor that is an input of a graph; an empty name if there is none."""
     constants = {tensor.name for tensor in graph.initializer}
@@ -37,12 +29,12 @@ def fed(graph: Graph) -> str:
 
 def with_distinct_outputs(
     graph: Graph, nodes: list[Node], constants: Constants, names: ValueNames, given: str
-) -> list[Node]:
-    """The nodes, changed so that RTen never folds two outputs to one constant: it cannot load such a model.
+) -> tuple[list[Node], list[Node]]:
+    """The nodes, changed so that RTen never folds two outputs to one constant, and those of them that prevent it.
 
-    RTen infers small integers and shares equal ones. It does not infer the maximum of one number, although this is the
-    number itself. RTen also computes values that depend only on constants, but no choice that depends on what is
-    `given` to the model.
+    RTen cannot load a model with two outputs that are one constant. It infers small integers and shares equal ones. It
+    does not infer the maximum of one number, although this is the number itself. RTen also computes values that depend
+    only on constants, but no choice that depends on what is `given` to the model.
     """
     scope = constants.scope
     places = {name: index for index, node in enumerate(nodes) for name in node.output}
@@ -50,20 +42,25 @@ def with_distinct_outputs(
     folded = [name for value in graph.output if (name := value.name or "") in places and name in foldable]
     inferred = _inferred(graph, scope, set(places))
     chosen = {*folded[1:], *foldable.intersection(inferred)}
+    apart: list[Node] = []
     if not chosen and not inferred:
-        return nodes
+        return nodes, apart
     for name in dict.fromkeys((*inferred, *folded[1:])):
-        made = nodes[places[name]]
+        maker = nodes[places[name]]
         inner = names.new(f"{name}/folded")
         scope.types[inner] = scope.type_of(name)
-        nodes[places[name]] = replace(made, output=[inner if output == name else output for output in made.output])
+        nodes[places[name]] = replace(maker, output=[inner if output == name else output for output in maker.output])
         if name in chosen:
-            nodes += _chosen(inner, name, given, constants, names)
+            test, tested = _test(name, given, constants, names)
+            nodes += tested
+            made = [*_choice(inner, name, test, scope, names)]
         elif scope.type_of(name).elem_type == BOOL:
-            nodes.append(make_node(comparison.And.name, [inner] * 2, [name]))
+            made = [make_node(comparison.And.name, [inner] * 2, [name])]
         else:
-            nodes.append(make_node(elementwise.Max.name, [inner], [name]))
-    return [nodes[index] for index in topological(nodes)]
+            made = [make_node(elementwise.Max.name, [inner], [name])]
+        nodes += made
+        apart += made
+    return [nodes[index] for index in topological(nodes)], apart
 
 
 def _inferred(graph: Graph, scope: Scope, made: set[str]) -> list[str]:
@@ -98,36 +95,45 @@ def _foldable(nodes: list[Node], scope: Scope) -> set[str]:
     return found
 
 
-def _chosen(inner: str, name: str, given: str, constants: Constants, names: ValueNames) -> Iterator[Node]:
-    """Nodes that give a value another name, by a test of a model input, so that RTen does not recognise the value.
+def _test(name: str, given: str, constants: Constants, names: ValueNames) -> tuple[str, list[Node]]:
+    """A value of BOOL that RTen does not know when it loads the model, although it is always false; and its nodes.
 
-    The first element of the input, or zero if there is none, is not less than itself. Without any input, a random
+    The first element of a model input, or zero if there is none, is not less than itself. Without any input, a random
     number is tested in the same way.
     """
     import numpy
 
-    scope = constants.scope
-    known = {key: names.new(f"{name}/{key}") for key in ("flat", "first", "number", "total", "below", "wide", "same")}
-    if given:
-        zero, one, flat = (constants.add(numpy.array([number])) for number in (0, 1, -1))
-        yield make_node(shape.Reshape.name, [given, flat], [known["flat"]])
-        yield make_node(slicing.Slice.name, [known["flat"], zero, one, zero], [known["first"]])
-        yield make_node(casting.Cast.name, [known["first"]], [known["number"]], to=INT32)
-        yield make_node(reduction.ReduceSum.name, [known["number"], zero], [known["total"]], keepdims=0)
-    else:
-        yield make_node(random.RandomUniform.name, [], [known["total"]], shape=[])
-    yield make_node(comparison.Less.name, [known["total"]] * 2, [known["below"]])
+    types = constants.scope.types
+    flat, first, number, total, below = (
+        names.new(f"{name}/{what}") for what in ("flat", "first", "number", "total", "below")
+    )
+    types[total], types[below] = ValueType(INT32 if given else FLOAT, ()), ValueType(BOOL, ())
+    compared = make_node(comparison.Less.name, [total] * 2, [below])
+    if not given:
+        return below, [make_node(random.RandomUniform.name, [], [total], shape=[]), compared]
+    types[flat] = types[first] = ValueType(None, (None,))
+    types[number] = ValueType(INT32, (None,))
+    zero, one, rest = (constants.add(numpy.array([number])) for number in (0, 1, -1))
+    return below, [
+        make_node(shape.Reshape.name, [given, rest], [flat]),
+        make_node(slicing.Slice.name, [flat, zero, one, zero], [first]),
+        make_node(casting.Cast.name, [first], [number], to=INT32),
+        make_node(reduction.ReduceSum.name, [number, zero], [total], keepdims=0),
+        compared,
+    ]
+
+
+def _choice(inner: str, name: str, test: str, scope: Scope, names: ValueNames) -> Iterator[Node]:
+    """Nodes that give a value another name, by a test, so that RTen does not recognise the value."""
     elem_type, dims = scope.type_of(inner)
-    types = {"flat": (None, (None,)), "first": (None, (None,)), "number": (INT32, (None,)), "below": (BOOL, ())}
-    for key, (number, axes) in {**types, "total": (INT32 if given else FLOAT, ()), "wide": (INT32, dims),
-                                "same": (INT32, dims)}.items():  # fmt: skip
-        scope.types[known[key]] = ValueType(number, axes)
+    wide, same = (names.new(f"{name}/{what}") for what in ("wide", "same"))
+    scope.types[wide] = scope.types[same] = ValueType(INT32, dims)
     if elem_type == BOOL:  # onnxruntime has no operator that chooses between values of this type
-        yield make_node(comparison.Or.name, [inner, known["below"]], [name])
+        yield make_node(comparison.Or.name, [inner, test], [name])
         return
     if elem_type not in BYTES:
-        yield make_node(comparison.Where.name, [known["below"], inner, inner], [name])
+        yield make_node(comparison.Where.name, [test, inner, inner], [name])
         return
-    yield make_node(casting.Cast.name, [inner], [known["wide"]], to=INT32)
-    yield make_node(comparison.Where.name, [known["below"], known["wide"], known["wide"]], [known["same"]])
-    yield make_node(casting.Cast.name, [known["same"]], [name], to=elem_type)
+    yield make_node(casting.Cast.name, [inner], [wide], to=INT32)
+    yield make_node(comparison.Where.name, [test, wide, wide], [same])
+    yield make_node(casting.Cast.name, [same], [name], to=elem_type)

@@ -29,11 +29,10 @@ from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType
-from formats.rten.graph.constants import constant_tensor
 from formats.rten.graph.names import used_and_read
 from formats.rten.graph.ordering import all_mentioned, graphs, topological
 from formats.rten.onnx_loader.kept import Applied, Kept
-from formats.rten.operators import SPECS, creation, spec_of
+from formats.rten.operators import SPECS, spec_of
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, NOT_NUMBERS
@@ -42,7 +41,7 @@ from formats.tensordata.plan import RANGE, SPECIAL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from formats.ir.model import Attribute
+    from formats.ir.model import Attribute, Tensor
     from formats.rten.convert.functions import Key
     from formats.rten.convert.precedents import Likeness
     from formats.rten.operators.shared.deviations import Told
@@ -234,7 +233,8 @@ class _Legalizer:
             return self._node(node, place)
         refused, applied = len(self.refusals), list[Applied]()
         made = self._node(node, place._replace(applied=applied))
-        if len(self.refusals) > refused or (not made and node.op_type == creation.Constant.name):
+        spec = spec_of(node)
+        if len(self.refusals) > refused or (not made and spec is not None and spec.constant is not None):
             return made
         version = place.versions.get("", NEWEST)
         return self.kept.settle(node, made, applied, version, place.where, place.surroundings.scope)
@@ -255,13 +255,9 @@ class _Legalizer:
         try:
             if function is not None:
                 return self._call(node, place)
-            if domain == "" and node.op_type == creation.Constant.name:
-                tensor = replace(constant_tensor(node), name=node.output[0])
-                if self.kept is not None and creation.is_readable_constant(node):
-                    place.surroundings.scope.add_tensor(tensor)
-                    return [node]
-                place.surroundings.constants.add_tensor(tensor)
-                return []
+            spec = spec_of(node)
+            if spec is not None and spec.constant is not None:
+                return self._constant(node, spec.constant(node), spec, place)
             node = self._with_legal_subgraphs(node, place)
             nodes = self._rewritten(node, domain, place)
             if nodes is None:
@@ -278,6 +274,16 @@ class _Legalizer:
         imported = place.imported or place.versions
         inner = place._replace(versions={"": NEWEST}, step=place.step + 1, imported=imported)
         return [legal for made in nodes for legal in self._node(made, inner)]
+
+    def _constant(self, node: Node, tensor: Tensor, spec: OperatorSpec, place: _Place) -> list[Node]:
+        """Record the tensor that a node stands for. Only an ONNX loader keeps the node, if it reads it."""
+        tensor = replace(tensor, name=node.output[0])
+        is_read = spec.onnx.reads_constant
+        if self.kept is not None and is_read is not None and is_read(node):
+            place.surroundings.scope.add_tensor(tensor)
+            return [node]
+        place.surroundings.constants.add_tensor(tensor)
+        return []
 
     def _rewritten(self, node: Node, domain: str, place: _Place) -> list[Node] | None:
         """The result of the first rewriting that applies to a node; `None` if no rewriting applies."""

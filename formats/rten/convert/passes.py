@@ -14,7 +14,7 @@ from formats.python import late_dataclasses
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import NEWEST
 from formats.rten.convert.decisive import add_decisive
-from formats.rten.convert.distinct_outputs import KEEPING_APART, with_distinct_outputs
+from formats.rten.convert.distinct_outputs import with_distinct_outputs
 from formats.rten.convert.loss_report import add_outputs
 from formats.rten.convert.plan_depth import add_deep_plans
 from formats.rten.convert.refusal import Refusal
@@ -118,10 +118,8 @@ def rewrite(work: GraphWork) -> None:
 
 def keep_outputs_apart(work: GraphWork) -> None:
     """Add nodes to outputs that RTen would fold to one constant."""
-    known = set(map(id, work.nodes))
-    work.nodes = with_distinct_outputs(work.graph, work.nodes, work.constants, work.names, work.fed)
+    work.nodes, added = with_distinct_outputs(work.graph, work.nodes, work.constants, work.names, work.fed)
     if work.kept is not None:
-        added = (node for node in work.nodes if node.op_type in KEEPING_APART and id(node) not in known)
         work.kept.note_needs(added)
 
 

@@ -21,7 +21,7 @@ from formats.rten.convert.value_types import (
     merge,
     nameless,
 )
-from formats.rten.operators import shape, spec_of
+from formats.rten.operators import spec_of
 from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.types import BYTES, FLOATS, INT32_LIMITS, INTS, PARTLY_HELD, UNSIGNED, limits
 
@@ -58,7 +58,7 @@ class Scope:
         self.ranges: dict[str, Interval] = {}  # of integers, and of what comes from integers or is bounded by others
         self.exceeding: set[str] = set()  # values of 64 bits or unsigned that may be outside of INT32
         self.expanded: set[tuple[str, str]] = set()  # a value, and another one that has its axes and possibly more
-        self._shapes: dict[str, str] = {}  # the value with these dims
+        self.shaped: dict[str, str] = {}  # by the name of a shape, the value that has it
         self._sequences: set[str] = set()
         self._safe: set[tuple[Fault, str]] = set()
         self._copies: dict[str, tuple[list[str], int]] = {}
@@ -208,7 +208,7 @@ class Scope:
     def is_shape(self, name: str) -> bool:
         """Whether a value is known to have the dims of a tensor."""
         owner = self._owner(name)
-        return owner is not None and name in owner._shapes
+        return owner is not None and name in owner.shaped
 
     def is_natural(self, name: str) -> bool:
         """Whether a value is known to have no negative elements."""
@@ -338,10 +338,8 @@ class Scope:
             self.types[name] = merge(found, declared[name]) if name in declared else found
         if spec.is_copy:
             self._note_copy(node)
-        if spec is shape.Shape and not node.attribute:
-            self._shapes.update(zip(node.output, node.input, strict=False))
-        elif spec is shape.Expand and node.input[1:] and node.input[1] in self._shapes:
-            self.expanded.update((name, self._shapes[node.input[1]]) for name in node.output)
+        if spec.record is not None:
+            spec.record(node, self)
         if spec.contents is not None:
             self._fold(node, spec.contents, types)
         if spec.range is not None and node.output:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.errors import EncodeError, TensorDataError
 from formats.ir import dtypes
 from formats.ir.dtypes import count
-from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy, raw_source
+from formats.rten.operators import spec_of
 from formats.rten.types import FLOATS, HOLDERS, INT32_LIMITS, INT64_LIMITS, PARTLY_HELD, clamp_int32
 from formats.tensordata.plan import PlacedWrite
 from formats.tensordata.sources.source import Literal, place_of
 
 if TYPE_CHECKING:
     from formats.ir.dtypes import DataType
-    from formats.ir.model import Node, SparseTensor
+    from formats.ir.model import Node, SparseTensor, Tensor
     from formats.rten.types import Element
     from formats.tensordata.sources.source import Source
     from formats.tensordata.sources.transform import Transform
@@ -144,31 +144,10 @@ def densify(sparse: SparseTensor) -> Tensor:
     return from_numpy(dense, values.name)
 
 
-def constant_tensor(node: Node) -> Tensor:
-    """The tensor of a Constant node, in any of its attributes.
-
-    Raises: EncodeError if there is none.
-    """
-    for attribute in node.attribute:
-        if attribute.name == "value" and attribute.t is not None:
-            return attribute.t
-        if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
-            return densify(attribute.sparse_tensor)
-
-    import numpy
-
-    for attribute in node.attribute:
-        if attribute.name == "value_float":
-            return from_numpy(numpy.array(attribute.f or 0.0, numpy.float32))
-        if attribute.name == "value_floats":
-            return from_numpy(numpy.array(attribute.floats, numpy.float32))
-        if attribute.name == "value_int":
-            return from_numpy(numpy.array(attribute.i or 0, numpy.int64))
-        if attribute.name == "value_ints":
-            return from_numpy(numpy.array(attribute.ints, numpy.int64))
-        if attribute.name in ("value_string", "value_strings"):
-            return Tensor(data_type=dtypes.STRING)
-    raise EncodeError(f"the Constant node of {', '.join(node.output)!r} has no value")
+def is_constant(node: Node) -> bool:
+    """Whether a node becomes a tensor of the graph."""
+    spec = spec_of(node)
+    return spec is not None and spec.constant is not None and len(node.output) == 1
 
 
 class TensorSection:

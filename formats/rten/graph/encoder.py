@@ -20,11 +20,11 @@ from formats.rten.convert.refusal import Refusal
 from formats.rten.file.forms import NAME, Filled, Form, Gap
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
-from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, constant_tensor, convert, densify
+from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, convert, densify, is_constant
 from formats.rten.graph.names import Names
 from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 from formats.rten.graph.uses import find_uses
-from formats.rten.operators import SPECS, creation, shape
+from formats.rten.operators import SPECS, shape, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, Element
@@ -340,15 +340,11 @@ def constants_of(graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
     for index, sparse in enumerate(graph.sparse_initializer):
         if sparse.values is not None:
             found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
-    for node in graph.node:
-        if is_constant(node):
-            found[node.output[0]] = constant_tensor(node), _node_place(node, where)
+    for node in filter(is_constant, graph.node):
+        spec = spec_of(node)
+        assert spec is not None and spec.constant is not None
+        found[node.output[0]] = spec.constant(node), _node_place(node, where)
     return found
-
-
-def is_constant(node: Node) -> bool:
-    """Whether a node becomes a constant."""
-    return node.op_type == creation.Constant.name and node.domain in STANDARD_DOMAINS and len(node.output) == 1
 
 
 def _node_place(node: Node, where: str) -> str:

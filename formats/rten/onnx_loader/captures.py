@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import make_node
+from formats.rten.graph.constants import is_constant
 from formats.rten.graph.names import Names
 from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
-from formats.rten.operators import creation, shape
+from formats.rten.operators import shape
 
 if TYPE_CHECKING:
     from formats.ir.model import Graph
@@ -33,7 +34,7 @@ def _reached(
 ) -> Graph:
     """`outer` has the constants of the graphs around. Graphs in the graph are changed first."""
     constants = {*outer, "", *(tensor.name or "" for tensor in graph.initializer)}
-    constants.update(*(node.output for node in graph.node if node.op_type == creation.Constant.name))
+    constants.update(*(node.output for node in graph.node if is_constant(node)))
     nodes = [*graph.node]
     for index, name, inner in subgraphs(graph.node):
         made = _reached(inner, frozenset(constants), names, needy)

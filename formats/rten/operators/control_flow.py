@@ -16,7 +16,7 @@ from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, 
 from formats.rten.graph.attributes import find, get_int, get_ints, make_node
 from formats.rten.operators import comparison, creation, elementwise, indexing, shape, slicing
 from formats.rten.operators.shared.rules import normalize, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, Subgraphs, because
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ If = OperatorSpec(
         (Field("then_branch", FieldKind.GRAPH, required=True), Field("else_branch", FieldKind.GRAPH, required=True)),
     ),
     signature=Signature("b"),
+    subgraphs=Subgraphs(("then_branch", "else_branch")),
     dims=branch_dims,
     elements=(_subgraph_element,),
 )
@@ -128,6 +129,8 @@ Loop = OperatorSpec(
     "Loop",
     Row(None, None, "LoopAttrs", (Field("body", FieldKind.GRAPH, required=True),)),
     signature=Signature("lbx"),
+    subgraphs=Subgraphs(("body",), (INT64, BOOL), carried=2, outputs=(BOOL,)),
+    carries_sequences=True,
     dims=loop_dims,
     elements=(_subgraph_element,),
     rewritings=(loop,),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import FLOAT
+from formats.errors import EncodeError
+from formats.ir.dtypes import FLOAT, STRING
+from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
 from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find
+from formats.rten.graph.constants import densify
 from formats.rten.operators import casting, comparison, cumulative, elementwise, shape
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
@@ -22,7 +25,32 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
 
-Constant = OperatorSpec("Constant", dims=unknown, elements=())
+
+def constant_tensor(node: Node) -> Tensor:
+    """The tensor of a Constant node, in any of its attributes.
+
+    Raises: EncodeError if there is none.
+    """
+    for attribute in node.attribute:
+        if attribute.name == "value" and attribute.t is not None:
+            return attribute.t
+        if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
+            return densify(attribute.sparse_tensor)
+
+    import numpy
+
+    for attribute in node.attribute:
+        if attribute.name == "value_float":
+            return from_numpy(numpy.array(attribute.f or 0.0, numpy.float32))
+        if attribute.name == "value_floats":
+            return from_numpy(numpy.array(attribute.floats, numpy.float32))
+        if attribute.name == "value_int":
+            return from_numpy(numpy.array(attribute.i or 0, numpy.int64))
+        if attribute.name == "value_ints":
+            return from_numpy(numpy.array(attribute.ints, numpy.int64))
+        if attribute.name in ("value_string", "value_strings"):
+            return Tensor(data_type=STRING)
+    raise EncodeError(f"the Constant node of {', '.join(node.output)!r} has no value")
 
 
 def is_readable_constant(node: Node) -> bool:
@@ -33,6 +61,15 @@ def is_readable_constant(node: Node) -> bool:
     if attribute.name == "value":
         return attribute.t is not None and attribute.t.data_type in READ_TYPES
     return attribute.name in ("value_int", "value_ints", "value_float", "value_floats")
+
+
+Constant = OperatorSpec(
+    "Constant",
+    dims=unknown,
+    elements=(),
+    constant=constant_tensor,
+    onnx=OnnxForm(reads_constant=is_readable_constant),
+)
 
 
 def constant_of_shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:

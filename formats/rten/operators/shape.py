@@ -58,6 +58,12 @@ def shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return None if dims is None else dims[get_int(node, "start") : get_int(node, "end", len(dims))]
 
 
+def _record_shaped(node: Node, scope: Scope) -> None:
+    """Record which value has the dims that the output contains."""
+    if not node.attribute:
+        scope.shaped.update(zip(node.output, node.input, strict=False))
+
+
 Shape = OperatorSpec(
     "Shape",
     Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
@@ -65,6 +71,7 @@ Shape = OperatorSpec(
     elements=(always(INT64),),
     contents=shape_contents,
     range=ranges.sizes,
+    record=_record_shaped,
     onnx=OnnxForm(versions={"start": 15, "end": 15}),
 )
 
@@ -86,6 +93,7 @@ Identity = OperatorSpec(
     is_copy=True,
     range=ranges.of(0),
     passes_on=True,
+    carries_sequences=True,
 )
 
 
@@ -277,6 +285,12 @@ def expand(node: Node, context: Context) -> list[Node] | None:
     return context.changed([data, context.op(slicing.Concat, context.int64([1] * (rank - count)), sizes, axis=0)])
 
 
+def _record_expanded(node: Node, scope: Scope) -> None:
+    """Record that the output has the axes of the value whose shape the second input is."""
+    if node.input[1:] and node.input[1] in scope.shaped:
+        scope.expanded.update((name, scope.shaped[node.input[1]]) for name in node.output)
+
+
 Expand = OperatorSpec(
     "Expand",
     Row(2),
@@ -285,6 +299,7 @@ Expand = OperatorSpec(
     dims=expand_dims,
     rewritings=(expand,),
     range=ranges.of(0),
+    record=_record_expanded,
     passes_on=True,
 )
 

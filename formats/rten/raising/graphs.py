@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
-from formats.ir.walk import inner_place
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
@@ -23,10 +22,9 @@ from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, make_node, with_fields
 from formats.rten.graph.makers import folded, folded_told
 from formats.rten.graph.ordering import all_mentioned, defined, topological
-from formats.rten.operators import SPECS, casting, control_flow, elementwise, foldings, shape
-from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
 from formats.rten.raising.integers import converted, has_limits, is_truth
-from formats.rten.raising.kinds import INTEGERS, ValueKind, declared, integer_type, value_info
+from formats.rten.raising.kinds import INTEGERS, UNKNOWN_OPERATOR, ValueKind, declared, integer_type, value_info
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
@@ -35,10 +33,8 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute, Tensor
     from formats.rten.convert.loss_report import Losses
     from formats.rten.graph.names import Names
+    from formats.rten.operators.shared.spec import OperatorSpec, Subgraphs
     from formats.rten.raising.interface import Interface
-
-
-UNKNOWN_OPERATOR = OperatorSpec("")
 
 
 class Surroundings(NamedTuple):
@@ -217,10 +213,8 @@ class GraphRaiser:
                 self._add_output(given, name, ValueKind(self._scope.type_of(name).elem_type or FLOAT), [precedent])
             return
         kinds: Sequence[ValueKind] = ()
-        if spec is control_flow.If:
-            made.attribute, kinds = self._branches(node, where)
-        elif spec is control_flow.Loop:
-            made.attribute, kinds = self._body(node, where)
+        if spec.subgraphs is not None:
+            made.attribute, kinds = self._subgraphs(node, spec.subgraphs, where)
         context = self._tell(spec, made, node, where)
         nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, context)
         nodes[-1].name = made.name
@@ -295,31 +289,29 @@ class GraphRaiser:
 
     # Subgraphs
 
-    def _branches(self, node: Node, where: str) -> tuple[list[Attribute], list[ValueKind]]:
-        """The two branches of an If, and the types of their outputs, which are the same in both branches."""
+    def _subgraphs(self, node: Node, form: Subgraphs, where: str) -> tuple[list[Attribute], list[ValueKind]]:
+        """The graphs in a node, and the types of the node's outputs, which are the same for all of these graphs."""
+        carried: list[ValueKind] = []
+        if form.carried is not None:
+            carried = [self.value(name).kind for name in node.input[form.carried :] if name]
         raisers = []
-        for attribute in node.attribute:
-            place = f"{inner_place(where, 'attribute', message=attribute)}.g"
-            raiser = GraphRaiser(attribute.g or Graph(), self._shared, place, self)
+        for name in form.attributes:
+            attribute = find(node, name)
+            if attribute is None or attribute.g is None:
+                raise EncodeError(f"{node.op_type} has no {name}", where=where)
+            raiser = GraphRaiser(attribute.g, self._shared, f'{where}.attribute["{name}"].g', self)
+            kinds = [*map(ValueKind, form.inputs), *carried]
+            for place, (value, kind) in enumerate(zip(attribute.g.input, kinds, strict=True)):
+                raiser.add_input(value, kind, is_scalar=place < len(form.inputs))
             raiser.run()
             raisers.append((attribute, raiser))
-        pairs = zip(*([raiser.value(name) for name in raiser.output_names] for _, raiser in raisers), strict=True)
-        kinds = [_joined_kind(pair) for pair in pairs]
-        return [replace(attribute, g=raiser.finish(kinds)) for attribute, raiser in raisers], kinds
-
-    def _body(self, node: Node, where: str) -> tuple[list[Attribute], list[ValueKind]]:
-        """The body of a Loop, and the types of the Loop's outputs."""
-        attribute = find(node, "body")
-        if attribute is None or attribute.g is None:
-            raise EncodeError("a Loop has no body", where=where)
-        carried = [self.value(name).kind for name in node.input[2:] if name]
-        raiser = GraphRaiser(attribute.g, self._shared, f'{where}.attribute["body"].g', self)
-        kinds = [ValueKind(INT64), ValueKind(BOOL), *carried]
-        for place, (value, kind) in enumerate(zip(attribute.g.input, kinds, strict=True)):
-            raiser.add_input(value, kind, is_scalar=place < 2)
-        raiser.run()
-        collected = [raiser.value(name).kind for name in raiser.output_names[1 + len(carried) :]]
-        return [replace(attribute, g=raiser.finish([ValueKind(BOOL), *carried, *collected]))], [*carried, *collected]
+        first = [*map(ValueKind, form.outputs), *carried]
+        further = zip(
+            *([raiser.value(name) for name in raiser.output_names[len(first) :]] for _, raiser in raisers), strict=True
+        )
+        joined = [_joined_kind(values) for values in further]
+        attributes = [replace(attribute, g=raiser.finish([*first, *joined])) for attribute, raiser in raisers]
+        return attributes, [*carried, *joined]
 
     # The result
 

@@ -8,20 +8,19 @@ from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.graph.ordering import defined
-from formats.rten.operators import SPECS, control_flow, shape
-from formats.rten.operators.shared.spec import UNTYPED
+from formats.rten.operators import SPECS
+from formats.rten.operators.shared.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from formats.ir.model import Graph, Node
     from formats.rten.convert.value_types import Dims
-    from formats.rten.operators.shared.spec import Signature
 
 INTEGERS: Final = (INT32, INT64, BOOL)
 INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
 _FIXED: Final = {"l": INT64, "v": INT64, "w": INT32, "E": INT32, "S": INT32, "b": BOOL, "m": BOOL}
-CARRIERS = (shape.Identity.name, control_flow.Loop.name)  # they pass on both tensors and sequences
+UNKNOWN_OPERATOR: Final = OperatorSpec("")
 UNKNOWN_DIM_NAMES = ("unknown", "?")  # the name that other writers give to every unknown dimension
 
 
@@ -30,12 +29,6 @@ class ValueKind(NamedTuple):
 
     elem_type: int
     is_sequence: bool = False
-
-
-def signature_of(node: Node) -> Signature:
-    """The letters of a node's operator."""
-    spec = SPECS.get(node.op_type or "")
-    return UNTYPED if spec is None else spec.signature
 
 
 def integer_type(letter: str, computed: Collection[int], truths: Sequence[bool]) -> int | None:
@@ -80,6 +73,7 @@ class _Use(NamedTuple):
     """One input of a node that uses a value."""
 
     node: Node
+    spec: OperatorSpec
     graph: Graph
     place: int
     letters: str  # of all inputs of the node
@@ -104,7 +98,7 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
     for value, place, is_itself in pending:
         for use in _uses(value, place):
             is_sequence |= is_itself and use.letter == "S"
-            is_tensor |= is_itself and use.node.op_type not in CARRIERS
+            is_tensor |= is_itself and not use.spec.carries_sequences
             alike = "SE" if use.letter in "SE" else use.letter if use.letter.isupper() else ""
             others = [other for other, letter in zip(use.node.input, use.letters, strict=True) if letter in alike]
             elem_type = elem_type or next(filter(None, map(known.get, others)), None)
@@ -118,8 +112,9 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
 def _uses(name: str, graph: Graph) -> Iterator[_Use]:
     """The inputs that use a value, in subgraphs, too."""
     for node in graph.node:
-        letters = signature_of(node).letters(len(node.input))
-        yield from (_Use(node, graph, place, letters) for place, used in enumerate(node.input) if used == name)
+        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
+        letters = spec.signature.letters(len(node.input))
+        yield from (_Use(node, spec, graph, place, letters) for place, used in enumerate(node.input) if used == name)
         for attribute in node.attribute:
             if attribute.g is not None and name not in defined(attribute.g):
                 yield from _uses(name, attribute.g)
@@ -127,9 +122,11 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
 
 def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
     """For a node that passes a value on: the new value, its graph, and whether it is the value itself."""
-    output = signature_of(use.node).output
+    output, form = use.spec.signature.output, use.spec.subgraphs
     if output and output in alike and use.node.output:
         yield use.node.output[0], use.graph, output == use.letter
-    body = next((attribute.g for attribute in use.node.attribute if attribute.g is not None), None)
-    if use.node.op_type == control_flow.Loop.name and body is not None and 2 <= use.place < len(body.input):
-        yield body.input[use.place].name or "", body, True
+    if form is not None and form.carried is not None and use.place >= form.carried:
+        place = len(form.inputs) + use.place - form.carried
+        for body in (attribute.g for attribute in use.node.attribute if attribute.name in form.attributes):
+            if body is not None and place < len(body.input):
+                yield body.input[place].name or "", body, True

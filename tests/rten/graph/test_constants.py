@@ -13,7 +13,8 @@ from formats.ir.storage import from_numpy
 from formats.onnxpb.wire.varints import encode_varint
 from formats.rten.graph import constants
 from formats.rten.graph.attributes import make_node
-from formats.rten.graph.constants import TensorSection, constant_tensor, convert, densify
+from formats.rten.graph.constants import TensorSection, convert, densify
+from formats.rten.operators.creation import constant_tensor
 from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
 from formats.tensordata.sources import transform
 from formats.tensordata.sources.source import Literal

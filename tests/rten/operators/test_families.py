@@ -28,6 +28,7 @@ from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
 ROOT = Path(__file__).parents[3]
 FAMILIES = [import_module(f"formats.rten.operators.{name}") for name in NAMES]
 PACKAGE = Path(formats.rten.__file__).parent
+OPERATORS = "formats.rten.operators"
 GENERATED = ("schema.py", "families.py")
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in GENERATED)
 FAMILY_OF = {
@@ -42,16 +43,6 @@ OTHER_MEANINGS = {
     "padding.py": {"Constant"},  # of `PadMode`
     "resize.py": {"Ceil", "Floor"},  # of `NearestMode`
     "scatter.py": {"Add", "Max", "Min", "Mul"},  # of `ScatterReduction`
-}
-# Operators that a module outside of the families asks for, and why their specs do not say it.
-ASKED = {
-    "convert/legalize.py": ({"Constant"}, "it becomes a tensor of the graph and is no node in RTen"),
-    "graph/encoder.py": ({"Constant"}, "it becomes a tensor of the graph and is no node in RTen"),
-    "onnx_loader/captures.py": ({"Constant"}, "its outputs are constants, like tensors"),
-    "convert/scope.py": ({"Expand", "Shape"}, "the scope remembers which tensor a shape is of"),
-    "convert/distinct_outputs.py": ({"And", "Max", "Or", "Where"}, "nodes of the pass itself"),
-    "raising/graphs.py": ({"If", "Loop"}, "they have subgraphs, which are walked"),
-    "raising/kinds.py": ({"Identity", "Loop"}, "they pass on both tensors and sequences"),
 }
 TYPE_WORDS = ("elem_type", "data_type", "dtype", "to")
 
@@ -94,26 +85,57 @@ def test_other_meanings_are_used() -> None:
 def _asked(tree: ast.Module) -> Iterator[str]:
     """Return the operators in comparisons and in tables of a module, as symbols of their families."""
     tables = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
-    for place in (*tables, *(node for node in ast.walk(tree) if isinstance(node, ast.Compare))):
+    for place in (*tables, *(node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.Match))):
         for node in ast.walk(place):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in NAMES:
                 yield node.attr
 
 
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Return what a module uses of families, other than operators: functions and constants, which know operators."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    families = {alias.name for node in imports if node.module == OPERATORS for alias in node.names} & NAMES.keys()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in families:
+            yield from {node.attr} - FAMILY_OF.keys()
+    for node in imports:
+        if (node.module or "").removeprefix(f"{OPERATORS}.") in NAMES:
+            yield from (alias.name for alias in node.names)
+
+
 def test_only_families_know_operators() -> None:
-    """Modules outside of the families write operators, but ask for none, except for those that are listed."""
-    found: dict[str, set[str]] = {}
-    for path in MODULES:
-        names = FAMILY_OF.keys() & _asked(ast.parse(path.read_text(encoding="utf-8")))
-        if names and "operators" not in path.relative_to(PACKAGE).parts:
-            found[path.relative_to(PACKAGE).as_posix()] = set(names)
-    assert found == {path: names for path, (names, _) in ASKED.items()}
+    """Modules outside of the families write operators, but ask for none, and use nothing else of a family."""
+    outside = [path for path in MODULES if "operators" not in path.relative_to(PACKAGE).parts]
+    trees = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in outside}
+    asked = {path: [*_asked(tree), *_imported(tree)] for path, tree in trees.items()}
+    assert {path: names for path, names in asked.items() if names} == {}
 
 
-@pytest.mark.parametrize("text", ["x.op_type == shape.Tile.name", "spec is shape.Tile", "T: Final = f(shape.Tile)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.op_type == shape.Tile.name",
+        "x.op_type in (shape.Tile.name, y)",
+        "spec is shape.Tile",
+        "T: Final = f(shape.Tile)",
+        "match spec:\n    case shape.Tile: pass",
+    ],
+)
 def test_operators_that_a_module_asks_for_are_found(text: str) -> None:
     """The search for operators finds them."""
     assert list(_asked(ast.parse(text))) == ["Tile"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from formats.rten.operators import creation\nif creation.constant_tensor(node): pass",
+        "from formats.rten.operators.creation import constant_tensor",
+    ],
+)
+def test_functions_of_families_that_a_module_uses_are_found(text: str) -> None:
+    """The search for what else a module uses of families finds functions."""
+    assert list(_imported(ast.parse(text))) == ["constant_tensor"]
 
 
 def _type_numbers(tree: ast.Module) -> Iterator[int]:

@@ -315,7 +315,7 @@ def test_nodes_are_put_in_order(make):
         ([("Add", ["x", "b"], ["a"]), ("Neg", ["a"], ["b"])], "graph: some of the operators need each other's outputs"),
         ([("Add", ["x", "b"], ["a"])], "graph.node.0..*'b' is used, but nothing produces it"),
         ([("Upsample", ["x"], ["a"])], "graph.node.0..*: the operator Upsample is not well formed"),
-        ([("Loop", ["", "", "x"], ["a"])], "graph.node.0..*: a Loop has no body"),
+        ([("Loop", ["", "", "x"], ["a"])], "graph.node.0..*: Loop has no body"),
     ],
 )
 def test_broken_graphs_are_refused(make, rows, message):

@@ -15,7 +15,7 @@ from formats.rten.target import RELEASES, Fault, Release
 from formats.rten.types import INT32_LIMITS
 
 if TYPE_CHECKING:
-    from formats.ir.model import Node
+    from formats.ir.model import Node, Tensor
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, Interval, ValueType
@@ -50,6 +50,10 @@ BodyRule: TypeAlias = "Callable[[Node, list[ValueType]], list[ValueType]]"
 ExactRule: TypeAlias = "Callable[[Scope, str, int], bool]"
 # `(node)`: whether something is true of the node.
 NodeTest: TypeAlias = "Callable[[Node], bool]"
+# `(node)`: the tensor that a node without inputs stands for.
+ConstantRule: TypeAlias = "Callable[[Node], Tensor]"
+# `(node, scope)`: record what the node says of several values together.
+Record: TypeAlias = "Callable[[Node, Scope], None]"
 
 
 class FieldKind(Enum):
@@ -145,12 +149,27 @@ class OnnxForm(NamedTuple):
     # Omitted lists of a window: the entries for each axis of the kernel, and their value.
     omitted: Mapping[str, tuple[int, int]] = {}
     pads_alike: bool = False  # it computes the same for SAME_UPPER and for the pads that this means
+    reads_constant: NodeTest | None = None  # whether it reads a node that stands for a tensor
     lacks_outputs: tuple[int, ...] = ()  # indices of missing outputs before the last one
     version: int = 13  # the first operator set with the form that rewritings write, including types
     versions: Mapping[str, int] = {}  # the same for an attribute
 
 
 PLAIN_FORM: Final = OnnxForm()
+
+
+class Subgraphs(NamedTuple):
+    """The graphs in a node, for the conversion back to ONNX: how the types of their values follow from the node.
+
+    The first inputs of a graph are scalars. The further ones are the node's inputs from `carried` on, and the graph
+    returns them in the same types. If `carried` is `None`, a graph has no inputs. The outputs of the node are those of
+    the graph after the first ones.
+    """
+
+    attributes: tuple[str, ...]
+    inputs: tuple[int, ...] = ()  # the element types of the first inputs
+    carried: int | None = None
+    outputs: tuple[int, ...] = ()  # the element types of the first outputs
 
 
 class Signature(NamedTuple):
@@ -215,6 +234,8 @@ class OperatorSpec:
     sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
     sizes_from: tuple[int, ...] = ()  # the inputs whose elements or products are in an output
     is_copy: bool = False  # a small constant that it computes from constants can be read like one
+    constant: ConstantRule | None = None  # it is no node in RTen, but a tensor of the graph
+    record: Record | None = None
 
     # What a difference in the last bit becomes. See `decisive.py`.
     rounds: NodeTest | None = None  # whether it rounds, truncates or compares its inputs
@@ -234,6 +255,8 @@ class OperatorSpec:
     # On the way back to ONNX.
     signature: Signature = UNTYPED
     ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen accepts any number
+    subgraphs: Subgraphs | None = None  # the graphs in it
+    carries_sequences: bool = False  # it passes on both tensors and sequences
     raised: Raising | None = None  # if ONNX writes the node differently
     foldings: tuple[Folding, ...] = ()  # find the nodes that its rewritings write, to write it again
     raised_version: int = 0  # the operator set with the written form, if it is newer than others need
