@@ -138,7 +138,7 @@ ACROSS = {
     "onnxzip": "advice golden links other_readers readers rust_in_rten sharing",
     "rten": "evaluation faults graphs leaving outcomes releases results rten_convert running_page runtime",
     "rten/convert": "malformed_nodes",
-    "rten/operators": "historical learned ordinary_input sizes",
+    "rten/operators": "historical learned new_operator ordinary_input sizes",
     "rten/raising": "operators suite",
     "tensordata/local": "systems",
     "tensordata/remote": "batch hostile_servers hub web",

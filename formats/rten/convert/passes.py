@@ -6,7 +6,7 @@ when the node around it is rewritten. A pass reads and changes only the work tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import type_name
 from formats.ir.model import OperatorSetId
@@ -16,6 +16,7 @@ from formats.rten.convert.context import NEWEST
 from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
 from formats.rten.convert.loss_report import add_outputs
+from formats.rten.convert.pass_list import Pass, run
 from formats.rten.convert.plan_depth import add_deep_plans
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import UNKNOWN, completed
@@ -78,22 +79,6 @@ class ModelWork:
     legal_graph: Callable[[Graph], Graph]  # the graph after `GRAPH_PASSES`
 
 
-class GraphPass(NamedTuple):
-    """A step for one graph: its name, what it does, and the function that does it."""
-
-    name: str
-    does: str
-    apply: Callable[[GraphWork], None]
-
-
-class ModelPass(NamedTuple):
-    """A step for the whole model: its name, what it does, and the function that does it."""
-
-    name: str
-    does: str
-    apply: Callable[[ModelWork], None]
-
-
 def find_decisive(work: GraphWork) -> None:
     """Note the names of the values that are rounded or compared, also in subgraphs."""
     add_decisive([found.node for _, found in graphs(work.graph)], work.names.decisive)
@@ -146,20 +131,19 @@ def add_constants(work: GraphWork) -> None:
 
 
 GRAPH_PASSES: Final = (
-    GraphPass("decisive values", "finds the values that are rounded or compared", find_decisive),
-    GraphPass("declarations", "reads declared types, inputs and constants", declare),
-    GraphPass("rewriting", "puts each node through the rewritings of its operator", rewrite),
-    GraphPass("distinct outputs", "keeps RTen from folding two outputs to one constant", keep_outputs_apart),
-    GraphPass("exceeding outputs", "reports constant outputs that exceed 32 bits", report_outputs),
-    GraphPass("output types", "declares the types of the outputs of subgraphs", complete_outputs),
-    GraphPass("constants", "adds the constants that rewritings made", add_constants),
+    Pass("decisive values", "finds the values that are rounded or compared", find_decisive),
+    Pass("declarations", "reads declared types, inputs and constants", declare),
+    Pass("rewriting", "puts each node through the rewritings of its operator", rewrite),
+    Pass("distinct outputs", "keeps RTen from folding two outputs to one constant", keep_outputs_apart),
+    Pass("exceeding outputs", "reports constant outputs that exceed 32 bits", report_outputs),
+    Pass("output types", "declares the types of the outputs of subgraphs", complete_outputs),
+    Pass("constants", "adds the constants that rewritings made", add_constants),
 )
 
 
 def legal_graph(work: GraphWork) -> Graph:
     """The graph after all passes."""
-    for step in GRAPH_PASSES:
-        step.apply(work)
+    run(GRAPH_PASSES, work)
     return replace(work.graph, node=work.nodes, initializer=work.tensors, sparse_initializer=[], output=work.outputs)
 
 
@@ -204,17 +188,16 @@ def write_imports(work: ModelWork) -> None:
 
 
 MODEL_PASSES: Final = (
-    ModelPass("operator set", "refuses an operator set that is too new", check_version),
-    ModelPass("constant inputs", "drops the inputs of early models that are constants", drop_constant_inputs),
-    ModelPass("graphs", "runs the passes of graphs", make_graph_legal),
-    ModelPass("precision", "reports float types that RTen computes in 32 bits", report_precision),
-    ModelPass("plan depth", "reports graphs that need a large stack", report_depth),
-    ModelPass("imports", "writes the operator sets of the legal model, without functions", write_imports),
+    Pass("operator set", "refuses an operator set that is too new", check_version),
+    Pass("constant inputs", "drops the inputs of early models that are constants", drop_constant_inputs),
+    Pass("graphs", "runs the passes of graphs", make_graph_legal),
+    Pass("precision", "reports float types that RTen computes in 32 bits", report_precision),
+    Pass("plan depth", "reports graphs that need a large stack", report_depth),
+    Pass("imports", "writes the operator sets of the legal model, without functions", write_imports),
 )
 
 
 def legal_model(work: ModelWork) -> Model:
     """The model after all passes."""
-    for step in MODEL_PASSES:
-        step.apply(work)
+    run(MODEL_PASSES, work)
     return work.model

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert import passes
 from formats.rten.convert.context import Constants, ValueNames
 from formats.rten.convert.loss_report import Losses
-from formats.rten.convert.passes import GRAPH_PASSES, MODEL_PASSES, GraphWork, ModelWork
+from formats.rten.convert.passes import GraphWork, ModelWork
 from formats.rten.convert.plan_depth import MAX_IN_THREAD
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
@@ -22,7 +20,6 @@ from formats.rten.onnx_loader.kept import Kept
 from formats.rten.target import ALL_RELEASES, ONNX_LOADER
 
 FLOAT, INT32, INT64, FLOAT16 = 1, 6, 7, 10
-PAGE = Path(__file__).parents[3] / "docs" / "operators.md"
 
 
 def graph_work(graph: Graph, *, is_subgraph: bool = False, is_onnx: bool = False, **more: Any) -> GraphWork:
@@ -43,41 +40,6 @@ def model_work(model: Model, version: int = 21, target: Any = ALL_RELEASES, **mo
     """Return the work for a model; its graph is legal as it is."""
     settings: dict[str, Any] = {"rounded": {}, "legal_graph": lambda graph: graph, **more}
     return ModelWork(model, model.graph or Graph(), version, target, Losses(), [], **settings)
-
-
-def test_the_page_lists_the_passes() -> None:
-    """The page on operators has the passes in the order in which they run, and says what each does."""
-    section = PAGE.read_text(encoding="utf-8").partition("## The passes\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (?!pass )(.+) \| (.+) \|$", section, re.MULTILINE)
-    assert rows == [(step.name, step.does) for step in (*MODEL_PASSES, *GRAPH_PASSES)]
-
-
-def test_every_pass_is_in_a_test_of_its_own() -> None:
-    """Each pass is called by name in this file, has a name of its own, and a docstring that says what it does."""
-    steps = (*MODEL_PASSES, *GRAPH_PASSES)
-    assert len({step.name for step in steps}) == len({step.apply for step in steps}) == len(steps)
-    here = Path(__file__).read_text(encoding="utf-8")
-    for step in steps:
-        assert f"passes.{step.apply.__name__}(" in here, step.name
-        assert step.apply.__doc__, step.name
-
-
-@pytest.mark.parametrize(
-    ("run", "tuple_name", "work"),
-    [
-        (passes.legal_graph, "GRAPH_PASSES", graph_work(Graph())),
-        (passes.legal_model, "MODEL_PASSES", model_work(Model())),
-    ],
-    ids=["graph", "model"],
-)
-def test_passes_run_in_the_order_of_the_list(run: Any, tuple_name: str, work: Any, monkeypatch: Any) -> None:
-    """Only the passes in the list run, in its order."""
-    seen: list[str] = []
-    listed = getattr(passes, tuple_name)
-    watched = tuple(step._replace(apply=lambda _, name=step.name: seen.append(name)) for step in listed)
-    monkeypatch.setattr(passes, tuple_name, watched)
-    run(work)
-    assert seen == [step.name for step in listed]
 
 
 def test_decisive_values() -> None:

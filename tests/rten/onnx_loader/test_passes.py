@@ -1,0 +1,128 @@
+"""Each pass that makes a legal model readable for RTen's ONNX loader, by itself: what goes in, and what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formats.codecs.contract import Change
+from formats.ir.dtypes import COMPLEX64, FLOAT, INT32, INT64, UINT32
+from formats.ir.model import Attribute, Graph, Model, Node, SparseTensor, StringStringEntry, Tensor
+from formats.ir.storage import from_numpy
+from formats.rten.convert.loss_report import Losses
+from formats.rten.onnx_loader import passes
+from formats.rten.onnx_loader.passes import LoaderWork
+
+CHANGE = Change("graph.node[0]", "n", "Old", ("New",), "RTen does not support this form", False)
+
+
+def loader_work(graph: Graph, **more: Any) -> LoaderWork:
+    """Return the work for a model with a graph; its operator set is the one that its nodes need."""
+    model = Model(ir_version=4, graph=graph)
+    settings: dict[str, Any] = {
+        "given": model,
+        "given_version": 17,
+        "needed_version": 17,
+        "needing": "",
+        "elem_types": (),
+        "refusals": [],
+        "changes": [],
+        **more,
+    }
+    return LoaderWork(model=model, graph=graph, losses=Losses(), **settings)
+
+
+@pytest.mark.parametrize(("needed", "ir_version", "kinds"), [(17, 4, []), (18, 8, ["opset_version"])])
+def test_newer_operator_set(needed: int, ir_version: int, kinds: list[str]) -> None:
+    """A model whose nodes need a newer operator set gets the IR version of that set, and this is reported."""
+    work = loader_work(Graph(), needed_version=needed, needing="Pad")
+    passes.raise_version(work)
+    assert work.model.ir_version == ir_version
+    assert [loss.kind for loss in work.losses.lines()] == kinds
+    assert work.given.ir_version == 4  # the given one is not changed
+
+
+@pytest.mark.parametrize(("operator", "kinds"), [("Slice", []), ("Add", ["clamped"])])
+def test_clamped_constants(operator: str, kinds: list[str]) -> None:
+    """A constant beyond 32 bits is reported, unless it is only the bound of a slice."""
+    node = Node(op_type=operator, input=["x", "w"], output=["y"])
+    work = loader_work(Graph(node=[node], initializer=[from_numpy(np.array([1 << 40]), "w")]))
+    passes.report_clamped(work)
+    assert [loss.kind for loss in work.losses.lines()] == kinds
+
+
+def test_interface(make) -> None:
+    """An input or output of complex numbers is refused, with its place."""
+    graph = Graph(input=[make.value("x", FLOAT, [1])], output=[make.value("y", COMPLEX64, [1])])
+    work = loader_work(graph)
+    passes.check_interface(work)
+    assert [refusal.where for refusal in work.refusals] == ["graph.output[0]"]
+
+
+def test_element_types(make) -> None:
+    """A type that the loader does not read becomes the next larger one, and a changed input is a loss."""
+    graph = Graph(input=[make.value("x", UINT32, [1])], initializer=[from_numpy(np.array([1], np.uint32), "w")])
+    work = loader_work(graph, elem_types={UINT32})
+    passes.use_read_types(work)
+    assert work.graph.initializer[0].data_type == INT64
+    assert [loss.kind for loss in work.losses.lines()] == ["interface_type"]
+    assert graph.initializer[0].data_type == UINT32  # the given one is not changed
+
+
+def test_references() -> None:
+    """Entries of external data that the loader does not know are left out."""
+    entries = [StringStringEntry(key=key, value="0") for key in ("location", "offset", "basepath")]
+    graph = Graph(initializer=[Tensor(name="w", external_data=entries), from_numpy(np.zeros(1), "v")])
+    work = loader_work(graph)
+    passes.trim_references(work)
+    first, second = work.graph.initializer
+    assert [entry.key for entry in first.external_data] == ["location", "offset"]
+    assert second is graph.initializer[1]
+
+
+def branches(*inner: Node, outputs: tuple[str, ...] = ()) -> Node:
+    """Return an If with a branch of some nodes."""
+    graph = Graph(node=[*inner])
+    return Node(op_type="If", input=["c"], output=["y"], attribute=[Attribute(name="then_branch", g=graph)])
+
+
+def test_hiding_names() -> None:
+    """A value of a subgraph with the name of a value around it gets another name."""
+    node = branches(Node(op_type="Abs", input=["x"], output=["v"]))
+    work = loader_work(Graph(node=[Node(op_type="Neg", input=["x"], output=["v"]), node]))
+    passes.rename_hiding(work)
+    (attribute,) = work.graph.node[1].attribute
+    assert attribute.g is not None
+    assert attribute.g.node[0].output != ["v"]
+
+
+def test_captures() -> None:
+    """A value that only the graph in a subgraph captures gets a node there, and the outputs that need it are noted."""
+    inner = branches(Node(op_type="Abs", input=["x"], output=["z"]))
+    inner.output, inner.input = ["deep"], ["w"]
+    work = loader_work(Graph(node=[branches(inner)], initializer=[from_numpy(np.array(True), "w")]))
+    passes.reach_captures(work)
+    (attribute,) = work.graph.node[0].attribute
+    assert attribute.g is not None
+    assert [(node.op_type, node.input) for node in attribute.g.node[:1]] == [("Identity", ["x"])]
+    assert work.reached == {"deep"}
+
+
+def test_changes(make) -> None:
+    """What these passes changed is listed first, in the order of the given graph; each change is listed once."""
+    values = from_numpy(np.array([5], np.float32), "s")
+    sparse = SparseTensor(values=values, indices=from_numpy(np.array([1]), ""), dims=[3])
+    given = Graph(
+        input=[make.value("x", INT32, ["?"])],
+        initializer=[from_numpy(np.array([1], np.uint32), "w")],
+        sparse_initializer=[sparse],
+        node=[Node(op_type="If", input=["c"], output=["y"])],
+    )
+    work = loader_work(given, changes=[CHANGE, CHANGE], reached={"y"})
+    passes.list_changes(work)
+    places = [change.where for change in work.changes]
+    assert places[:3] == ["graph.initializer[0]", "graph.input[0]", "graph.sparse_initializer[0]"]
+    assert work.changes[3].became == ("Identity", "If")
+    assert work.changes[4:] == [CHANGE]
