@@ -25,6 +25,7 @@ from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference, without_data
 from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES
+from formats.onnxpb.wire.assigned import check_assigned
 from formats.onnxpb.wire.encoder import encode, misfits_located
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.python.extras import needed
@@ -61,7 +62,11 @@ def to_onnx(model: Any) -> Any:
 
 def _raised(model: Any) -> Model:
     """The model of the IR, in the operators of ONNX; it does not mention the archive that contains its weights."""
-    return without_link(planning.raise_model(model)[0])
+    raised = planning.raise_model(model)[0]
+    if raised is model:  # what the caller assigned
+        with misfits_located(raised):
+            check_assigned(raised)
+    return without_link(raised)
 
 
 def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
+# The field that holds the value of an attribute, by the number of its type (AttributeProto.AttributeType).
+VALUE_FIELDS: tuple[str, ...] = ("", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs")
+VALUE_FIELDS += ("sparse_tensor", "sparse_tensors", "tp", "type_protos")
 SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
 
 
@@ -97,6 +100,7 @@ class Message:
 
     message: ClassVar[str]
     __match_args__: ClassVar[tuple[str, ...]]  # the names of all fields
+    oneof: ClassVar[tuple[str, ...]] = ()  # the fields of which at most one is set
     undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own mapping
 
     # As `dataclass` would generate them, but once: for 31 classes, generating takes as long as converting a small
@@ -123,9 +127,11 @@ class Message:
             raise _NoFieldError(self, name)
 
         def __setattr__(self, name: str, value: Any) -> None:
-            """Set a field; a decoder uses `set_fields` instead."""
+            """Set a field, and clear the others of its oneof; a decoder uses `set_fields` instead."""
             if name in self.__match_args__:
                 self.__dict__[name] = value
+                if name in self.oneof and value is not None:
+                    self.__dict__.update({other: None for other in self.oneof if other != name})
             elif hasattr(type(self), name):
                 object.__setattr__(self, name, value)
             else:
@@ -150,6 +156,17 @@ def entries(message: Message, name: str) -> list[Any]:
 
 # Sets all fields of a new message at once. An assignment to `__dict__` would call `__setattr__`, and take longer.
 set_fields: Callable[[Message, dict[str, Any]], None] = vars(Message)["__dict__"].__set__
+
+
+def _set_first(message: Message, **values: Any) -> None:
+    """Set all fields of a new message whose class has a oneof.
+
+    Raises: ValueError if two members of the oneof have a value.
+    """
+    given = [name for name in message.oneof if values[name] is not None]
+    if len(given) > 1:
+        raise ValueError(f"{type(message).__name__} can have only one of {' and '.join(given)}")
+    set_fields(message, values)
 
 
 class _NoFieldError(AttributeError):
@@ -209,10 +226,18 @@ class Dimension(Message):
     """One dimension of a shape: a size, a name, or unknown if both are missing."""
 
     message: ClassVar[str] = "TensorShapeProto.Dimension"
+    oneof: ClassVar[tuple[str, ...]] = ("dim_value", "dim_param")
     dim_value: int | None = None
     dim_param: str | None = None
     denotation: str | None = None
     unknown_fields: bytes = b""
+
+    if not TYPE_CHECKING:  # a type checker makes its own from the fields
+
+        def __init__(self, dim_value=None, dim_param=None, denotation=None, unknown_fields=b""):
+            _set_first(
+                self, dim_value=dim_value, dim_param=dim_param, denotation=denotation, unknown_fields=unknown_fields
+            )
 
 
 @dataclass(eq=False, repr=False)
@@ -287,6 +312,14 @@ class Type(Message):
     """The type of a value; at most one of the fields ending in `_type` is set."""
 
     message: ClassVar[str] = "TypeProto"
+    oneof: ClassVar[tuple[str, ...]] = (
+        "tensor_type",
+        "sequence_type",
+        "map_type",
+        "optional_type",
+        "sparse_tensor_type",
+        "opaque_type",
+    )
     tensor_type: Submessage[TensorType] = MISSING
     sequence_type: Submessage[SequenceType] = MISSING
     map_type: Submessage[MapType] = MISSING
@@ -295,6 +328,31 @@ class Type(Message):
     opaque_type: Submessage[OpaqueType] = MISSING
     denotation: str | None = None
     unknown_fields: bytes = b""
+
+    if not TYPE_CHECKING:  # a type checker makes its own from the fields
+
+        def __init__(
+            self,
+            tensor_type=None,
+            sequence_type=None,
+            map_type=None,
+            optional_type=None,
+            sparse_tensor_type=None,
+            opaque_type=None,
+            denotation=None,
+            unknown_fields=b"",
+        ):
+            _set_first(
+                self,
+                tensor_type=tensor_type,
+                sequence_type=sequence_type,
+                map_type=map_type,
+                optional_type=optional_type,
+                sparse_tensor_type=sparse_tensor_type,
+                opaque_type=opaque_type,
+                denotation=denotation,
+                unknown_fields=unknown_fields,
+            )
 
 
 @dataclass(eq=False, repr=False)
@@ -386,7 +444,7 @@ class SparseTensor(Message):
 
 @dataclass(eq=False, repr=False)
 class Attribute(Message):
-    """A named parameter of a node; `type` says which field holds the value."""
+    """A named parameter of a node; `type` says which field holds the value, and `save` sets a missing one."""
 
     message: ClassVar[str] = "AttributeProto"
     name: str | None = None
@@ -409,6 +467,13 @@ class Attribute(Message):
     type_protos: list[Type] = field(default_factory=list)
     unknown_fields: bytes = b""
 
+    def values_held(self) -> list[str]:
+        """Return the fields that hold a value, of which a right attribute has one."""
+        held = vars(self)
+        found = ((name, held.get(name)) for name in VALUE_FIELDS)
+        names = [name for name, value in found if value is not None and not (isinstance(value, list) and not value)]
+        return [*names, *(name for name in self.undecoded if name not in held)]
+
 
 @dataclass(eq=False, repr=False)
 class IntIntListEntry(Message):
@@ -425,10 +490,18 @@ class SimpleShardedDim(Message):
     """A part of a dimension, split evenly."""
 
     message: ClassVar[str] = "SimpleShardedDimProto"
+    oneof: ClassVar[tuple[str, ...]] = ("dim_value", "dim_param")
     dim_value: int | None = None
     dim_param: str | None = None
     num_shards: int | None = None
     unknown_fields: bytes = b""
+
+    if not TYPE_CHECKING:  # a type checker makes its own from the fields
+
+        def __init__(self, dim_value=None, dim_param=None, num_shards=None, unknown_fields=b""):
+            _set_first(
+                self, dim_value=dim_value, dim_param=dim_param, num_shards=num_shards, unknown_fields=unknown_fields
+            )
 
 
 @dataclass(eq=False, repr=False)

@@ -120,7 +120,7 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
 
     The data is copied only if it is not contiguous and little-endian.
 
-    Raises: TensorDataError for a numpy type that ONNX lacks.
+    Raises: TensorDataError for a numpy type that ONNX lacks, and for an array of other objects.
     """
     import numpy
 
@@ -130,7 +130,11 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
     tensor = Tensor(dims=list(array.shape), data_type=row.number, name=name)
     if not row.bits:
         values = array.ravel().tolist()
-        tensor.string_data = [value if isinstance(value, bytes) else str(value).encode() for value in values]
+        for index, value in enumerate(values):
+            if not isinstance(value, (str, bytes)):
+                found = f"element {index} is {value!r:.80} ({type(value).__name__})"
+                raise TensorDataError(f"an array of objects can hold only texts and bytes, but {found}")
+        tensor.string_data = [value if isinstance(value, bytes) else value.encode() for value in values]
         return tensor
     array = numpy.ascontiguousarray(array, dtype=dtypes.numpy_dtype(row.number)).reshape(-1)
     data = array.view(numpy.uint8).data

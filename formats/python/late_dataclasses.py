@@ -128,7 +128,11 @@ def _late_replace(instance: Any, /, **changes: Any) -> Any:
     """A copy of an object with some fields changed."""
     kind = type(instance)
     if kind in _late:
-        return kind(**{**{name: getattr(instance, name) for name in _late[kind].names}, **changes})
+        kept = {name: getattr(instance, name) for name in _late[kind].names}
+        alone = getattr(kind, "oneof", ())  # of which at most one can be set
+        if any(changes.get(name) is not None for name in alone):
+            kept |= dict.fromkeys(alone)
+        return kind(**{**kept, **changes})
     from dataclasses import replace
 
     return replace(instance, **changes)

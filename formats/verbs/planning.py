@@ -49,9 +49,12 @@ def plan_of_any(
     model: AnyModel, target: Codec, destination: Path, chosen: Choice
 ) -> tuple[WritePlan, tuple[Change, ...]]:
     """The plan for writing a model of the caller, in which any field may have a value of any type."""
+    from formats.onnxpb.wire.assigned import check_assigned
     from formats.onnxpb.wire.encoder import misfits_located
 
     with misfits_located(own := model_of(model)):
+        if own is model:  # what others made is written as it is
+            check_assigned(own)
         return plan_of(own, target, destination, chosen)
 
 

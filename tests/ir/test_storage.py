@@ -163,6 +163,15 @@ def test_unknown_numpy_types_are_refused() -> None:
         from_numpy(np.zeros(2, "datetime64[s]"))
 
 
+@pytest.mark.parametrize("values", [[1, None], ["a", 1], [b"a", np.zeros(2)]])
+def test_objects_that_are_no_texts_are_refused(values: list[object]) -> None:
+    """An array of objects is a tensor of strings only if all of them are texts or bytes."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    with pytest.raises(TensorDataError, match=r"can hold only texts and bytes, but element \d is"):
+        from_numpy(array)
+
+
 def test_raw_data_replaces_any_other_form() -> None:
     """A tensor that gets raw data loses all other data, and keeps its name."""
     tensor = Tensor(dims=[1], data_type=1, name="t", float_data=Literal(bytes(4)), data_location=1)

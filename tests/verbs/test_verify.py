@@ -11,6 +11,7 @@ import onnx
 import pytest
 from corpus import backend_files
 from onnx import helper
+from protos import encoded
 
 import formats
 from formats.errors import FormatError
@@ -30,7 +31,7 @@ OPSETS = [helper.make_opsetid("", 17)]
 def saved(folder: Path, *tensors: Tensor) -> Path:
     """Write a model with these initialisers."""
     path = folder / "m.onnx"
-    formats.save(Model(ir_version=10, graph=Graph(name="g", initializer=list(tensors))), path, overwrite=True)
+    path.write_bytes(encoded(Model(ir_version=10, graph=Graph(name="g", initializer=list(tensors)))))
     return path
 
 

@@ -118,7 +118,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             error.where = f"{step}.{error.where}" if error.where else step
             raise
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-            raise _misfit(name, value, item, repeated) from error
+            raise misfit(name, value, item, repeated) from error
     segments.append(message.unknown_fields)
     return segments if sources else [b"".join(segments)]
 
@@ -130,7 +130,7 @@ def _step(name: str, value: Any, item: Any) -> str:
     return f"{name}[{next(index for index, each in enumerate(value) if each is item)}]"
 
 
-def _misfit(name: str, value: Any, item: Any, repeated: bool) -> EncodeError:
+def misfit(name: str, value: Any, item: Any, repeated: bool) -> EncodeError:
     """The error for a value that does not fit the type of its field."""
     hint = ""
     if hasattr(item, "__array__") and hasattr(item, "ndim") and item.ndim:
