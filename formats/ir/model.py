@@ -467,12 +467,13 @@ class Attribute(Message):
     type_protos: list[Type] = field(default_factory=list)
     unknown_fields: bytes = b""
 
-    def values_held(self) -> list[str]:
-        """Return the fields that hold a value, of which a right attribute has one."""
-        held = vars(self)
-        found = ((name, held.get(name)) for name in VALUE_FIELDS)
-        names = [name for name, value in found if value is not None and not (isinstance(value, list) and not value)]
-        return [*names, *(name for name in self.undecoded if name not in held)]
+
+def values_held(attribute: Attribute) -> list[str]:
+    """The fields that hold a value, of which a right attribute has one."""
+    held = vars(attribute)
+    found = ((name, held.get(name)) for name in VALUE_FIELDS)
+    names = [name for name, value in found if value is not None and not (isinstance(value, list) and not value)]
+    return [*names, *(name for name in attribute.undecoded if name not in held)]
 
 
 @dataclass(eq=False, repr=False)

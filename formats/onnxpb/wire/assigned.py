@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir import dtypes
-from formats.ir.model import VALUE_FIELDS, Attribute, Message
+from formats.ir.model import VALUE_FIELDS, Attribute, Message, values_held
 from formats.onnxpb.wire.encoder import misfit
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.python.collector import collector_paused
@@ -101,7 +101,7 @@ def _check_number(message: Message, name: str, value: Any, numbers: Iterable[int
 
 def _check_attribute(attribute: Attribute) -> None:
     """Refuse an attribute whose type and value do not agree; without a type, it gets that of its value."""
-    held = attribute.values_held()
+    held = values_held(attribute)
     if not held or attribute.ref_attr_name:
         return
     if len(held) > 1:
