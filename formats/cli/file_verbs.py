@@ -69,14 +69,14 @@ def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
     from formats.verbs import relocate
 
-    return _told(request, lambda given: relocate.cp(*request.arguments, **given))
+    return _show_result(request, lambda given: relocate.cp(*request.arguments, **given))
 
 
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
     from formats.verbs import relocate
 
-    return _told(request, lambda given: relocate.mv(*request.arguments, **given))
+    return _show_result(request, lambda given: relocate.mv(*request.arguments, **given))
 
 
 def remove(request: Request) -> int:
@@ -97,7 +97,7 @@ def remove(request: Request) -> int:
     return look(request, how_to_tell(request), see, title=title, in_folders=False)
 
 
-def _told(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
+def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
     from formats.cli.report_lines import relocation_lines
     from formats.verbs.choices import ReplacementOptions
     from formats.verbs.relocate import PlaceOptions

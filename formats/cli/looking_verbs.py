@@ -250,7 +250,7 @@ def look(
             seen = see(file)
         except (FormatError, OSError) as error:
             failures += 1
-            entries.append({"path": str(file), "error": _told(request, output, file, error)})
+            entries.append({"path": str(file), "error": _show_error(request, output, file, error)})
             continue
         failures += not seen.ok
         if output.get("json"):
@@ -284,7 +284,7 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
         yield place.source
 
 
-def _told(request: Request, output: dict[str, Any], file: Path, error: Exception) -> dict[str, Any]:
+def _show_error(request: Request, output: dict[str, Any], file: Path, error: Exception) -> dict[str, Any]:
     """The error as JSON, after printing it for people."""
     words = request.rows(), request.flags_as_typed()
     if output.get("debug"):

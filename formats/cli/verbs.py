@@ -80,7 +80,7 @@ def convert(request: Request) -> int:
         return _convert_into(path_of(dst), sources, request, output)
     src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
     target = lookup.for_writing(destination, "to_format") if to_format is None else lookup.by_name(to_format)
-    given = _given(request, target)
+    given = _conversion_keywords(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
         from formats.batch.job import Job
 
@@ -155,7 +155,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
     if to_format is None:
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
     target = lookup.by_name(to_format)
-    given = _given(request, target)
+    given = _conversion_keywords(request, target)
     jobs = several.jobs_into(folder, sources, target, given)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
@@ -168,7 +168,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
         return several.run(request, jobs, given, output)
 
 
-def _given(request: Request, target: Codec) -> dict[str, Any]:
+def _conversion_keywords(request: Request, target: Codec) -> dict[str, Any]:
     """The keywords of `convert` that were given."""
     from formats.tensordata.engine import EngineOptions
     from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions

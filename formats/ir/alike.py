@@ -1,4 +1,4 @@
-"""What many messages have in common and nobody has read yet: it is there once, and copied for who reads it."""
+"""Lists that many messages have in common: an unread list exists once, and is copied when it is first read."""
 
 from __future__ import annotations
 

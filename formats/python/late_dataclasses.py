@@ -1,9 +1,9 @@
 """Dataclasses that are made in two steps: the class at once, and what `dataclasses` writes for it when it is needed.
 
-`dataclass` and `field` are those of the standard library, and type checkers see these. The classes are no different,
-either: `fields`, `replace`, comparison, text, pickles and signatures are those of a dataclass. But to make the methods
-of 60 classes, most of which a command never uses, takes longer than the conversion of a small model, and so does the
-import of `dataclasses`. So the first objects of a class are made without; whoever asks for more gets it then.
+Type checkers see `dataclass` and `field` of the standard library, and the classes behave the same: `fields`, `replace`,
+comparison, text, pickles and signatures. But making the methods of 90 classes takes longer than the conversion of a
+small model, and so does the import of `dataclasses`; a command uses few of these classes. So a class gets its methods
+when they are first needed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LateField:
 
 
 class _LateMethods:
-    """The fields of a class, and what is to be made of them."""
+    """The fields of a class, and the methods that `dataclasses` makes from them later."""
 
     def __init__(self, kind: type, fields: Iterable[LateField], arguments: Mapping[str, Any]) -> None:
         self.kind = kind

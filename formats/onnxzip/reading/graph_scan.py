@@ -202,7 +202,7 @@ class _Scanner:
             if position > end:
                 raise TruncatedError("the message ends inside a field")
         except (IndexError, FormatError) as error:
-            raise _told(error, origin + start) from None
+            raise _with_place(error, origin + start) from None
 
     def run_of_nodes(self, data: bytes, place: tuple[int, int, int, int], origin: int, depth: int) -> int:
         """Read adjacent nodes, and return the end of the last one.
@@ -249,7 +249,7 @@ class _Scanner:
             try:
                 position = self.large_field(message, window, position, end, depth, parts)
             except (IndexError, FormatError) as error:
-                raise _told(error, position) from None
+                raise _with_place(error, position) from None
 
     def large_field(self, message: _Message, window: bytes, position: int, end: int, depth: int, parts: _Parts) -> int:
         """Read the field at `position` of the source, which begins with `window`; return the position after it."""
@@ -368,7 +368,7 @@ def _dims(data: bytes) -> Iterator[int]:
         raise TruncatedError("the numbers in dims do not fill their field exactly", requirement="Z-6.7") from None
 
 
-def _told(error: IndexError | FormatError, file_offset: int) -> FormatError:
+def _with_place(error: IndexError | FormatError, file_offset: int) -> FormatError:
     """The error with the broken requirement and the place, if it has no more exact one."""
     if isinstance(error, IndexError):
         return TruncatedError("the data ends inside a field", file_offset=file_offset, requirement="Z-6.1")

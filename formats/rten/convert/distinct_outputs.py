@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
 
 
-def fed(graph: Graph) -> str:
+def tensor_input_of(graph: Graph) -> str:
     """A tensor that is an input of a graph; an empty name if there is none."""
     constants = {tensor.name for tensor in graph.initializer}
     given = (value for value in graph.input if value.type is not None and value.type.tensor_type is not None)

@@ -19,7 +19,7 @@ from formats.python.late_dataclasses import replace
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive
-from formats.rten.convert.distinct_outputs import fed
+from formats.rten.convert.distinct_outputs import tensor_input_of
 from formats.rten.convert.exactness import is_exact
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.loss_report import Losses
@@ -146,7 +146,7 @@ class _Legalizer:
         self._precedents = Precedents(self._names)
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
-        self._fed = ""
+        self._tensor_input = ""
         self._finished_inside: dict[int, Node] = {}  # the legal nodes of subgraphs, by their ids
         self.rounded: dict[int, str] = {}  # float types other than FLOAT, and the first value of each
 
@@ -164,7 +164,7 @@ class _Legalizer:
 
         The report names the `maker` of a subgraph that a rewriting made, and not the nodes in it.
         """
-        self._fed = self._fed if outer else fed(graph)
+        self._tensor_input = self._tensor_input if outer else tensor_input_of(graph)
         constants = Constants(Scope(outer.scope if outer else None), self._names)
         surroundings = _Surroundings(constants.scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
         work = GraphWork(
@@ -172,7 +172,7 @@ class _Legalizer:
             where,
             outer is not None,
             input_types,
-            self._fed,
+            self._tensor_input,
             self._names,
             constants,
             self.losses,
@@ -196,12 +196,12 @@ class _Legalizer:
             place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
             if legal_node is not None:
                 nodes.append(legal_node)
-                self._tell(self._told(legal_node, SPECS[legal_node.op_type or ""], place), place)
+                self._tell(self._deviations(legal_node, SPECS[legal_node.op_type or ""], place), place)
                 if self.kept is not None and legal_node is not node:
                     self.kept.repeat(likeness, node, place.where)
                 continue
             refused, changed = len(self.refusals), len(self.kept.changes) if self.kept else 0
-            made = self._given(node, place)
+            made = self._replacements(node, place)
             if len(self.refusals) == refused:
                 self._precedents.add(likeness, node, made, constants)
                 if self.kept is not None:
@@ -224,7 +224,7 @@ class _Legalizer:
             return None
         return self._precedents.likeness(node, versions.get("", NEWEST), scope)
 
-    def _given(self, node: Node, place: _Place) -> list[Node]:
+    def _replacements(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that replace a node of the model, or the node itself if an ONNX loader reads it."""
         if self.kept is None:
             return self._node(node, place)
@@ -302,7 +302,7 @@ class _Legalizer:
             context.emitted.clear()
             told += context.told
             context.told.clear()
-        self._tell([*_visible(told, node, place), *self._told(node, spec, place)], place)
+        self._tell([*_visible(told, node, place), *self._deviations(node, spec, place)], place)
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
@@ -328,7 +328,7 @@ class _Legalizer:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen does not support")
         return node
 
-    def _told(self, node: Node, spec: OperatorSpec, place: _Place) -> Iterator[tuple[Told, bool]]:
+    def _deviations(self, node: Node, spec: OperatorSpec, place: _Place) -> Iterator[tuple[Told, bool]]:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
         for rule, is_defined in ((spec.told, True), (spec.unspecified, False)):
             if rule is not None:
@@ -379,7 +379,7 @@ class _Legalizer:
         nodes = expand(node, function, self._names)
         self._names.add_read(all_mentioned(nodes))
         add_decisive([nodes], self._names.decisive)
-        return [legal for index in topological(nodes) for legal in self._given(nodes[index], inner)]
+        return [legal for index in topological(nodes) for legal in self._replacements(nodes[index], inner)]
 
     def _with_legal_subgraphs(self, node: Node, place: _Place) -> Node:
         """The node with legal subgraphs. Their outputs are the same as before."""

@@ -49,7 +49,7 @@ class GraphWork:
     where: str
     is_subgraph: bool
     input_types: Sequence[ValueType]  # what the node around a subgraph knows of its inputs
-    fed: str  # an input of the model that is a tensor, or an empty name
+    tensor_input: str  # an input of the model that is a tensor, or an empty name
     names: ValueNames
     constants: Constants  # with the scope of the graph
     losses: Losses
@@ -103,7 +103,7 @@ def rewrite(work: GraphWork) -> None:
 
 def keep_outputs_apart(work: GraphWork) -> None:
     """Add nodes to outputs that RTen would fold to one constant."""
-    work.nodes, added = with_distinct_outputs(work.graph, work.nodes, work.constants, work.names, work.fed)
+    work.nodes, added = with_distinct_outputs(work.graph, work.nodes, work.constants, work.names, work.tensor_input)
     if work.kept is not None:
         work.kept.note_needs(added)
 

@@ -99,7 +99,7 @@ class Layout(NamedTuple):
 
 
 def mark_of(slot: Slot, gap: Gap, value: Any, place: int, position: int) -> Mark:
-    """The mark of a gap with a value: `place` is that of the slot, `position` that of what the slot leads to."""
+    """The mark of a gap with a value; the slot is at `place`, and its string or vector at `position`."""
     if slot.kind == "string":
         return Mark(position, f"I{len(value) // 4 * 4 + 4}s", gap)  # with a NUL, and padding up to the alignment
     if slot.kind == "scalars":

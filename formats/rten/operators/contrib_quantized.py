@@ -131,7 +131,7 @@ def concat(node: Node, context: Context) -> list[Node] | None:
     return _quantized(context, context.op(slicing.Concat, *parts, axis=get_int(node, "axis")), 0, 2)
 
 
-def convolution_(node: Node, context: Context) -> list[Node] | None:
+def qlinear_conv(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard QLinearConv, between Transposes if channels are last."""
     inputs = list(node.input)
     if not get_int(node, "channels_last"):
@@ -142,7 +142,7 @@ def convolution_(node: Node, context: Context) -> list[Node] | None:
     return context.replace(contrib.channels_last(context, result, rank))
 
 
-QLinearConv = OperatorSpec(quantization.QLinearConv.name, domain=MICROSOFT, rewritings=(convolution_,))
+QLinearConv = OperatorSpec(quantization.QLinearConv.name, domain=MICROSOFT, rewritings=(qlinear_conv,))
 QLinearConcat = OperatorSpec("QLinearConcat", domain=MICROSOFT, rewritings=(concat,))
 QLinearGlobalAveragePool = OperatorSpec(
     "QLinearGlobalAveragePool", domain=MICROSOFT, rewritings=(unary(pooling.GlobalAveragePool),)

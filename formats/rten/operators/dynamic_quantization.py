@@ -37,7 +37,7 @@ def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, numbers, context.op(shape.Shape, data)), scale, zero)
 
 
-def _told(node: Node, context: Context) -> tuple[Told, ...]:
+def _deviation(node: Node, context: Context) -> tuple[Told, ...]:
     return (*quantization.steps_told(node, context), ANY_NAN)
 
 
@@ -47,8 +47,8 @@ DynamicQuantizeLinear = OperatorSpec(
     rewritings=(dynamic_quantize_linear,),
     dims=dynamic_quantize_dims,
     elements=(always(UINT8), always(FLOAT), always(UINT8)),
-    deviation=_told,
-    told=_told,
+    deviation=_deviation,
+    told=_deviation,
 )
 
 

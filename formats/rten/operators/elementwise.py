@@ -280,7 +280,7 @@ Mod = OperatorSpec(
 
 
 @because("RTen's Pow needs floats as exponents of floats, and has no 8-bit integers")
-def pow_(node: Node, context: Context) -> list[Node] | None:
+def power(node: Node, context: Context) -> list[Node] | None:
     base, exponent = context.input(0), context.input(1)
     if context.is_integer(exponent) and not context.is_integer(base):
         return context.changed([base, context.cast(exponent, context.elem_type(base) or FLOAT)])
@@ -295,7 +295,7 @@ Pow = OperatorSpec(
     signature=Signature("Nn", "N"),
     dims=broadcast,
     older=(broadcast_by_attribute,),
-    rewritings=(pow_, of_one_element),
+    rewritings=(power, of_one_element),
     narrow=widened((0, 1)),
     range=ranges.powers,
 )

@@ -131,17 +131,17 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
     for place, width in enumerate(get_ints(node, "inputdimensions") or ()):
         data = context.cast(context.input(place), FLOAT)
         rows = context.int64([1]) if context.known_rank(data) == 1 else shape.sizes_of(context, data, 0, 1)
-        matrix_ = context.op(shape.Reshape, data, shape.joined(context, rows, context.int64([-1])))
+        part = context.op(shape.Reshape, data, shape.joined(context, rows, context.int64([-1])))
         found = context.static_dims(data, min(context.known_rank(data) - 1, 1))
         columns = 1
         for dim in found:
             columns *= dim
         if columns > width:
             bounds = (context.int64([number]) for number in (0, width, 1))
-            matrix_ = context.op(slicing.Slice, matrix_, *bounds)
+            part = context.op(slicing.Slice, part, *bounds)
         elif columns < width:
-            matrix_ = context.op(padding.Pad, matrix_, context.int64([0, 0, 0, width - columns]))
-        parts.append(matrix_)
+            part = context.op(padding.Pad, part, context.int64([0, 0, 0, width - columns]))
+        parts.append(part)
     if len(parts) != len(node.input):
         raise Refused(f"has {len(node.input)} inputs, but inputdimensions for {len(parts)}")
     return context.replace(context.op(slicing.Concat, *parts, axis=1))
@@ -310,7 +310,7 @@ LinearRegressor = OperatorSpec("LinearRegressor", domain=MACHINE_LEARNING, rewri
 
 
 def int_labels(node: Node, context: Context, name: str) -> list[int]:
-    """The labels of classes; of strings, their places where nobody wants the labels themselves."""
+    """The labels of classes; if they are strings that no node reads, their places in the list."""
     strings = get_strings(node, "classlabels_strings")
     if strings and context.wanted(0):
         reason = "outputs strings as labels, which RTen does not support"

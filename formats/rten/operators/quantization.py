@@ -200,7 +200,7 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
 
 
 def quantize_raised(node: Node, context: Context) -> list[Node]:
-    """The zero point has the type of the output, and where there is one nothing else says it.
+    """Write the type of the output only if there is no zero point, because a zero point has that type.
 
     The axis is always written: RTen's ONNX loader uses the last axis as default.
     """

@@ -325,7 +325,7 @@ def top_of_one(node: Node, makers: Makers) -> Node | None:
 
 
 def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
-    """RTen gives the last of equal extremes, and of NaN the first; so does this in RTen and elsewhere.
+    """Write nodes that return the last of equal extremes but the first NaN, as RTen does, in every runtime.
 
     `select_last_index` would be shorter, but RTen's own ONNX loader refuses it.
     """

@@ -85,7 +85,7 @@ def slice_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
 
 
 @because("RTen reads steps as axes if these are omitted, and then needs a start for each axis")
-def slice_(node: Node, context: Context) -> list[Node] | None:
+def supported_slice(node: Node, context: Context) -> list[Node] | None:
     if context.optional(3):
         return _within_limits(node, context) or _of_many_axes(node, context) or _backwards(node, context)
     rank = context.rank(context.input(0))
@@ -206,7 +206,7 @@ Slice = OperatorSpec(
     dims=slice_dims,
     contents=slice_contents,
     older=(promoted(starts=1, ends=2, axes=3),),
-    rewritings=(slice_,),
+    rewritings=(supported_slice,),
     deviation=_slice_deviation,
     faults=(
         _IN_FRONT,

@@ -75,7 +75,7 @@ def _chosen(context: Context, condition: str, number: float, value: str) -> str:
 
 
 def rounded(context: Context, data: str, target: int, saturate: bool, mode: str) -> str:
-    """The nearest numbers of a type, an even one between two; `mode` is that of FLOAT8E8M0.
+    """The nearest numbers of a type, the even one of two that are equally near; `mode` is that of FLOAT8E8M0.
 
     The last product gives the element type, and also the sign of zero, which onnxruntime's Where may lose.
     """

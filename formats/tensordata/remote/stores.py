@@ -227,13 +227,13 @@ class WebStore(Store):
         async with self._following(session, self.fs.encode_url(self.path), options) as answer:
             nbytes = self._check(answer, start, stop)
             if answer.status == 416:  # an empty file has no range to send
-                return Identity.of(nbytes or 0, _told(answer.headers)), b""
+                return Identity.of(nbytes or 0, _identifying_values(answer.headers)), b""
             if answer.status == 200:
                 self._whole = data = await self._take(answer, nbytes, WHOLE_BYTES)
-                return Identity.of(len(data), _told(answer.headers)), data[:stop] if not start else data
-            assert nbytes is not None, "what is a range tells of how much"
+                return Identity.of(len(data), _identifying_values(answer.headers)), data[:stop] if not start else data
+            assert nbytes is not None, "an answer with a range says how long the file is"
             data = await self._take(answer, min(stop, nbytes) - start, min(stop, nbytes) - start)
-            return Identity.of(nbytes, _told(answer.headers)), data
+            return Identity.of(nbytes, _identifying_values(answer.headers)), data
 
     @asynccontextmanager
     async def _following(self, session: Any, url: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
@@ -338,7 +338,7 @@ def _takes_ranges(fs: Any) -> bool:
     return {"start", "end"} <= signature(getattr(fs, "_cat_file", fs.cat_file)).parameters.keys()
 
 
-def _told(headers: Mapping[str, str]) -> dict[str, str]:
+def _identifying_values(headers: Mapping[str, str]) -> dict[str, str]:
     """The values for the file in the headers of an answer."""
     return {"ETag": headers.get("ETag", ""), "LastModified": headers.get("Last-Modified", "")}
 

@@ -27,7 +27,7 @@ def graph_work(graph: Graph, *, is_subgraph: bool = False, is_onnx: bool = False
     names = ValueNames(set(), set())
     settings: dict[str, Any] = {
         "input_types": (),
-        "fed": "x",
+        "tensor_input": "x",
         "kept": Kept(ONNX_LOADER, None, names) if is_onnx else None,
         "legal_nodes": lambda: [*graph.node],
         **more,

@@ -260,7 +260,7 @@ def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch
         self.expanded = Expanded()
 
     monkeypatch.setattr(Scope, "__init__", created)
-    rule = legalize_module._Legalizer._told
+    rule = legalize_module._Legalizer._deviations
 
     def told(*arguments: Any) -> Any:  # for every node, even if an equal one was rewritten before
         before = list(looks)
@@ -268,7 +268,7 @@ def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch
         looks[:] = before
         return found
 
-    monkeypatch.setattr(legalize_module._Legalizer, "_told", told)
+    monkeypatch.setattr(legalize_module._Legalizer, "_deviations", told)
     watch(ValueNames, "new")
     monkeypatch.setattr(Precedents, "likeness", begin)
     monkeypatch.setattr(Precedents, "add", end)

@@ -1,4 +1,4 @@
-"""Small messages that many models have many of: what was decoded once is copied, not decoded again.
+"""Small messages that models repeat: each is decoded once and then copied.
 
 Types, dimensions and attributes are short, and most have the same bytes as an earlier one, in this model or another.
 The same is true of what follows the names of a node. Without this, it takes up to twice as long to read a model, small

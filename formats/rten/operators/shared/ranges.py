@@ -267,7 +267,7 @@ def negated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 @exact
 def magnitudes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The absolute value. The least integer of 32 bits, the only one without an opposite, counts as if it had one."""
+    """The absolute value. The least integer of its type has no positive counterpart, and counts as the one after it."""
     held = scope.range_of(node.input[0])
     least = 0 if held.least is None or held.least < 0 else held.least
     if held.least == -MAX_SIZE - 1:

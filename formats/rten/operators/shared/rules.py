@@ -30,7 +30,7 @@ INDEX_TYPES = (INT32, INT64)
 
 
 def every_node(node: Node) -> bool:
-    """True: it is so for each node of an operator."""
+    """True, for an operator all of whose nodes do it."""
     return True
 
 
