@@ -374,7 +374,7 @@ PACKAGES = {
     "onnx": ("formats.to_onnx(formats.load(PATH))", "onnx"),
     "onnx_ir": ("formats.to_onnx_ir(formats.load(PATH))", "onnx-ir"),
     "onnxruntime": ("formats.onnxruntime_session(PATH)", "onnxruntime"),
-    "cryptography": ("formats.dumps(formats.load(PATH), 'onnxc', key=formats.Key.of(bytes(32)))", "crypto"),
+    "cryptography": ("formats.dumps(formats.load(PATH), 'onnxc', key=formats.Key.of(b'a long secret'))", "crypto"),
 }
 
 
