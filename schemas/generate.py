@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the package next to this script, not one that is installed
 
+import name_stubs  # noqa: E402
 import onnx_schema  # noqa: E402
 import onnx_stub  # noqa: E402
 import operator_families  # noqa: E402
@@ -24,6 +25,7 @@ TARGETS = (
     ("schemas/rten.fbs", rten_schema.generate, "formats/rten/file/schema.py"),
 )
 FROM_CODE = (
+    (name_stubs.package, "formats/__init__.pyi"),
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
     (option_rows.lists, "formats/wording/option_lists.py"),

@@ -205,7 +205,7 @@ def lists() -> str:
     """The text of `formats/wording/option_lists.py`."""
     texts = {_wrapped(lines_by_option(OPTIONS[each.name])): _constant(each.name) for each in KEYWORDS}
     table = []
-    for name, module in formats._MODULES.items():
+    for name, module in vars(formats)["_MODULES"].items():
         function = getattr(import_module(f"formats.{module}"), name)
         if not inspect.isfunction(function):
             continue

@@ -1,0 +1,37 @@
+"""Writes the stubs of packages whose names are imported when they are first used, from their table `_NAMES`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+LINE_LENGTH = 120
+
+
+def package() -> str:
+    """The stub of `formats`."""
+    return _stub("formats")
+
+
+def _stub(name: str) -> str:
+    """The stub of a package: its version, the names of its table, and `__all__`."""
+    table: dict[str, str] = vars(import_module(name))["_NAMES"]
+    lines = ["# Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.\n"]
+    for module, names in sorted(table.items()):
+        lines.append(_import(f"formats.{module}", sorted(names.split(), key=_order)))
+    listed = [name for names in table.values() for name in names.split()]
+    lines += ["", "__version__: str", "", "__all__ = ["]
+    lines += [f'    "{name}",' for name in sorted([*listed, "__version__"], key=_order)]
+    return "\n".join([*lines, "]", ""])
+
+
+def _import(module: str, names: list[str]) -> str:
+    """An import, as the formatter has it."""
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= LINE_LENGTH:
+        return line
+    return "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
+
+
+def _order(name: str) -> tuple[int, str]:
+    """The order of names in imports: constants, classes, functions."""
+    return 0 if name.isupper() else 1 if name[0].isupper() else 2, name
