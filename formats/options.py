@@ -26,7 +26,7 @@ from formats.python.late_dataclasses import field, fields_of
 from formats.wording.units import SIZE_EXAMPLES, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -225,30 +225,47 @@ def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
     return OptionError(f"`{name}` is {value!r:.100}, but must be {kind.words}")
 
 
-def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
+def made(options: type[T], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None) -> T:
     """The options that are `given` by name, and those that they imply.
 
-    Raises: OptionError for an unknown name or an invalid value. `of` says whose options these are.
+    Raises: OptionError for an unknown name or an invalid value. `of` says whose options these are, and `by` is the
+    function that was called, whose own keywords are possible, too.
     """
-    known = names_of(options)
-    if unknown := [name for name in given if name not in known]:
-        from formats.wording.suggestions import unknown_options
-
-        raise unknown_options(unknown, known, of)
+    check_names(given, (options,), of, by)
     return options(**implied(options, given))
 
 
-def made_each(kinds: Sequence[type], given: Mapping[str, Any], *, of: str = "") -> list[Any]:
+def made_each(kinds: Sequence[type], given: Mapping[str, Any]) -> list[Any]:
     """The options of each class that are `given` by name, and those that they imply.
 
     Raises: as `made` does.
     """
+    check_names(given, kinds)
+    return [made(kind, {name: given[name] for name in given.keys() & names_of(kind)}) for kind in kinds]
+
+
+def check_names(
+    given: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
+) -> None:
+    """Raises OptionError if none of the classes has a given name: with the nearest one, or that of a flag."""
     known = set().union(*map(names_of, kinds))
     if unknown := [name for name in given if name not in known]:
         from formats.wording.suggestions import unknown_options
 
-        raise unknown_options(unknown, known, of)
-    return [made(kind, {name: given[name] for name in given.keys() & names_of(kind)}) for kind in kinds]
+        own = set(by.__kwdefaults__ or ()) if by is not None else set()
+        flags = {word: keyword for kind in kinds for row in rows_of(kind) for word, keyword in _words(row)}
+        raise unknown_options(unknown, known | own, of, flags)
+
+
+def _words(row: Row) -> Iterator[tuple[str, str]]:
+    """The words of the flags of an option that are not its keyword, each with the keyword, and its value if it is one.
+
+    For example, `force` with `overwrite=True`.
+    """
+    for flag in row.flags:
+        word = flag.names[-1].lstrip("-").replace("-", "_")
+        if word != row.name:
+            yield word, row.name if flag.metavar or flag.value is ASKED else f"{row.name}={flag.value}"
 
 
 def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,6 +94,7 @@ LIGHT = {
     "formats.python.handed",
     "formats.python.late_dataclasses",
     "formats.wording.units",
+    "formats.wording.system_errors",
     "formats.keywords",
     "formats.wording.option_lists",
     "formats.options",

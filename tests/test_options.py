@@ -203,8 +203,10 @@ def test_misspelt_keywords_are_told_with_the_right_one(tiny_model: Path) -> None
     """An unknown keyword is an error that suggests a similar one."""
     with pytest.raises(OptionError, match="no option `max_dept`; did you mean `max_depth`"):
         formats.load(tiny_model, max_dept=3)
-    with pytest.raises(OptionError, match="no option `nonsense`; there are `allow_encryption`, `hard_links`, `key`"):
-        formats.inspect(tiny_model, nonsense=3)
+    with pytest.raises(
+        OptionError, match="no option `zzz`; there are `allow_encryption`, `format`, `hard_links`, `key`"
+    ):
+        formats.inspect(tiny_model, zzz=3)
 
 
 @pytest.mark.outer

@@ -26,6 +26,7 @@ from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_address, with_storage
 from formats.tensordata.local.osio import processors
+from formats.verbs import convert
 from formats.verbs.choices import ConversionOptions, ReplacementOptions, choose
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _check_keywords(job: Job, merged: Mapping[str, Any]) -> None:
     except UnknownFormatError:
         return
     others = {name: value for name, value in merged.items() if name not in (*OF_CONVERSIONS, "options")}
-    choose(target, merged.get("options"), others, reads=True)
+    choose(target, merged.get("options"), others, by=convert.convert, reads=True)
 
 
 def _located(job: Job, keywords: Mapping[str, Any]) -> Job:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import MAKES, REPLACES, FormatError, OptionError
 from formats.options import ASKED
+from formats.wording.system_errors import MEMORY, soft_limit, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # Messages of a library that cannot be loaded, and of Python, if an import runs out of memory.
 OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory", "error return without exception set")
+OF_SOME_FILE = (errno.EMFILE, errno.ENFILE, errno.EFBIG)  # not every call knows which one
 # An option in the notation of the library's errors: `name` or `name=value`.
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
@@ -37,44 +39,29 @@ def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
     if (limit := _limit(error)) is not None:
         return limit
     if isinstance(error, OSError):
-        words = error.strerror or str(error)
+        words = words_of(error) or error.strerror or str(error)
         name = error.filename or ""
         of_system = words == os.strerror(errno.EEXIST)
         if isinstance(error, FileExistsError) and of_system and ("://" in name or Path(name).is_file()):
             words += REPLACES  # the system itself raised it
         if "parents" not in rows:
             words = words.replace(MAKES, "")
-        return f"{error.filename}: {words}" if error.filename else words
+        place = error.filename or ("a file" if error.errno in OF_SOME_FILE else "")
+        return f"{place}: {words}" if place else words
     if isinstance(error, (FormatError, OptionError)) or not isinstance(error, Exception):
         return str(error)
     return f"{type(error).__name__}: {error}; this is a bug in formats, please report it with the output of --debug"
 
 
 def _limit(error: BaseException) -> str | None:
-    """The limit of the system that was reached and its value, if that is the reason for the error."""
+    """The limit of memory or threads that was reached, and its value, if that is the reason for the error."""
     words = str(error)
-    code = getattr(error, "errno", None)
-    if isinstance(error, MemoryError) or code == errno.ENOMEM or any(text in words for text in OUT_OF_MEMORY):
-        return f"there is not enough memory{_soft_limit('RLIMIT_AS', 'bytes of addresses', 'ulimit -v')}"
+    is_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    if is_memory or any(text in words for text in OUT_OF_MEMORY):
+        return f"{MEMORY}{soft_limit('RLIMIT_AS', 'bytes of addresses', 'ulimit -v')}"
     if isinstance(error, RuntimeError) and "start new thread" in words:
-        return f"a thread could not be started{_soft_limit('RLIMIT_NPROC', 'processes and threads', 'ulimit -u')}"
-    if code in (errno.EMFILE, errno.ENFILE):
-        limit = _soft_limit("RLIMIT_NOFILE", "open files", "ulimit -n")
-        return f"{getattr(error, 'filename', None) or 'a file'}: too many files are open{limit}"
-    if code == errno.EFBIG:
-        limit = _soft_limit("RLIMIT_FSIZE", "bytes in a file", "ulimit -f")
-        return f"{getattr(error, 'filename', None) or 'a file'}: the file would be too large{limit}"
+        return f"a thread could not be started{soft_limit('RLIMIT_NPROC', 'processes and threads', 'ulimit -u')}"
     return None
-
-
-def _soft_limit(name: str, what: str, command: str) -> str:
-    """The limit of the process for a resource, if the system reports it."""
-    try:
-        import resource
-    except ImportError:  # on Windows, for example
-        return ""
-    limit = resource.getrlimit(getattr(resource, name))[0]
-    return "" if limit == resource.RLIM_INFINITY else f": the limit is {limit} {what} ({command})"
 
 
 def traceback_lines(error: BaseException) -> list[str]:

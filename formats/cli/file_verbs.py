@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb
 from formats.cli.error_text import in_flags
-from formats.cli.looking_verbs import LOOK, Seen, look
+from formats.cli.looking_verbs import LOOK, Seen, is_several, look
 from formats.cli.several import CONVERT, out_option
 from formats.cli.shared_options import FileOptions, NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import source_of
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, option
-from formats.python.late_dataclasses import dataclass
+from formats.python.late_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from formats.cli.command_line import Request
     from formats.verbs.relocate import Relocation
@@ -88,13 +88,24 @@ def remove(request: Request) -> int:
     given = request.of(RemovalOptions)
     for name in request.arguments:  # an error in one of them is reported before anything is removed
         local_path_of(source_of(name))
+    gone: list[Path] = []  # in a dry run, the models that would be removed before the next one
+
+    several = is_several(request, in_folders=False)
+    removed: set[Path] = set()
+    kept: dict[Path, str] = {}
 
     def see(file: Path) -> Seen:
-        done = relocate.rm(file, **given)
-        return Seen(done, lambda: relocation_lines(done))
+        done = relocate.remove(local_path_of(file), **given, gone=gone)
+        gone.extend(done.removed if done.dry_run else ())
+        removed.update(done.removed)
+        kept.update(done.kept)
+        return Seen(done, lambda: relocation_lines(replace(done, kept=()) if several else done))
+
+    def stays() -> Iterable[str]:  # a later model may have been the last that uses a file
+        return [f"note: {path} stays: {reason}" for path, reason in kept.items() if path not in removed]
 
     title = "to remove" if given.get("dry_run") else "removed"
-    return look(request, how_to_tell(request), see, title=title, in_folders=False)
+    return look(request, how_to_tell(request), see, title=title, in_folders=False, ending=stays)
 
 
 def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:

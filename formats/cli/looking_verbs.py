@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.columns import printable
 from formats.cli.command_line import Verb
-from formats.cli.error_text import describe, error_to_json, traceback_lines
+from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, say, show
 from formats.cli.progress_bar import Progress
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
@@ -215,13 +215,14 @@ def verify(request: Request) -> int:
 
 def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) -> None:
     """Raises OptionError if an option that is for one file is given for several."""
-    if _is_several(request):
+    if is_several(request):
         for name in names:
             if name in given:
                 raise OptionError(f"`{name}` is for one file, but there are several")
 
 
-def _is_several(request: Request, *, in_folders: bool = True) -> bool:
+def is_several(request: Request, *, in_folders: bool = True) -> bool:
+    """Whether the arguments mean several files, or a folder."""
     from formats.tensordata.file import is_address
     from formats.verbs.arguments import path_of
 
@@ -230,17 +231,23 @@ def _is_several(request: Request, *, in_folders: bool = True) -> bool:
 
 
 def look(
-    request: Request, output: dict[str, Any], see: Callable[[Path], Seen], *, title: str, in_folders: bool = True
+    request: Request,
+    output: dict[str, Any],
+    see: Callable[[Path], Seen],
+    *,
+    title: str,
+    in_folders: bool = True,
+    ending: Callable[[], Iterable[str]] = tuple,
 ) -> int:
     """Do something with each file and print the result; the exit code is 1 if one has an error.
 
     An error of one of several files is printed, too, and does not stop the others. A folder means the models in and
-    below it, unless `in_folders` is false.
+    below it, unless `in_folders` is false. The lines of `ending` come after the results of several files.
     """
-    if not _is_several(request, in_folders=in_folders):
+    if not is_several(request, in_folders=in_folders):
         (name,) = request.arguments
         seen = see(source_of(name))
-        tell(output if seen.ok else {**output, "quiet": False}, seen.report, seen.lines)
+        _tell(request, output, seen)
         return 0 if seen.ok else EXIT_WRONG
     check_single(request.arguments)
     entries: list[dict[str, Any]] = []
@@ -259,18 +266,26 @@ def look(
             if entries and title == "read" and not output.get("quiet"):
                 say("")
             entries.append({})
-            tell(output if seen.ok else {**output, "quiet": False}, seen.report, seen.lines)
+            _tell(request, output, seen)
     well = len(entries) - failures
     if output.get("json"):
         say(json_text({"models": entries, "ok": well, "failed": failures}))
     elif not output.get("quiet"):
         show(
             [
+                *(in_flags(line, request.rows(), {}) for line in ending()),
                 *([""] if title == "read" else []),
                 f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
             ]
         )
     return EXIT_WRONG if failures else 0
+
+
+def _tell(request: Request, output: dict[str, Any], seen: Seen) -> None:
+    """Print a result, with options as flags; also with `--quiet` if something is wrong."""
+    rows = request.rows()
+    told = output if seen.ok else {**output, "quiet": False}
+    tell(told, seen.report, lambda: (in_flags(line, rows, {}) for line in seen.lines()))
 
 
 def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:

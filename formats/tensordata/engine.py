@@ -28,6 +28,7 @@ from formats.tensordata.plan import (
     check_plan,
 )
 from formats.tensordata.replacing.further_name import FurtherName
+from formats.tensordata.replacing.hidden import told_as
 from formats.tensordata.replacing.publication import finish_interrupted, publish
 from formats.tensordata.sources.digest import new_digester
 from formats.tensordata.tasks import carry_out, tasks_of
@@ -143,14 +144,12 @@ def execute(
     finish_interrupted(owner, overwrite=options.overwrite, capabilities=options.capabilities)
     source_files = source_files_of(plan)
     permissions = _permissions(plan, source_files)
-    outputs: list[OutputFile] = []
-    names: list[FurtherName] = []
+    outputs, names = list[OutputFile](), list[FurtherName]()
     with ExitStack() as ending:
         for found in renamed:
-            names.append(
-                FurtherName(found, overwrite=options.overwrite, owner=owner, capabilities=options.capabilities)
-            )
-            ending.callback(names[-1].discard)
+            name = FurtherName(found, overwrite=options.overwrite, owner=owner, capabilities=options.capabilities)
+            names.append(name)
+            ending.callback(name.discard)
         for file in plan.files:
             outputs.append(
                 OutputFile(
@@ -167,6 +166,7 @@ def execute(
         digests = transfer(plan, outputs, _with_requests(options, source_files))
         for source_file in source_files:
             source_file.check_unchanged()
+        ending.enter_context(told_as(model))
         publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
     return Result(plan.nbytes, digests)
 

@@ -9,13 +9,13 @@ from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import OptionError
 from formats.ir import dtypes
-from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle
+from formats.options import SWITCH, check_names, made, names_of, option, pairs, rows_of, settle
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from formats.codecs.contract import Codec
@@ -126,16 +126,18 @@ class Choice(NamedTuple):
     exact: bool = False  # for a runtime: what it computes otherwise than ONNX is rewritten
 
 
-def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: bool = False) -> Choice:
+def choose(
+    target: Codec, options: object, given: Mapping[str, Any], *, by: Callable[..., Any], reads: bool = False
+) -> Choice:
     """The options of the engine, the target format, of raising, of the runtime and, if a file is read, of reading.
+
+    `by` is the function that was called, whose own keywords are possible, too.
 
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
     given, exact = _without_exact(target, given)
     kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReplacementOptions, ReadOptions]
-    known = set().union(*map(names_of, kinds if reads else kinds[:-1]))
-    if unknown := [name for name in given if name not in known]:
-        raise _no_use(unknown, known, target)
+    _check_known(given, kinds if reads else kinds[:-1], target, by)
     groups = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
     if options is not None:
         if not isinstance(options, target.options):
@@ -188,12 +190,13 @@ def in_one_file(
     return given
 
 
-def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:
-    """The error about options that the target does not have; perhaps no format has them."""
+def _check_known(given: Mapping[str, Any], kinds: Sequence[type], target: Codec, by: Callable[..., Any]) -> None:
+    """Raises OptionError if the target, or any format, does not have a given option."""
+    known = set().union(*map(names_of, kinds))
+    if not (unknown := [name for name in given if name not in known]):
+        return
     of_others = set(names_of(ReadOptions)).union(*(names_of(codec.options) for codec in lookup.codecs()))
-    if not (unheard := [name for name in names if name not in of_others]):
-        listed = " and ".join(f"`{name}`" for name in sorted(names))
-        return OptionError(f"{listed} cannot be used for {target.title}")
-    from formats.wording.suggestions import unknown_options
-
-    return unknown_options(unheard, known, f" for {target.title}")
+    if not (unheard := [name for name in unknown if name not in of_others]):
+        listed = " and ".join(f"`{name}`" for name in sorted(unknown))
+        raise OptionError(f"{listed} cannot be used for {target.title}")
+    check_names(unheard, kinds, f" for {target.title}", by)

@@ -136,7 +136,7 @@ def diff(
     Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
     """
     paths = path_of(first), path_of(second)
-    reading = made(ReadOptions, options)
+    reading = made(ReadOptions, options, by=diff)
     opened = [open_model(path, None, reading, key_is_for_it=False) for path in paths]
     codecs = [found.codec for found in opened]
     check_key(reading, *codecs)

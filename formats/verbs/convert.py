@@ -55,7 +55,7 @@ def save(
     started = perf_counter()
     destination = or_stream(path_of(path))
     target = target_of(destination, format)
-    chosen = choose(target, options, in_one_file({**keywords}, target, options, destination))
+    chosen = choose(target, options, in_one_file({**keywords}, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     own = model_of(model)
     plan, changes = plan_of_any(own, target, destination, chosen)
@@ -71,7 +71,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     Raises: OptionError and FormatError as `save` does.
     """
     target = lookup.by_name(format)
-    chosen = choose(target, options, in_one_file({**keywords}, target, options))
+    chosen = choose(target, options, in_one_file({**keywords}, target, options), by=dumps)
     plan, _ = plan_of_any(model, target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files, but bytes can hold only one")
@@ -105,7 +105,7 @@ def convert(
     target = target_of(destination, to_format, "to_format")
     ConversionOptions(from_format, to_format, strict, lenient)
     given = in_one_file({**keywords}, target, options, destination)
-    chosen = choose(target, options, given, reads=True)  # report an error in the options before the model is read
+    chosen = choose(target, options, given, by=convert, reads=True)  # so an error is reported before anything is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )

@@ -253,7 +253,7 @@ def inspect(
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options)), RuntimeOptions(runtime)
+    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), RuntimeOptions(runtime)
     codec, source, model = read_model(path, format, reading)
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model

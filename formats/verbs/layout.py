@@ -76,7 +76,7 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
 
     Raises: FormatError if it cannot be read; OSError if a file cannot.
     """
-    reading = made(ReadOptions, options)
+    reading = made(ReadOptions, options, by=layout)
     codec, source, model = read_model(path_of(path), format, reading)
     parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}

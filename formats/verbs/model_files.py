@@ -20,7 +20,7 @@ from formats.verbs.inspect import tolerant
 from formats.verbs.opening import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from typing_extensions import Unpack
 
@@ -95,19 +95,19 @@ def files(
 
     Raises: FormatError if the model cannot be read; OSError if a file cannot.
     """
-    return open_files(local_path_of(path), format, tolerant(made(ReadOptions, options))).listed
+    return open_files(local_path_of(path), format, tolerant(made(ReadOptions, options, by=files))).listed
 
 
 def open_files(
     path: Path,
     format_name: str | None,
     reading: ReadOptions,
-    replaced: Path | None = None,
+    ignored: Collection[Path] = (),
     *,
     alone: bool = False,
     trusts_unread: bool = False,
 ) -> OpenedFiles:
-    """The model at `path` and its files; the references of the model at `replaced` are ignored.
+    """The model at `path` and its files; the references of the models at `ignored` do not count.
 
     With `alone`, no other graph is read, and every file may move. With `trusts_unread`, graphs that
     cannot be read do not count: none of them uses the data.
@@ -123,7 +123,7 @@ def open_files(
             absent[location] = found
         elif found is not None and found != file:
             data[location] = found
-    others, unread = ({}, ()) if alone else _other_graphs(path, {"": file, **data}, replaced)
+    others, unread = ({}, ()) if alone else _other_graphs(path, {"": file, **data}, ignored)
     if trusts_unread:
         unread = ()
     for other in unread:
@@ -163,7 +163,7 @@ def _elsewhere(model: Path, location: str) -> str:
 
 
 def _other_graphs(
-    path: Path, data: Mapping[str, File], replaced: Path | None
+    path: Path, data: Mapping[str, File], ignored: Collection[Path]
 ) -> tuple[dict[str, str], tuple[Path, ...]]:
     """The reasons why files stay, by location, and the graphs in the folder that cannot be read.
 
@@ -173,7 +173,7 @@ def _other_graphs(
     reasons: dict[str, str] = {}
     unread: list[Path] = []
     for other in sorted(path.parent.glob(_GRAPHS)):
-        if other in (path, replaced) or not other.is_file():  # a pipe, for example, would wait for a writer
+        if other == path or other in ignored or not other.is_file():  # a pipe, for example, would wait for a writer
             continue
         try:
             _, _, model = read_model(other)

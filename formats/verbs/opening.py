@@ -68,7 +68,7 @@ def load(
 
     Raises: FormatError if the model cannot be read; OSError if the file cannot be read.
     """
-    reading = made(ReadOptions, options) if options else READ_DEFAULTS
+    reading = made(ReadOptions, options, by=load) if options else READ_DEFAULTS
     return open_model(path_of(path), format, reading, lenient=lenient).model
 
 
@@ -79,7 +79,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
     Raises: FormatError if it cannot be read.
     """
-    reading = made(ReadOptions, options)
+    reading = made(ReadOptions, options, by=loads)
     source = Literal(buffer_of(data))
     with _recognised(source, None):
         codec = _codec(source, None, format)

@@ -37,7 +37,7 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
         return model, ()
     if own.raise_model is None:
         raise UnsupportedError(f"the model has operators of {own.title}, which cannot be converted to ONNX's")
-    return own.raise_model(model, made(RaisingOptions, options).pin or {})
+    return own.raise_model(model, made(RaisingOptions, options, by=raise_model).pin or {})
 
 
 def target_of(destination: Path, name: str | None, called: str = "format") -> Codec:

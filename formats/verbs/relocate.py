@@ -26,6 +26,7 @@ from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import sync_directory, unlink
 from formats.tensordata.local.folder import unlink_same
+from formats.tensordata.local.osio import Located
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan, lay_out
 from formats.tensordata.replacing.lock import locked_with_target
 from formats.verbs.arguments import local_path_of
@@ -159,8 +160,18 @@ def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = 
     Raises: FormatError if the model cannot be read, or if another graph in the folder cannot and may use the same data,
     without `all_data`; OSError if a file cannot be removed.
     """
-    with _lock(local_path_of(path), dry_run):
-        opened = open_files(local_path_of(path), None, tolerant(READ_DEFAULTS), trusts_unread=all_data)
+    return remove(local_path_of(path), all_data=all_data, dry_run=dry_run)
+
+
+def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: Collection[Path] = ()) -> Relocation:
+    """Do what `rm` does, in a dry run as if the models at `gone` were already removed.
+
+    Raises: as `rm` does.
+    """
+    if path in gone:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    with _lock(path, dry_run):
+        opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
         there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
         listed = replace(opened.listed, files=tuple(there))
         _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
@@ -206,7 +217,7 @@ def _new_name(location: str, src: Path, dst: Path) -> str:
 def _relocate(
     src: Path, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
 ) -> Relocation:
-    opened = open_files(src, None, READ_DEFAULTS, dst, alone=not moves)
+    opened = open_files(src, None, READ_DEFAULTS, (dst,), alone=not moves)
     _check_destination(opened.listed, dst, parents=options.parents)
     _check_all_read(opened, "repair or remove that file first, or copy the model with `formats cp`")
     in_place = dst.parent.resolve() == src.parent.resolve()
@@ -242,7 +253,9 @@ def _relocate(
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
     """The destination of the model at `src`: `dst`, or its own name in a folder that exists or is requested."""
     path = local_path_of(dst)
-    return path / src.name if path.is_dir() or os.fspath(dst).endswith(("/", os.sep)) else path
+    with Located(path):
+        is_folder = path.is_dir()
+    return path / src.name if is_folder or os.fspath(dst).endswith(("/", os.sep)) else path
 
 
 def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
@@ -256,6 +269,8 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
         raise UnsupportedError(
             f"the model is {codec.title}, and this extension is not; use `formats convert`", path=dst
         )
+    if dst.parent.exists() and not dst.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(dst.parent))
     if not (parents or dst.parent.is_dir()):
         raise no_directory(dst.parent)
     if dst.exists() and dst.samefile(listed.path):

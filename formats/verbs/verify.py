@@ -107,7 +107,7 @@ def verify(
     Raises: OptionError for an option without effect; OSError if a file cannot be read. Errors in the model are
     returned, not raised.
     """
-    path, reading = path_of(path), tolerant(made(ReadOptions, options))
+    path, reading = path_of(path), tolerant(made(ReadOptions, options, by=verify))
     engine = EngineOptions(threads=threads, progress=progress)
     if original is not None and not data:
         raise OptionError("`original` has an effect only with `data=True`")

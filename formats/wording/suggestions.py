@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from formats.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
-def unknown_options(names: Sequence[str], known: Iterable[str], of: str = "") -> OptionError:
-    """The error for options that do not exist."""
+# What people give for a format: `from` and `to` of the command line, and the keyword of another function.
+FORMATS = {
+    "to": ("to_format", "format"),
+    "to_": ("to_format", "format"),
+    "to_format": ("format",),
+    "from": ("from_format", "format"),  # in a dictionary of keywords
+    "from_": ("from_format", "format"),
+    "from_format": ("format",),
+    "format": ("to_format",),
+}
+
+
+def unknown_options(
+    names: Sequence[str], known: Iterable[str], of: str = "", flags: Mapping[str, str] = MappingProxyType({})
+) -> OptionError:
+    """The error for options that do not exist; `flags` has the keywords for the words of the command line."""
     known = sorted(known)
     listed = " and ".join(f"`{name}`" for name in names)
+    keyword = flags.get(names[0]) or next((name for name in FORMATS.get(names[0], ()) if name in known), None)
+    if keyword is not None:
+        return OptionError(f"there is no option {listed}{of}; did you mean `{keyword}`?")
     if close := get_close_matches(names[0], known, 1):
         return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
     return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")

@@ -99,7 +99,10 @@ def test_library_gives_the_same_answer() -> None:
     ("error", "text"),
     [
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "a"), "a: No such file or directory"),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "No space left on device; free some space, or write to another disk",
+        ),
         (OSError("odd"), "odd"),
         (TruncatedError("needed 4 bytes, 2 left", path="a", file_offset=7), "a, at byte 7: needed 4 bytes, 2 left"),
         (OptionError("`size_threshold` cannot be used for RTen"), "--size-threshold cannot be used for RTen"),

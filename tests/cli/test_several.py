@@ -325,3 +325,40 @@ def test_the_bar_counts_models_and_makes_room(monkeypatch: pytest.MonkeyPatch) -
     bar.close()
     new = {"of_bytes": False}
     assert shown == [new, (1, 3), "gone", new, (2, 3), (3, 3), "gone"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--all-data"]])
+@pytest.mark.parametrize(
+    "names", [("a", "b"), ("a", "b", "c"), ("c", "b", "a"), ("a", "a"), ("a", "none", "b", "c"), ("b", "c", "whole")]
+)
+def test_a_dry_run_of_several_removals_is_that_of_all(
+    names: tuple[str, ...], flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rm --dry-run` of several models says what `rm` of all does: also which shared files go with the last model."""
+    sources = [tmp_path / "sources" / f"{name}.onnx" for name in ("a", "b", "c")]
+    for seed, source in enumerate(sources):
+        weights = [formats.from_numpy(np.full(2048, number, "float32"), f"w{number}") for number in (7, 8, seed)]
+        model = formats.Model(ir_version=8, graph=formats.Graph(name="g", initializer=weights))
+        formats.save(model, source, parents=True)
+    for place in ("foreseen", "real"):
+        formats.share(sources, tmp_path / place)
+        formats.convert(sources[0], tmp_path / place / "whole.onnx", external_data="a.onnx.more.data")
+    told = {}
+    for place, dry in (("foreseen", ["--dry-run"]), ("real", [])):
+        monkeypatch.chdir(tmp_path / place)
+        before = {*os.listdir()}
+        paths = [f"{name}.onnx" for name in names]
+        done = commands.run("formats", "rm", *paths, *flags, *dry)
+        removed = {line.removeprefix("would remove ") for line in done.stdout.splitlines() if line[:6] == "would "}
+        gone = removed if dry else before - {*os.listdir()}
+        notes = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
+        told[place] = (
+            done.exit_code,
+            done.stderr,
+            gone,
+            notes,
+            done.stdout.splitlines()[-1].replace("to remove", "removed"),
+        )
+        assert {*os.listdir()} == (before if dry else before - gone)
+        assert not any(note.split()[1] in gone for note in notes)
+    assert told["foreseen"] == told["real"]

@@ -463,7 +463,7 @@ def test_limit_of_file_size(sample: Sample, tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(OSError, match="the file would be too large"):
             execute(sample.plan)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -40,12 +40,13 @@ def made_folders(folder: Path) -> Iterator[None]:
     Raises: OSError if one cannot be created.
     """
     missing = [folder]
-    while not missing[-1].exists():
+    while not _exists(missing[-1]):
         missing.append(missing[-1].parent)
     made: list[Path] = []
     try:
         for path in reversed(missing[:-1]):
-            path.mkdir(exist_ok=True)
+            with Located(path):
+                path.mkdir(exist_ok=True)
             made.append(path)
         yield
     except BaseException:
@@ -53,6 +54,11 @@ def made_folders(folder: Path) -> Iterator[None]:
             with suppress(OSError):  # another program has put something there
                 path.rmdir()
         raise
+
+
+def _exists(path: Path) -> bool:
+    with Located(path):
+        return path.exists()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from weakref import WeakSet
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.file import File
+from formats.wording.system_errors import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +69,7 @@ def processors() -> int:
 
 
 class Located(NamedTuple):
-    """A context in which system errors name the file; its value is the descriptor, if there is one."""
+    """A context in which system errors name the file, and say what to do; its value is the descriptor, if any."""
 
     path: Path
     descriptor: int = -1
@@ -77,8 +78,9 @@ class Located(NamedTuple):
         return self.descriptor
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(self.path)
+        if isinstance(error, OSError):
+            error.filename = str(self.path) if error.filename is None else error.filename
+            explain(error)
 
 
 class _Identity(NamedTuple):
@@ -330,7 +332,8 @@ class LocalFile(File):
 
 def open_here(path: Path, keep_open: bool, capabilities: Capabilities | None) -> LocalFile:
     """The file at `path`; for what opens files in any place."""
-    return LocalFile(path, keep_open=keep_open, capabilities=capabilities or SYSTEM)
+    with Located(path):
+        return LocalFile(path, keep_open=keep_open, capabilities=capabilities or SYSTEM)
 
 
 def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int) -> LocalFile:

@@ -14,11 +14,16 @@ import errno
 import os
 import re
 import stat
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, FormatError
-from formats.tensordata.local.osio import FILE_FLAGS, OPEN_FLAGS, SYSTEM, LocalFile, check_regular
+from formats.tensordata.local.osio import FILE_FLAGS, OPEN_FLAGS, SYSTEM, LocalFile, Located, check_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_NAME_BYTES = 255  # the limit of filesystems
 _DIGITS = 16
@@ -50,6 +55,18 @@ def is_temporary(name: str, path: Path) -> bool:
 def is_hidden(name: str) -> bool:
     """Whether `name` can be that of a hidden file of some model."""
     return _HIDDEN.fullmatch(name) is not None
+
+
+@contextmanager
+def told_as(path: Path) -> Iterator[None]:
+    """A context in which system errors about hidden files name the model at `path`, and all say what to do."""
+    try:
+        with Located(path):
+            yield
+    except OSError as error:
+        if not is_hidden(Path(str(error.filename)).name):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def temporaries(path: Path) -> list[Path]:

@@ -22,6 +22,7 @@ from formats.tensordata.local.directory import UNSUPPORTED
 from formats.tensordata.local.osio import OPEN_FLAGS
 from formats.tensordata.replacing.hidden import hidden_path, open_lock
 from formats.tensordata.replacing.holder import Holder
+from formats.wording.system_errors import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +134,9 @@ class ModelLock:
 
     def _for_user(self, error: OSError) -> OSError:
         """The error with the folder, which the user knows, in place of the hidden file."""
-        return OSError(error.errno, error.strerror, str(self._model.parent))
+        told = OSError(error.errno, error.strerror, str(self._model.parent))
+        explain(told)
+        return told
 
     def _is_in_place(self, descriptor: int) -> bool:
         """Whether the locked file is still the file that the next process finds; the folder may be another one now."""
