@@ -80,7 +80,13 @@ def losses_of_others(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
 
 
 CODEC = Codec(
-    *("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan),
+    "onnx",
+    "ONNX protobuf",
+    (".onnx",),
+    OnnxOptions,
+    sniff,
+    read,
+    plan,
     checksums=checksums,
     shared_data=losses_of_others,
 )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _SEED = Field("seed", FieldKind.FLOAT)
 _FLOAT_OUTPUT = {"dtype": FLOAT_TYPES}
+_ONNX_FORM = OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)})
 
 
 def random_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -39,79 +40,42 @@ def random_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [tuple(get_ints(node, "shape") or ())]
 
 
-RandomNormal = OperatorSpec(
-    "RandomNormal",
-    Row(
-        0,
-        1,
-        "RandomNormalAttrs",
-        (
-            Field("mean", FieldKind.FLOAT, 0.0),
-            Field("scale", FieldKind.FLOAT, 1.0),
-            _SEED,
-            Field("shape", FieldKind.INTS, minimum=0, required=True),
-        ),
-        _FLOAT_OUTPUT,
-    ),
-    dims=random_dims,
-    elements=(of_attribute("dtype", FLOAT),),
-    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
-)
-
-
 def float_like_raised(node: Node, context: Context) -> list[Node]:
     """RTen's random numbers are floats, whatever they are like."""
     return context.changed(dtype=FLOAT)
 
 
-RandomNormalLike = OperatorSpec(
-    "RandomNormalLike",
-    Row(
-        1,
-        1,
-        "RandomNormalLikeAttrs",
-        (Field("mean", FieldKind.FLOAT, 0.0), Field("scale", FieldKind.FLOAT, 1.0), _SEED),
-        _FLOAT_OUTPUT,
-    ),
-    signature=Signature("w"),
-    dims=same,
-    elements=(of_attribute("dtype", None),),
-    raised=float_like_raised,
-    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
-)
-RandomUniform = OperatorSpec(
-    "RandomUniform",
-    Row(
-        0,
-        1,
-        "RandomUniformAttrs",
-        (
-            Field("shape", FieldKind.INTS, minimum=0, required=True),
-            Field("high", FieldKind.FLOAT, 1.0),
-            Field("low", FieldKind.FLOAT, 0.0),
-            _SEED,
-        ),
-        _FLOAT_OUTPUT,
-    ),
-    dims=random_dims,
-    elements=(of_attribute("dtype", FLOAT),),
-    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
-)
-RandomUniformLike = OperatorSpec(
-    "RandomUniformLike",
-    Row(
-        1,
-        1,
-        "RandomUniformLikeAttrs",
-        (Field("high", FieldKind.FLOAT, 1.0), Field("low", FieldKind.FLOAT, 0.0), _SEED),
-        _FLOAT_OUTPUT,
-    ),
-    signature=Signature("w"),
-    dims=same,
-    elements=(of_attribute("dtype", None),),
-    raised=float_like_raised,
-    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
-)
+def _with_shape(name: str, *fields: Field) -> OperatorSpec:
+    """An operator whose output has the dims in its attribute."""
+    return OperatorSpec(
+        name,
+        Row(0, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT),
+        dims=random_dims,
+        elements=(of_attribute("dtype", FLOAT),),
+        onnx=_ONNX_FORM,
+    )
+
+
+def _like_input(name: str, *fields: Field) -> OperatorSpec:
+    """An operator whose output has the dims of its input."""
+    return OperatorSpec(
+        name,
+        Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT),
+        signature=Signature("w"),
+        dims=same,
+        elements=(of_attribute("dtype", None),),
+        raised=float_like_raised,
+        onnx=_ONNX_FORM,
+    )
+
+
+_MEAN, _SCALE = Field("mean", FieldKind.FLOAT, 0.0), Field("scale", FieldKind.FLOAT, 1.0)
+_HIGH, _LOW = Field("high", FieldKind.FLOAT, 1.0), Field("low", FieldKind.FLOAT, 0.0)
+_SHAPE = Field("shape", FieldKind.INTS, minimum=0, required=True)
+RandomNormal = _with_shape("RandomNormal", _MEAN, _SCALE, _SEED, _SHAPE)
+RandomNormalLike = _like_input("RandomNormalLike", _MEAN, _SCALE, _SEED)
+RandomUniform = _with_shape("RandomUniform", _SHAPE, _HIGH, _LOW, _SEED)
+RandomUniformLike = _like_input("RandomUniformLike", _HIGH, _LOW, _SEED)
 
 
 def bernoulli(node: Node, context: Context) -> list[Node] | None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.graph.makers import Makers
-    from formats.rten.operators.shared.spec import Deviation, Rewriting
+    from formats.rten.operators.shared.spec import Deviation, Folding, Rewriting
 
 _REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
 
@@ -366,35 +366,26 @@ def _last(scores: str, axis: int, node: Node, context: Context) -> str:
     return context.op(ReduceMax, scores, context.int64([axis]), keepdims=get_int(node, "keepdims", 1))
 
 
-ArgMax = OperatorSpec(
-    "ArgMax",
-    Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
-    signature=Signature("N"),
-    dims=arg_reduce_dims,
-    elements=(always(INT64),),
-    rewritings=(arg_extremum,),
-    narrow=widened((0,), ()),
-    raised=arg_extreme_raised,
-    faults=(_LAST,),
-    foldings=(top_of_one,),
-    unspecified=_arg_unspecified,
-    range=ranges.indices(0),
-    onnx=OnnxForm(takes={"select_last_index": (0,)}),
-)
-ArgMin = OperatorSpec(
-    "ArgMin",
-    Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
-    signature=Signature("N"),
-    dims=arg_reduce_dims,
-    elements=(always(INT64),),
-    rewritings=(arg_extremum,),
-    narrow=widened((0,), ()),
-    raised=arg_extreme_raised,
-    faults=(_LAST,),
-    unspecified=_arg_unspecified,
-    range=ranges.indices(0),
-    onnx=OnnxForm(takes={"select_last_index": (0,)}),
-)
+def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:
+    return OperatorSpec(
+        name,
+        Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
+        signature=Signature("N"),
+        dims=arg_reduce_dims,
+        elements=(always(INT64),),
+        rewritings=(arg_extremum,),
+        narrow=widened((0,), ()),
+        raised=arg_extreme_raised,
+        faults=(_LAST,),
+        foldings=foldings,
+        unspecified=_arg_unspecified,
+        range=ranges.indices(0),
+        onnx=OnnxForm(takes={"select_last_index": (0,)}),
+    )
+
+
+ArgMax = _arg_spec("ArgMax", foldings=(top_of_one,))
+ArgMin = _arg_spec("ArgMin")
 
 
 def top_k_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:

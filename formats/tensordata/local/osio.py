@@ -115,8 +115,18 @@ class LocalFile(File):
     _all_lock = Lock()
 
     __slots__ = (
-        *("__weakref__", "_capabilities", "_descriptor", "_identity", "_lock", "_mapping"),
-        *("_status_changed_ns", "_was_pickled", "moved", "nbytes", "path", "permissions"),
+        "__weakref__",
+        "_capabilities",
+        "_descriptor",
+        "_identity",
+        "_lock",
+        "_mapping",
+        "_status_changed_ns",
+        "_was_pickled",
+        "moved",
+        "nbytes",
+        "path",
+        "permissions",
     )
 
     def __init__(

@@ -28,8 +28,16 @@ WORDS = 300  # the most characters from the text of another library's error
 # Class names of temporary errors, of fsspec and of the libraries below it.
 _PASSING = frozenset(
     (
-        *("TimeoutError", "ConnectionError", "ClientConnectionError", "ClientPayloadError", "HTTPClientError"),
-        *("ServerDisconnectedError", "IncompleteReadError", "IncompleteRead", "TransportError", "RemoteProtocolError"),
+        "TimeoutError",
+        "ConnectionError",
+        "ClientConnectionError",
+        "ClientPayloadError",
+        "HTTPClientError",
+        "ServerDisconnectedError",
+        "IncompleteReadError",
+        "IncompleteRead",
+        "TransportError",
+        "RemoteProtocolError",
     )
 )
 _PASSING_NUMBERS = frozenset((errno.EIO, errno.EBUSY, errno.ETIMEDOUT, errno.ECONNRESET, errno.EPIPE, errno.EAGAIN))

@@ -46,8 +46,18 @@ class RemoteFile(File):
     """A file at an address, which is read in ranges; it must not be replaced after it was opened."""
 
     __slots__ = (
-        *("__weakref__", "_address", "_ahead", "_copy", "_identity", "_lock", "_next", "_store", "_unverified"),
-        *("_windows", "nbytes", "path"),
+        "__weakref__",
+        "_address",
+        "_ahead",
+        "_copy",
+        "_identity",
+        "_lock",
+        "_next",
+        "_store",
+        "_unverified",
+        "_windows",
+        "nbytes",
+        "path",
     )
 
     is_local = False
