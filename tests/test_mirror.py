@@ -129,8 +129,8 @@ THROUGH: dict[str, tuple[str, str]] = {
 
 # The files with tests of more than one module, by folder.
 ACROSS = {
-    ".": "architecture bounded_work import mirror misfits option_effects permissions public_names release remedies "
-    "rings types use without_docstrings",
+    ".": "architecture bounded_work import mirror misfits mutation option_effects permissions public_names release "
+    "remedies rings types use without_docstrings",
     "cli": "bad_arguments convert limits mistakes",
     "codecs": "planning",
     "onnxpb": "transformers_js",
@@ -223,7 +223,9 @@ def test_folders_of_tests_are_rooms() -> None:
 def shared_modules() -> list[Path]:
     """Return the modules at the top of the tests that tests import."""
     return sorted(
-        path for path in TESTS.glob("*.py") if path.stem not in ("conftest", "stubs") and path.stem[:5] != "test_"
+        path
+        for path in TESTS.glob("*.py")
+        if path.stem not in ("conftest", "mutation", "stubs") and path.stem[:5] != "test_"
     )
 
 
