@@ -26,6 +26,7 @@ TARGETS = (
 )
 FROM_CODE = (
     (name_stubs.package, "formats/__init__.pyi"),
+    (name_stubs.drop_in, "formats/onnxpb/__init__.pyi"),
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
     (option_rows.lists, "formats/wording/option_lists.py"),

@@ -12,15 +12,21 @@ def package() -> str:
     return _stub("formats")
 
 
+def drop_in() -> str:
+    """The stub of `formats.onnxpb`."""
+    return _stub("formats.onnxpb")
+
+
 def _stub(name: str) -> str:
-    """The stub of a package: its version, the names of its table, and `__all__`."""
-    table: dict[str, str] = vars(import_module(name))["_NAMES"]
+    """The stub of a package: the names of its table, its version if it has one, and `__all__`."""
+    held = vars(import_module(name))
+    table: dict[str, str] = held["_NAMES"]
     lines = ["# Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.\n"]
     for module, names in sorted(table.items()):
         lines.append(_import(f"formats.{module}", sorted(names.split(), key=_order)))
-    listed = [name for names in table.values() for name in names.split()]
-    lines += ["", "__version__: str", "", "__all__ = ["]
-    lines += [f'    "{name}",' for name in sorted([*listed, "__version__"], key=_order)]
+    if "__version__" in held:
+        lines += ["", "__version__: str"]
+    lines += ["", "__all__ = [", *(f'    "{each}",' for each in sorted(held["__all__"], key=_order))]
     return "\n".join([*lines, "]", ""])
 
 
