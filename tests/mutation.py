@@ -174,8 +174,8 @@ def commands(mutant: Mutant, copy: Path, ring: str) -> Iterator[tuple[list[str],
     if mutant.path.suffix == ".rs":
         yield ["cargo", "test", "--quiet", "--locked"], copy / "readers/rust"
     elif mutant.path.suffix == ".js":
-        names = ("vectors", "sources", "http", "package")
-        yield ["node", "--test", *(f"tests/{name}.test.js" for name in names)], copy / "readers/js"
+        for name in ("vectors", "sources", "http", "package"):
+            yield ["node", "--test", f"tests/{name}.test.js"], copy / "readers/js"
     else:
         through = [name for name, (words, _) in test_mirror.THROUGH.items() if mutant.path in test_mirror.named(words)]
         place = Path("tests", through[0] if through else test_mirror.place_of(mutant.path))

@@ -316,6 +316,16 @@ def test_a_job_that_is_tried_again_replaces_only_its_own_result(
     assert [destination] == list(destination.parent.iterdir())
 
 
+def test_an_error_in_json_says_where(tmp_path: Path) -> None:
+    """The JSON of an error has its path as text, or null if it has none."""
+    errors_as_json = [
+        manifest_module.error_to_json(error)
+        for error in (DecodeError("damaged"), DecodeError("damaged", path=tmp_path), FileNotFoundError(2, "none", "m"))
+    ]
+    assert [None, str(tmp_path), "m"] == [found["path"] for found in errors_as_json]
+    assert ["damaged", "damaged", "none"] == [found["message"] for found in errors_as_json]
+
+
 def test_threads_of_the_caller_do_no_harm(sources: list[Path]) -> None:
     """If the caller has threads, whose locks would stay locked after a fork, processes are started differently."""
     code = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper
 
 import formats
 from formats.ir.summary import type_text
+from formats.verbs.inspect import RuntimeFindings
 
 TYPES = {
     "any": helper.make_tensor_type_proto(TensorProto.FLOAT, None),
@@ -126,3 +128,11 @@ def test_shared_models_can_be_inspected(shared_model: Path) -> None:
     assert len(proto.graph.node) <= sum(seen.operators.values())
     assert {*seen.operators.values()} == {*sorted(seen.operators.values(), reverse=True)}
     assert "tensor" not in "".join(value.type for value in (*seen.inputs, *seen.outputs))
+
+
+@pytest.mark.parametrize(
+    ("changes", "stops", "runs"), [((), (), True), ((), ("x",), False), (("c",), (), False), (("c",), ("x",), False)]
+)
+def test_a_runtime_runs_what_nobody_has_to_change(changes: Any, stops: tuple[str, ...], runs: bool) -> None:
+    """A runtime runs a model unchanged if nothing is changed, and nothing stops it."""
+    assert runs == RuntimeFindings("RTen", changes, stops, ()).runs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +49,13 @@ def test_long_varint_is_refused(data: bytes) -> None:
     """More than ten bytes, or more than 64 bits, are not a varint."""
     with pytest.raises(WireError):
         decode_varint(data, 0)
+
+
+def test_packed_elements_of_fixed_width() -> None:
+    """A packed field of floats has one element for each of their widths; a part of one is refused."""
+    assert [1.0, -2.5] == unpack(struct.pack("<2f", 1.0, -2.5), struct.Struct("<f"))
+    with pytest.raises(WireError, match="7 bytes are not a whole number of 4-byte elements"):
+        unpack(bytes(7), struct.Struct("<f"))
 
 
 @given(st.integers(0, (1 << 64) - 1))

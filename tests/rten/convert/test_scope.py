@@ -99,6 +99,17 @@ def test_shapes_are_computed_through() -> None:
     assert ValueType(1, ("batch", 3, 5, 4)) == types["y"]
 
 
+@pytest.mark.parametrize(
+    ("bounds", "size"), [((2, 9, 1), 7), ((2, 9, 3), 3), ((9, 2, -2), 4), ((9, 2, 1), 0), ((0, 5, 1), 5)]
+)
+def test_sizes_of_ranges(bounds: tuple[int, int, int], size: int) -> None:
+    """A range of constants has as many elements as Python's."""
+    start, limit, delta = map(np.int64, bounds)
+    nodes = [node("Range", "a b c", "r"), node("Expand", "x s", "e"), node("Identity", "e", "y")]
+    types = types_of(nodes, [1], a=start, b=limit, c=delta, s=int64(2))
+    assert (size,) == types["r"].dims
+
+
 def test_the_rest_of_a_reshape_keeps_its_name() -> None:
     """If -1 means one named dimension, the result has this name."""
     types = types_of([node("Reshape", "x n", "y")], [2, "words", 12], n=int64(0, -1, 3, 4))
