@@ -268,6 +268,14 @@ def test_kinds_of_losses_are_those_of_the_code() -> None:
     assert used == set(described)
 
 
+def test_contributing_has_short_lines() -> None:
+    """Lines of CONTRIBUTING.md have at most 120 characters, apart from tables and commands."""
+    text = re.sub(
+        r"^```.*?^```$", "", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    assert not [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
+
+
 def rows(document: str, heading: str) -> dict[str, str]:
     """Return the last column of the first table under a heading, by the code in the first column."""
     section = (ROOT / document).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
