@@ -82,6 +82,17 @@ def local_path_of(path: Any) -> Path:
     return found
 
 
+def shown(file: Path, model: Path) -> Path:
+    """The path of a data file below the folder of the model, with this folder as the user wrote it.
+
+    Readers find data files without links on the way, from the root of the system.
+    """
+    if is_address(model) or is_stream(model):
+        return file
+    folder = os.path.realpath(model.parent)
+    return model.parent / file.relative_to(folder) if file.is_relative_to(folder) else file
+
+
 def path_of(path: Any) -> Path:
     """The path of a model file: an `Address` for an address or a `UPath` with one, a `Stream` for a file object.
 

@@ -17,7 +17,7 @@ from formats.options import made
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.sources.source import FileSpan
-from formats.verbs.arguments import path_of
+from formats.verbs.arguments import path_of, shown
 from formats.verbs.choices import RuntimeOptions
 from formats.verbs.opening import read_model
 from formats.verbs.planning import raise_model
@@ -257,7 +257,7 @@ def inspect(
     codec, source, model = read_model(path, format, reading)
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
-    tensors = tuple(_entry(where, tensor) for where, tensor in found)
+    tensors = tuple(_entry(where, tensor, path) for where, tensor in found)
     link = ArchiveLink.of(model)
     return Inspection(
         path=path,
@@ -360,10 +360,10 @@ def raw_nbytes(tensor: Tensor) -> int:
     return max(nbytes, 0)
 
 
-def _entry(where: str, tensor: Tensor) -> TensorEntry:
+def _entry(where: str, tensor: Tensor, path: Path) -> TensorEntry:
     name = dtypes.type_name(tensor.data_type)
     span = span_of(tensor)
-    place = (None, None) if span is None else (span.file.path, span.file_offset)
+    place = (None, None) if span is None else (shown(span.file.path, path), span.file_offset)
     return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), raw_nbytes(tensor), *place)
 
 
@@ -386,7 +386,8 @@ def _operators(model: Model) -> dict[str, int]:
 def _files(path: Path, source: Source, tensors: Iterable[Tensor]) -> tuple[ModelFile, ...]:
     """The model file, then the other files of its tensors that are there, by path."""
     others = _external_files(tensors) - set(source.files())
-    companions = sorted(ModelFile(file.path, file.nbytes) for file in others if not isinstance(file, AbsentFile))
+    there = (file for file in others if not isinstance(file, AbsentFile))
+    companions = sorted(ModelFile(shown(file.path, path), file.nbytes) for file in there)
     return (ModelFile(path, source.nbytes), *companions)
 
 

@@ -17,7 +17,7 @@ from formats.python.collector import collector_paused
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.sources.source import Literal
-from formats.verbs.arguments import buffer_of, path_of
+from formats.verbs.arguments import buffer_of, path_of, shown
 from formats.verbs.trust import check_key
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Opened(NamedTuple):
     def files(self, path: Path) -> tuple[Path, ...]:
         """The files of the model at `path`, the model file first."""
         sources = (tensor.external_source for _, tensor in walk.external_tensors(self.model))
-        found = {file.path for source in sources if source is not None for file in source.files()}
+        found = {shown(file.path, path) for source in sources if source is not None for file in source.files()}
         return (path, *sorted(found - {path}))
 
     def cautions(self) -> Iterable[Loss]:

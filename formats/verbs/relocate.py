@@ -19,7 +19,6 @@ from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
-from formats.onnxpb.wire.encoder import encode
 from formats.options import SWITCH, made_each, names_of, option, settle
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
@@ -27,13 +26,13 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import sync_directory, unlink
 from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.local.osio import Located
-from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan, lay_out
+from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan
 from formats.tensordata.replacing.lock import locked_with_target
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
-from formats.verbs.replacement import Work, execute_replacing, old_model
+from formats.verbs.replacement import Work, execute_replacing, graph_plan, old_model
 from formats.verbs.report import WrittenFile
 
 if TYPE_CHECKING:
@@ -265,6 +264,9 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
     folder does not exist, without `parents`.
     """
     codec = lookup.by_name(listed.format)
+    if not dst.suffix:
+        name = f"{dst}{codec.extensions[0]}"
+        raise UnsupportedError(f"a model has an extension: type {name}, or {dst}/ for a folder", path=dst)
     if dst.suffix.lower() not in codec.extensions:
         raise UnsupportedError(
             f"the model is {codec.title}, and this extension is not; use `formats convert`", path=dst
@@ -333,7 +335,7 @@ def _write(
         dst.parent / names.get(location, location) for location in opened.data if location not in data.keys() - here
     ]
     data = {location: place for location, place in data.items() if location not in here}
-    model = _graph_plan(opened, dst) if changed else _whole(dst, opened.file)
+    model = graph_plan(lookup.by_name(opened.listed.format), opened.model, dst) if changed else _whole(dst, opened.file)
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
     renamed = [Renamed(*data[location], files[location].path) for location in plain] if moves else []
@@ -362,11 +364,6 @@ def _permissions(opened: OpenedFiles) -> Permissions:
     for file in opened.data.values():
         most &= file.permissions
     return Permissions(most | OWNER_ACCESS)
-
-
-def _graph_plan(opened: OpenedFiles, dst: Path) -> FilePlan:
-    writes, nbytes = lay_out(encode(opened.model))
-    return FilePlan(dst, nbytes, tuple(writes))
 
 
 def _is_there(path: Path, file: File) -> bool:

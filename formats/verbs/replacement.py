@@ -298,10 +298,15 @@ def _graph(old: Old, place: Path, names: Mapping[str, str]) -> FilePlan:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = names.get(os.path.normpath(entry.value or ""), entry.value)
-    if old.codec.name == "onnx":
-        writes, nbytes = lay_out(encode(old.model))
+    return graph_plan(old.codec, old.model, place)
+
+
+def graph_plan(codec: Codec, model: Model, place: Path) -> FilePlan:
+    """The graph of a model in its own format, without its data files."""
+    if codec.name == "onnx":
+        writes, nbytes = lay_out(encode(model))
         return FilePlan(place, nbytes, tuple(writes))
-    return old.codec.plan(old.model, place, old.codec.options()).files[-1]
+    return codec.plan(model, place, codec.options()).files[-1]
 
 
 def _gone(work: Work, backup: _Backup, others: _Others) -> Iterator[tuple[Path, File]]:

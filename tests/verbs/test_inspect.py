@@ -136,3 +136,16 @@ def test_shared_models_can_be_inspected(shared_model: Path) -> None:
 def test_a_runtime_runs_what_nobody_has_to_change(changes: Any, stops: tuple[str, ...], runs: bool) -> None:
     """A runtime runs a model unchanged if nothing is changed, and nothing stops it."""
     assert runs == RuntimeFindings("RTen", changes, stops, ()).runs
+
+
+def test_paths_are_as_the_user_wrote_the_folder(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data files and tensors have the folder of the model as it was given: relative, with links, or whole."""
+    formats.convert(digits, tmp_path / "real" / "m.onnx", external_data=True, parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path("real"), Path("link"), tmp_path / "real", Path("real/../link")):
+        seen = formats.inspect(folder / "m.onnx")
+        assert [folder / "m.onnx", folder / "m.onnx.data"] == [file.path for file in seen.files]
+        assert {None, folder / "m.onnx.data"} == {entry.file for entry in seen.tensors}
+        report = formats.convert(folder / "m.onnx", "again.onnx", overwrite=True)
+        assert (folder / "m.onnx", folder / "m.onnx.data") == report.source_files

@@ -490,3 +490,28 @@ def test_another_file_is_neither_moved_nor_removed(tmp_path: Path, call: str, mo
         with pytest.raises(formats.FormatError):
             formats.mv(tmp_path / "m.onnx", tmp_path / "n.onnx")
     assert theirs == data.read_bytes()
+
+
+@pytest.mark.parametrize("verb", [formats.cp, formats.mv])
+@pytest.mark.parametrize("extension", ["textproto", "json"])
+def test_text_stays_text(verb: Any, extension: str, split: Path) -> None:
+    """A text model whose data files get new names is text again, and has its weights."""
+    text = split.with_suffix(f".{extension}")
+    formats.convert(split, text)
+    split.unlink()
+    done = verb(text, text.with_name(f"b.{extension}"))
+    assert done.destination.read_bytes().isascii()
+    loaded = formats.load(done.destination)
+    assert loaded.graph is not None
+    assert model().graph is not None
+    assert [tensor.source().read() for tensor in loaded.graph.initializer] == [
+        tensor.source().read()
+        for tensor in model().graph.initializer  # type: ignore[union-attr]  # as checked
+    ]
+
+
+@pytest.mark.parametrize("verb", [formats.cp, formats.mv])
+def test_a_name_without_an_extension_is_answered(verb: Any, split: Path) -> None:
+    """A destination without an extension is perhaps a folder that is missing: the error names both ways."""
+    with pytest.raises(FormatError, match=r"a model has an extension: type \S*/t.onnx, or \S*/t/ for a folder"):
+        verb(split, split.parent / "t")
