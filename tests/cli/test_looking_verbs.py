@@ -60,6 +60,8 @@ def test_several_files_are_inspected(folder: Path) -> None:
     first = [line.split()[0] for line in done.stdout.splitlines() if re.match(r"models\S+  onnx", line)]
     assert first == ["models/a.onnx", "models/c.onnx", "models/in/b.onnxz"]
     assert [line.startswith("error: models/d.onnx") for line in done.stderr.splitlines()] == [True]
+    assert 2 == done.stdout.count("\n\nmodels/")  # an empty line between two
+    assert 0 == formats_("verify", "models/a.onnx", "models/in").stdout.count("\n\nmodels/")
     assert 0 == formats_("inspect", "models/a.onnx", "models/in").exit_code
     assert 1 == formats_("inspect", "models/a.onnx", "none.onnx").exit_code
 

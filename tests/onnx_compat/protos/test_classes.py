@@ -17,6 +17,7 @@ from protos import message_type as theirs
 from formats.errors import DecodeError, FormatError
 from formats.ir import model as ir
 from formats.onnx_compat.protos import classes
+from formats.onnx_compat.protos.containers import Growing
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.tensordata.sources.source import Literal, Source
 
@@ -705,3 +706,12 @@ def test_a_message_that_cannot_be_parsed_changes_nothing() -> None:
         with pytest.raises(DecodeError):
             method(damaged)
     assert "keep" == model.producer_name
+
+
+@pytest.mark.parametrize(("offset", "nbytes"), [(2, 3), (5, 1), (-1, 1)])
+def test_a_growing_buffer_gives_only_what_it_has(offset: int, nbytes: int) -> None:
+    """Weights that grow in memory cannot be read beyond their end, as any source."""
+    source = Growing(bytearray(b"abcd"))
+    assert source.read(1, 3) == b"bcd"
+    with pytest.raises(FormatError):
+        source.readinto(offset, memoryview(bytearray(nbytes)))
