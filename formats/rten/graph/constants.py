@@ -146,8 +146,10 @@ def densify(sparse: SparseTensor) -> Tensor:
 
 def is_constant(node: Node) -> bool:
     """Whether a node becomes a tensor of the graph."""
+    if node.input or len(node.output) != 1:  # as most nodes: their operators need not be looked up
+        return False
     spec = spec_of(node)
-    return spec is not None and spec.constant is not None and len(node.output) == 1
+    return spec is not None and spec.constant is not None
 
 
 class TensorSection:
