@@ -368,7 +368,8 @@ def _line(record: Record) -> bytes:
 def _read(path: Path) -> dict[str, Record]:
     """The records of the file, by destination, if it exists; a last line without an end is ignored."""
     try:
-        data = path.read_bytes()
+        file = File.open(path)  # never waits for a pipe
+        data = file.pread(0, file.nbytes)
     except FileNotFoundError:
         return {}
     records: dict[str, Record] = {}

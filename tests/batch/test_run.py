@@ -464,6 +464,17 @@ def test_a_line_that_was_cut_short_is_forgotten(sources: list[Path]) -> None:
         assert len(lines(manifest)) == 2
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_nothing_waits_for_a_strange_manifest(sources: list[Path], kind: str) -> None:
+    """A pipe, a device or a folder in the place of the manifest is refused at once, and nothing is converted."""
+    manifest = sources[0].with_name("log")
+    {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](manifest)
+    with pytest.raises((errors.FormatError, IsADirectoryError)):
+        formats.convert_many([(sources[0], sources[0].with_suffix(".onnxz"))], manifest=manifest)
+    assert not sources[0].with_suffix(".onnxz").exists()
+
+
 def test_two_runs_do_not_share_a_manifest(sources: list[Path]) -> None:
     """A second run with the same manifest at the same time is refused, but works afterwards."""
     manifest = sources[0].with_name("runs.jsonl")

@@ -2,7 +2,8 @@
 
     LD_PRELOAD=shim.so python driver.py shim.so FOLDER SCENARIO...
 
-Prints a JSON object: the number of faults of each kind, and every broken promise.
+FORMATS_SYSTEM names what the system lacks, of SYSTEMS. Prints a JSON object: the number of faults of each kind, and
+every broken promise.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from scenarios import MORE, SCENARIOS, Scenario, fresh, hidden_files, problems, state_of
+from scenarios import MORE, SCENARIOS, Scenario, allowed, fresh, hidden_files, problems, state_of
 
 from formats.errors import FormatError
+from formats.tensordata import interrupted
+from formats.tensordata.replacing import lock
 
 READ, WRITE, SPACE, NAME, SYNC, OPEN, OTHER = (1 << number for number in range(7))
 ALL = (1 << 7) - 1
-FAIL, SHORT, INTERRUPT, KILL, KILL_AFTER, FAIL_ON = range(6)
+FAIL, SHORT, INTERRUPT, KILL, KILL_AFTER, FAIL_ON, STOP = range(7)
 # What is injected: the mode, the kinds of calls, the error.
 FAULTS = {
     "kill": (KILL, ALL & ~READ, 0),
@@ -33,7 +37,18 @@ FAULTS = {
     "interrupt": (INTERRUPT, READ | WRITE, 0),
     "full": (FAIL_ON, WRITE | SPACE, errno.ENOSPC),
     "quota": (FAIL, NAME | OPEN, errno.EDQUOT),
+    "race": (STOP, NAME | OPEN | SPACE | OTHER, 0),  # another process does the same work meanwhile
+    "swap": (STOP, NAME | OPEN | SPACE | OTHER | READ, 0),  # another process puts a link in the place of the model
 }
+SYSTEMS = {
+    "usual": 0,
+    "no locks": 1 | 2,  # and no files without names, as some network filesystems
+    "no links": 2 | 4,
+    "clock stands": 8,
+    "one case": 16,
+    "linked folder": 0,
+}
+SECRET = b"precious" * 5000
 DONE, REFUSED, OTHER_ERROR, NOT_HIT = 0, 1, 2, 4
 
 
@@ -41,6 +56,11 @@ def main() -> None:
     """Run the named scenarios."""
     shim = ctypes.CDLL(sys.argv[1])
     box = Path(sys.argv[2])
+    linked = box.with_name("linked")
+    if os.environ.get("FORMATS_SYSTEM") == "linked folder":
+        linked.symlink_to(box)
+    victim = box.with_name("victim")
+    victim.write_bytes(SECRET)
     counts: Counter[str] = Counter()
     broken: list[str] = []
     for scenario in (scenario for scenario in [*SCENARIOS, *MORE] if scenario.name in sys.argv[3:]):
@@ -56,6 +76,9 @@ def main() -> None:
                     break
                 counts[fault] += 1
                 found = list(judge(scenario, template, box, fault, status))
+                if victim.read_bytes() != SECRET:
+                    found.append("a file elsewhere was changed")
+                    victim.write_bytes(SECRET)
                 broken += (f"{scenario.name}, {fault} at call {number}: {problem}" for problem in found)
                 number += 1
     print(json.dumps({"counts": counts, "broken": broken}))
@@ -63,15 +86,23 @@ def main() -> None:
 
 def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, fault: str, number: int) -> int:
     """Return the exit code of a process that does the work while its n-th call fails; negative for a signal."""
+    mode, kinds, error = FAULTS[fault]
     child = os.fork()
     if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        _, status = os.waitpid(child, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            (swapped if fault == "swap" else done_as_well)(scenario, box)
+            os.kill(child, signal.SIGCONT)
+            _, status = os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(status)
     code = OTHER_ERROR
     try:
-        mode, kinds, error = FAULTS[fault]
+        system = os.environ.get("FORMATS_SYSTEM", "usual")
+        place = box.with_name("linked") if system == "linked folder" else box
+        shim.fault_system(os.fsencode(place) if place != box else b"", SYSTEMS[system])
         shim.fault_set(os.fsencode(box), kinds, number, mode, error)
         try:
-            scenario.work(box)
+            scenario.work(place)
             code = DONE
         except (OSError, FormatError):
             code = REFUSED
@@ -82,8 +113,44 @@ def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, fault: str, number: in
         os._exit(code)
 
 
+def swapped(scenario: Scenario, box: Path) -> None:
+    """Put a link to a file elsewhere in the place of the model."""
+    (box / "swap").symlink_to(box.with_name("victim"))
+    (box / "swap").replace(box / scenario.file)
+
+
+def done_as_well(scenario: Scenario, box: Path) -> None:
+    """Do the same work in another process, which waits for nobody, and look at the model."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        lock.WAIT_SECONDS = 0.0
+        interrupted.OPEN_ATTEMPTS = 2
+        state_of(scenario, box)
+        with suppress(OSError, FormatError):
+            scenario.work(box)
+    finally:
+        os._exit(0)
+
+
 def judge(scenario: Scenario, template: Path, box: Path, fault: str, status: int) -> Iterator[str]:
     """Return every broken promise."""
+    if fault == "swap":
+        if status not in (DONE, REFUSED):
+            yield f"ended with {status}"
+        return
+    if fault == "race":
+        if status not in (DONE, REFUSED):
+            yield f"ended with {status}"
+        state = state_of(scenario, box)
+        if state not in allowed(scenario) or (status == DONE and state != scenario.result):
+            yield f"ended with {status}, and found: {state}"
+        if hidden_files(box) and status == DONE:
+            yield f"left behind: {hidden_files(box)}"
+        yield from problems(scenario, box, plain=False)
+        return
     if fault == "kill":
         if status != -signal.SIGKILL:
             yield f"ended with {status}"

@@ -1,5 +1,6 @@
-/* Preloaded into a process. The n-th call that touches a file below BOX fails, is cut short, is interrupted, or kills
- * the process. A log has all changes of files there, so that a test can simulate power cuts afterwards. */
+/* Preloaded into a process. The n-th call that touches a file below BOX fails, is cut short, is interrupted, or stops or
+ * kills the process. The system may lack locks or files without names, have a clock that stands still, or take "a" and
+ * "A" for the same name. A log has all changes of files there, so that a test can simulate power cuts afterwards. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,10 +18,12 @@
 #include <unistd.h>
 
 enum { READ, WRITE, SPACE, NAME, SYNC, OPEN, OTHER, KINDS };
-enum { FAIL, SHORT, INTERRUPT, KILL, KILL_AFTER, FAIL_ON };
+enum { FAIL, SHORT, INTERRUPT, KILL, KILL_AFTER, FAIL_ON, STOP };
+enum { NO_LOCKS = 1, NO_UNNAMED = 2, NO_LINKS = 4, STOPPED_CLOCK = 8, ONE_CASE = 16 };
 
 static char box[4096];
-static int kinds, mode, error_number, active, log_fd = -1;
+static char second[4096];
+static int kinds, mode, error_number, active, lacks, log_fd = -1;
 static atomic_int left, hits;
 static atomic_int calls;
 static char tracked[65536];
@@ -32,6 +35,11 @@ void fault_set(const char *folder, int wanted, int n, int how, int number) {
     atomic_store(&left, n), atomic_store(&hits, 0), atomic_store(&calls, 0);
     active = 1;
 }
+/* `other` is another path of the box, through a link; `how` is a set of what the system lacks. */
+void fault_system(const char *other, int how) {
+    snprintf(second, sizeof second, "%s", other);
+    lacks = how;
+}
 void fault_log(const char *path) { log_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600); }
 int fault_hits(void) { return atomic_load(&hits); }
 int fault_calls(void) { return atomic_load(&calls); }
@@ -40,7 +48,21 @@ static int followed(int fd) { return active && fd >= 0 && fd < (int)sizeof track
 static int inside(const char *path) {
     int fd;
     if (sscanf(path, "/proc/self/fd/%d", &fd) == 1) return followed(fd);
-    return active && box[0] && strncmp(path, box, strlen(box)) == 0;
+    if (!active) return 0;
+    return (box[0] && strncmp(path, box, strlen(box)) == 0) || (second[0] && strncmp(path, second, strlen(second)) == 0);
+}
+/* The name as a system keeps it that knows only one case. */
+static const char *kept(const char *path, char *buffer) {
+    const char *name = strrchr(path, '/');
+    if (!(lacks & ONE_CASE) || !inside(path) || !name || strlen(path) >= 4096) return path;
+    strcpy(buffer, path);
+    for (char *at = buffer + (name - path); *at; at++)
+        if (*at >= 'A' && *at <= 'Z') *at += 'a' - 'A';
+    return buffer;
+}
+static void touched(int fd) {
+    struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}};
+    if (lacks & STOPPED_CLOCK) futimens(fd, times);
 }
 
 static int hit(int kind) {
@@ -50,6 +72,7 @@ static int hit(int kind) {
     int is_hit = mode == FAIL_ON ? before <= 0 : before == 0;
     if (is_hit) atomic_fetch_add(&hits, 1);
     if (is_hit && mode == KILL) kill(getpid(), SIGKILL);
+    if (is_hit && mode == STOP) raise(SIGSTOP);
     return is_hit;
 }
 static void after(int is_hit) {
@@ -85,6 +108,7 @@ static void note_data(int fd, const unsigned char *data, ssize_t count, long off
     if (is_hit && (mode == FAIL || mode == FAIL_ON)) { failure; } \
     if (is_hit && mode == INTERRUPT && (kind == READ || kind == WRITE)) { errno = EINTR; return -1; }
 #define ERRNO errno = error_number; return -1
+#define KEPT(path) char buffer_##path[4096]; path = kept(path, buffer_##path)
 #define CUT(count) if (is_hit && mode == SHORT) count = (count + 1) / 2
 
 ssize_t pread64(int fd, void *data, size_t count, off64_t offset) {
@@ -121,6 +145,7 @@ ssize_t pwrite64(int fd, const void *data, size_t count, off64_t offset) {
     FAULT(WRITE, ERRNO) CUT(count);
     ssize_t done = real(fd, data, count, offset);
     note_data(fd, data, done, offset);
+    touched(fd);
     after(is_hit);
     return done;
 }
@@ -139,6 +164,7 @@ ssize_t copy_file_range(int from, off64_t *source, int to, off64_t *target, size
         note_data(to, data, done, offset);
         free(data);
     }
+    touched(to);
     after(is_hit);
     return done;
 }
@@ -148,6 +174,7 @@ int ftruncate64(int fd, off64_t size) {
     FAULT(SPACE, ERRNO)
     int result = real(fd, size);
     if (!result) note("truncate\t%lu\t%ld\n", inode(fd), (long)size);
+    touched(fd);
     after(is_hit);
     return result;
 }
@@ -177,6 +204,7 @@ void sync(void) {
 }
 int rename(const char *from, const char *to) {
     REAL(rename);
+    KEPT(from); KEPT(to);
     if (!inside(from)) return real(from, to);
     FAULT(NAME, ERRNO)
     int result = real(from, to);
@@ -186,7 +214,9 @@ int rename(const char *from, const char *to) {
 }
 int link(const char *from, const char *to) {
     REAL(link);
+    KEPT(from); KEPT(to);
     if (!inside(to)) return real(from, to);
+    if (lacks & NO_LINKS) { errno = EPERM; return -1; }
     FAULT(NAME, ERRNO)
     int result = real(from, to);
     if (!result) note("link\t%s\t%s\n", from, to);
@@ -195,6 +225,8 @@ int link(const char *from, const char *to) {
 }
 int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
     REAL(linkat);
+    KEPT(to);
+    if (inside(to) && lacks & NO_LINKS) { errno = EPERM; return -1; }
     if (!inside(to)) return real(from_folder, from, to_folder, to, flags);
     FAULT(NAME, ERRNO)
     int result = real(from_folder, from, to_folder, to, flags);
@@ -205,6 +237,7 @@ int linkat(int from_folder, const char *from, int to_folder, const char *to, int
 }
 int unlink(const char *path) {
     REAL(unlink);
+    KEPT(path);
     if (!inside(path)) return real(path);
     FAULT(NAME, ERRNO)
     int result = real(path);
@@ -223,6 +256,7 @@ int fchmod(int fd, mode_t bits) {
 int flock(int fd, int operation) {
     REAL(flock);
     if (!followed(fd)) return real(fd, operation);
+    if (lacks & NO_LOCKS) { errno = ENOLCK; return -1; }
     FAULT(OTHER, ERRNO)
     int result = real(fd, operation);
     after(is_hit);
@@ -231,6 +265,7 @@ int flock(int fd, int operation) {
 static int opened(int fd, const char *path, int flags) {
     if (fd < 0 || fd >= (int)sizeof tracked) return fd;
     tracked[fd] = 1;
+    if (flags & (O_WRONLY | O_RDWR) && flags & O_CREAT) touched(fd);
     if ((flags & O_TMPFILE) == O_TMPFILE) note("create\t%lu\t-\n", inode(fd));
     else if (flags & O_EXCL) note("create\t%lu\t%s\n", inode(fd), path);
     return fd;
@@ -242,6 +277,8 @@ int open64(const char *path, int flags, ...) {
     mode_t bits = va_arg(arguments, mode_t);
     va_end(arguments);
     if (!inside(path)) return real(path, flags, bits);
+    if (lacks & NO_UNNAMED && (flags & O_TMPFILE) == O_TMPFILE) { errno = EOPNOTSUPP; return -1; }
+    KEPT(path);
     FAULT(OPEN, ERRNO)
     int fd = opened(real(path, flags, bits), path, flags);
     after(is_hit);
@@ -258,6 +295,23 @@ int openat64(int folder, const char *path, int flags, ...) {
     int fd = opened(real(folder, path, flags, bits), path, flags);
     after(is_hit);
     return fd;
+}
+/* Calls that never fail here, but must see one name for both cases. */
+#define LOOK(type, name, declared, ...) \
+    type name declared { REAL(name); KEPT(path); return real(__VA_ARGS__); }
+LOOK(int, stat64, (const char *path, struct stat64 *status), path, status)
+LOOK(int, lstat64, (const char *path, struct stat64 *status), path, status)
+LOOK(int, stat, (const char *path, struct stat *status), path, status)
+LOOK(int, lstat, (const char *path, struct stat *status), path, status)
+LOOK(int, fstatat64, (int folder, const char *path, struct stat64 *status, int flags), folder, path, status, flags)
+LOOK(int, fstatat, (int folder, const char *path, struct stat *status, int flags), folder, path, status, flags)
+LOOK(int, access, (const char *path, int wanted), path, wanted)
+LOOK(ssize_t, readlink, (const char *path, char *target, size_t size), path, target, size)
+LOOK(int, chmod, (const char *path, mode_t bits), path, bits)
+int symlink(const char *target, const char *path) {
+    REAL(symlink);
+    KEPT(path);
+    return real(target, path);
 }
 int close(int fd) {
     REAL(close);

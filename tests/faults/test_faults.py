@@ -64,6 +64,60 @@ def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, m
     assert result["counts"]["kill"] > 5
 
 
+SYSTEMS = ["no locks", "no links", "clock stands", "one case", "linked folder"]
+OTHER_SYSTEMS = ["replaced m.onnx external_data max_external_file_size", "update", "moved away"]
+RACES = ["new m.onnxz", "replaced m.onnx external_data", "update", "repair of several files", "moved over another"]
+IN_PLACE = ["update", "repair of an update", "repair of several files"]
+
+
+def named(names: list[str]) -> list[Scenario]:
+    """Return these scenarios, and all others that move or replace something if everything is tried."""
+    return [scenario for scenario in SCENARIOS if scenario.name in names or EVERYTHING]
+
+
+@pytest.mark.parametrize(
+    ("system", "scenario"),
+    [
+        pytest.param(system, scenario, id=f"{system}, {scenario.name}")
+        for system in SYSTEMS
+        for scenario in named(OTHER_SYSTEMS)
+        # Without links, a killed process may leave an empty file in a new place, as docs/security.md says.
+        if system != "no links" or scenario.replaces or scenario.name in OTHER_SYSTEMS
+    ],
+)
+def test_other_systems(
+    scenario: Scenario, system: str, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kills, errors and a full disk break no promise if the system lacks locks or links, or its clock stands still."""
+    monkeypatch.setenv("FORMATS_FAULTS", "kill error full" if EVERYTHING and scenario.name != ONLY_RENAMES else "kill")
+    monkeypatch.setenv("FORMATS_SYSTEM", system)
+    result = run("driver.py", shim, tmp_path, scenario)
+    assert [] == result["broken"]
+    assert result["counts"]["kill"] > 5
+
+
+@pytest.mark.parametrize("system", ["usual", "no locks"] if EVERYTHING else ["usual"])
+@pytest.mark.parametrize("scenario", named(RACES), ids=lambda scenario: scenario.name)
+def test_a_second_process_at_every_call(
+    scenario: Scenario, system: str, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If another process does the same at any call of the first one, a model is in a promised state."""
+    monkeypatch.setenv("FORMATS_FAULTS", "race")
+    monkeypatch.setenv("FORMATS_SYSTEM", system)
+    result = run("driver.py", shim, tmp_path, scenario)
+    assert [] == result["broken"]
+    assert result["counts"]["race"] >= 5
+
+
+@pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s.name in IN_PLACE], ids=lambda scenario: scenario.name)
+def test_a_swap_at_every_call(scenario: Scenario, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another process puts a link in the place of a model that is changed in place, no file elsewhere changes."""
+    monkeypatch.setenv("FORMATS_FAULTS", "swap")
+    result = run("driver.py", shim, tmp_path, scenario)
+    assert [] == result["broken"]
+    assert result["counts"]["swap"] > 5
+
+
 def test_power_cuts(shim: Path, tmp_path: Path) -> None:
     """Whichever unsynced changes a power cut keeps, a model is old, new or absent, as promised."""
     scenarios = [scenario for scenario in [*SCENARIOS, *(MORE if EVERYTHING else [])] if scenario is not UNSYNCED]

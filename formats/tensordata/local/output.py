@@ -216,7 +216,10 @@ class OutputFile(_Writable):
             if self._temporary is not None:
                 self._close_descriptor()  # some systems do not rename an open file
             try:
-                self._name(self.destination)
+                if self._overwrite and self._temporary is not None:
+                    self._replace()  # in one step on any filesystem
+                else:
+                    self._name(self.destination)
             except FileExistsError:
                 if not self._overwrite:
                     raise file_exists(self.path) from None

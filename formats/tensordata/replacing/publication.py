@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -251,6 +252,8 @@ class _Steps:
         is_kept = moved.old is None or os.path.lexists(self.at(moved.old.name)) or not os.path.lexists(place)
         if not is_kept and moved.old and not link(place, self.at(moved.old.name), self.capabilities):
             self._put_aside(moved)
+        if _is_reserved(moved, place):
+            unlink(place, self.capabilities)
         if moved.old is None and not overwrite and not _is_same(new, place):
             if keeps_hidden_name and link(new, place, self.capabilities):
                 return
@@ -262,6 +265,8 @@ class _Steps:
     def _take_back(self, moved: Move) -> None:
         """Give the new file its hidden name, and remove its other name."""
         new, place = self.at(moved.new), self.at(moved.name)
+        if _is_reserved(moved, place):
+            unlink(place, self.capabilities)
         if not os.path.lexists(new):
             if self.journal.is_new(moved, place):
                 move(place, new, self.capabilities)
@@ -305,8 +310,15 @@ def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Cap
     content = journal.encode()
     mode = model.with_name(journal.moves[-1].new).stat().st_mode & 0o666 | OWNER_ACCESS  # file names can be secret, too
     permissions = Permissions(new=mode)
+    place, nbytes = journal_path(model), len(content)  # `overwrite` gives it its name in one step on any filesystem
     output = OutputFile(
-        journal_path(model), len(content), owner=model, permissions=permissions, capabilities=capabilities
+        place,
+        nbytes,
+        overwrite=True,
+        follow_link=False,
+        owner=model,
+        permissions=permissions,
+        capabilities=capabilities,
     )
     try:
         output.pwrite(0, content)
@@ -330,6 +342,15 @@ def _give_up(steps: _Steps, lock: ModelLock) -> None:
             steps.backward()
     except OSError:
         lock.keep()
+
+
+def _is_reserved(moved: Move, place: Path) -> bool:
+    """Whether an empty file keeps the place of a new file: without hard links, it comes before the file itself."""
+    try:
+        status = place.lstat()
+    except FileNotFoundError:
+        return False
+    return moved.old is None and moved.nbytes > 0 and stat.S_ISREG(status.st_mode) and not status.st_size
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -361,7 +382,8 @@ def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
     is_new = cache(journal.is_new)  # it may read all of a file
     for moved in journal.moves:
         place = steps.at(moved.name)
-        if os.path.lexists(place) and not journal.is_old(moved, place) and not is_new(moved, place):
+        is_free = not os.path.lexists(place) or _is_reserved(moved, place)
+        if not is_free and not journal.is_old(moved, place) and not is_new(moved, place):
             reason = f"{moved.name} has changed since the interrupted write"
             hint = f"remove {journal_path(path).name} to keep what is there, or write again with `overwrite=True`"
             raise DecodeError(f"{reason}; {hint}", path=path)

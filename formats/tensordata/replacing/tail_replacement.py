@@ -204,7 +204,8 @@ def load_undo(path: Path) -> Undo:
 
 def _save(tail: FileSpan, file_offset: int, path: Path) -> None:
     permissions = Permissions(new=tail.file.permissions | OWNER_ACCESS)
-    output = OutputFile(path, _HEADER.size + tail.nbytes, owner=tail.file.path, permissions=permissions)
+    nbytes = _HEADER.size + tail.nbytes  # `overwrite` gives it its name in one step on any filesystem
+    output = OutputFile(path, nbytes, overwrite=True, follow_link=False, owner=tail.file.path, permissions=permissions)
     try:
         with tail.file.descriptor() as descriptor:
             inode = os.fstat(descriptor).st_ino
