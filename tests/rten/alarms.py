@@ -8,33 +8,22 @@ result ever differs.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
-from graphs import Graph, generate, held, run_in_onnxruntime, stated
+from graphs import Graph, apart, generate, held, run_in_onnxruntime, stated
 from runtime.runner import RELEASES, Runner, RunnerError
 
 import formats
 
 ABOUT_NUMBERS = ("results", "range")  # when a loss can be seen; the others that matter are about types and files
 TRIES = 20  # inputs of a graph
-
-
-class Told(NamedTuple):
-    """A graph with warnings about numbers: their kinds and operators, and whether a result ever differed."""
-
-    seed: int
-    about: frozenset[str]
-    is_seen: bool
 
 
 def other_inputs(graph: Graph, rng: np.random.Generator) -> Mapping[str, Any]:
@@ -87,8 +76,8 @@ def is_seen(graph: Graph, target: Path, runners: Mapping[str, Runner], seed: int
     return False
 
 
-def told(seed: int, runners: Mapping[str, Runner], folder: Path) -> Told | None:
-    """Return the graph of a seed with its warnings about numbers, or `None` if it has none."""
+def told(seed: int, runners: Mapping[str, Runner], folder: Path) -> tuple[list[str], bool] | None:
+    """Return the warnings about numbers for the graph of a seed, and whether any can be seen; `None` if it has none."""
     graph = generate(seed)
     if graph is None:
         return None
@@ -101,41 +90,9 @@ def told(seed: int, runners: Mapping[str, Runner], folder: Path) -> Told | None:
     losses = [loss for loss in report.losses if loss.seen in ABOUT_NUMBERS and loss.matters]
     if not losses:
         return None
-    about = frozenset(f"{loss.kind} {loss.detail.partition(':')[0] if ':' in loss.detail else ''}" for loss in losses)
+    about = {f"{loss.kind} {loss.detail.partition(':')[0] if ':' in loss.detail else ''}" for loss in losses}
     exact = any(loss.kind in ("precision", "rounded", "widened") for loss in losses)
-    return Told(seed, about, is_seen(graph, target, runners, seed, exact=exact))
-
-
-def told_apart(seeds: range, folder: Path) -> Iterator[Told]:
-    """Yield the graphs with warnings of some seeds from other processes: onnxruntime may end one that divides by 0."""
-    while seeds:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(reading)
-            tell(seeds, folder, writing)
-        os.close(writing)
-        try:
-            with open(reading) as answers:
-                for line in answers:
-                    seed, about, is_off = json.loads(line)
-                    seeds = range(seed + 1, seeds.stop)
-                    if about:
-                        yield Told(seed, frozenset(about), is_off)
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        seeds = seeds[1:]
-
-
-def tell(seeds: range, folder: Path, writing: int) -> NoReturn:
-    """Write a line for each seed, and end the process."""
-    runners = {release: runner for release in RELEASES if (runner := Runner.find(release)) is not None}
-    with open(writing, "w", buffering=1) as answers:
-        for seed in seeds:
-            found = told(seed, runners, folder)
-            print(json.dumps((seed, sorted(found.about) if found else [], bool(found and found.is_seen))), file=answers)
-    os._exit(0)
+    return sorted(about), is_seen(graph, target, runners, seed, exact=exact)
 
 
 def main() -> int:
@@ -148,12 +105,13 @@ def main() -> int:
     false: Counter[str] = Counter()
     right = last = 0
     with tempfile.TemporaryDirectory(prefix="alarms-") as folder:
-        for found in islice(told_apart(range(given.seed, 1 << 40), Path(folder)), given.count):
-            right += found.is_seen
-            last = found.seed
-            (seen if found.is_seen else false).update(found.about)
-            if not found.is_seen:
-                print(f"seed {found.seed}: {', '.join(sorted(found.about))}", flush=True)
+        runners = {release: runner for release in RELEASES if (runner := Runner.find(release)) is not None}
+        answers = apart(range(given.seed, 1 << 40), lambda seed: told(seed, runners, Path(folder)))
+        for seed, (about, is_off) in islice(((seed, found) for seed, found in answers if found), given.count):
+            right, last = right + is_off, seed
+            (seen if is_off else false).update(about)
+            if not is_off:
+                print(f"seed {seed}: {', '.join(about)}", flush=True)
     print(f"{right} of {given.count} graphs with a warning differ; {last + 1 - given.seed} graphs were made")
     for name in sorted({*seen, *false}, key=lambda name: -false[name]):
         print(f"  {name}: {seen[name]} seen, {false[name]} never seen")

@@ -9,7 +9,10 @@ is always valid, and all its values are known when the next node is chosen.
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -17,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any, NamedTuple
 
 import evaluation
@@ -121,6 +125,55 @@ def as_fed(value: Any) -> Any:
     return value if isinstance(value, list) else np.asarray(value)
 
 
+Template = Callable[["Builder"], Any]
+
+
+class Shares(NamedTuple):
+    """The shares of graphs with large integers, with NaN and infinities, with empty tensors, and with other sizes."""
+
+    wide: float = 0.1
+    wild: float = 0.12
+    empty: float = 0.08
+    resized: float = 0.2
+
+
+@dataclass
+class Templates:
+    """Templates for nodes, with their weights; a third of the nodes are from others, if there are any."""
+
+    shares: Shares = field(default_factory=Shares)
+    others: Templates | None = None
+    domains: Mapping[str, int] = field(default_factory=dict)
+    made: list[Template] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+
+    def add(self, weight: float = 1.0, since: int = 7) -> Callable[[Template], Template]:
+        """Register a function as a template, for operator sets from a version on."""
+
+        def register(function: Template) -> Template:
+            def guarded(b: Builder) -> Any:
+                if b.version < since:
+                    raise Discarded
+                return function(b)
+
+            guarded.__name__ = function.__name__
+            self.made.append(guarded)
+            self.weights.append(weight)
+            return guarded
+
+        return register
+
+    def choose(self, rng: random.Random) -> Template:
+        """Return a template."""
+        if self.others is not None and rng.random() < 0.35:
+            return self.others.choose(rng)
+        return rng.choices(self.made, self.weights)[0]
+
+
+FIRST = Templates()
+template = FIRST.add
+
+
 @dataclass
 class Builder:
     """Makes a graph or a subgraph."""
@@ -136,6 +189,7 @@ class Builder:
     is_wide: bool = False  # integers of 32 bits and more may have any value
     is_wild: bool = False  # NaN, infinities and signed zeros
     has_empty: bool = False  # dims of zero
+    templates: Templates = field(default_factory=lambda: FIRST)
 
     @property
     def depth(self) -> int:
@@ -145,7 +199,7 @@ class Builder:
     def child(self) -> Builder:
         """Return a builder for a subgraph, which can use the values of this graph."""
         return Builder(self.rng, self.version, self, list(self.values), is_wide=self.is_wide, is_wild=self.is_wild,
-                       has_empty=self.has_empty)  # fmt: skip
+                       has_empty=self.has_empty, templates=self.templates)  # fmt: skip
 
     def seen(self) -> dict[str, Any]:
         """Return all values that a node here may use."""
@@ -339,10 +393,36 @@ class Builder:
         self.values += made
         return made
 
+    def emit_chain(self, first: str, inputs: Sequence[Value | str], second: str, more: Sequence[Value | str]) -> None:
+        """Add two nodes, of which the first has a type that numpy lacks.
+
+        Raises: Discarded if onnxruntime does not run them.
+        """
+        names = [[value if isinstance(value, str) else value.name for value in values] for values in (inputs, more)]
+        self.values.append(Value(self.new_name(), np.zeros(0)))
+        middle, last = self.values[-1].name, self.new_name()
+        del self.values[-1]
+        nodes = [helper.make_node(first, names[0], [middle]), helper.make_node(second, [middle, *names[1]], [last])]
+        seen = self.seen()
+        given = {name: as_fed(seen[name]) for name in dict.fromkeys([*names[0], *names[1]]) if name in seen}
+        known = {tensor.name: tensor for tensor in self.initializers}
+        feeds = {name: value for name, value in given.items() if name not in known}
+        infos = [info(name, value) for name, value in feeds.items()]
+        graph = helper.make_graph(nodes, "two", infos, [onnx.ValueInfoProto(name=last)],
+                                  [known[name] for name in given if name in known])  # fmt: skip
+        try:
+            (result,) = run_in_onnxruntime(self.whole(graph), feeds)
+        except Exception as error:
+            raise Discarded(str(error)) from None
+        self.check(result)
+        self.nodes += nodes
+        self.values.append(Value(last, result))
+
     def whole(self, graph: onnx.GraphProto, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.ModelProto:
         """Return a model of a graph."""
         imports = [helper.make_opsetid("", self.version), helper.make_opsetid("com.microsoft", 1)]
         imports += [helper.make_opsetid("local", 1)] if functions else []
+        imports += [helper.make_opsetid(*entry) for entry in self.templates.domains.items()]
         return helper.make_model(graph, opset_imports=imports, ir_version=9 if self.version < 22 else 10,
                                  functions=functions)  # fmt: skip
 
@@ -372,7 +452,7 @@ class Builder:
             if count <= 0:
                 return
             kept = len(self.values), len(self.nodes), len(self.initializers), len(self.inputs)
-            template = self.rng.choices(TEMPLATES, WEIGHTS)[0]
+            template = self.templates.choose(self.rng)
             try:
                 template(self)
                 count -= 1
@@ -397,27 +477,6 @@ class Builder:
 
 
 # Templates for nodes. A template adds one node or a few to a graph.
-
-Template = Callable[[Builder], Any]
-TEMPLATES: list[Template] = []
-WEIGHTS: list[float] = []
-
-
-def template(weight: float = 1.0, since: int = 7) -> Callable[[Template], Template]:
-    """Register a function as a template, for operator sets from a version on."""
-
-    def register(function: Template) -> Template:
-        def guarded(b: Builder) -> Any:
-            if b.version < since:
-                raise Discarded
-            return function(b)
-
-        guarded.__name__ = function.__name__
-        TEMPLATES.append(guarded)
-        WEIGHTS.append(weight)
-        return guarded
-
-    return register
 
 
 def is_nonzero(array: np.ndarray) -> bool:
@@ -1679,12 +1738,12 @@ def as_function(b: Builder, wanted: set[str], name: str, calls: bool = False) ->
     return function
 
 
-def generate(seed: int) -> Graph | None:
+def generate(seed: int, templates: Templates = FIRST) -> Graph | None:
     """Return the graph of a seed, or `None` if onnxruntime does not run it."""
     evaluation.need_judge()  # an older one dies when it divides an integer by zero
     rng = random.Random(seed)
-    b = Builder(rng, rng.choice(VERSIONS))
-    b.is_wide, b.is_wild, b.has_empty = (rng.random() < share for share in (0.1, 0.12, 0.08))
+    b = Builder(rng, rng.choice(VERSIONS), templates=templates)
+    b.is_wide, b.is_wild, b.has_empty = (rng.random() < share for share in templates.shares[:3])
     b.leaf(b.data("float32", b.dims(rng.choice((1, 2, 3, 4)))), constant=False)
     b.grow(rng.choice((2, 3, 4, 5, 6, 8, 12, 20)))
     used = set(free_names(b.nodes))
@@ -1726,7 +1785,7 @@ def generate(seed: int) -> Graph | None:
     except Exception:
         return None
     graph = Graph(model, feeds)
-    return resized(graph, rng) if rng.random() < 0.2 else graph
+    return resized(graph, rng) if rng.random() < templates.shares.resized else graph
 
 
 # Other sizes than those with which a graph was made.
@@ -1792,6 +1851,12 @@ def is_strict(graph: Graph) -> bool:
             sizes = given[0][1:-1] if attributes.get("channels_last") else given[0][2:]
             if any(size + pads[axis] + pads[axis + len(kernel)] <= (kernel[axis] - 1) * gaps[axis]
                    for axis, size in enumerate(sizes)):  # fmt: skip
+                return False
+        elif node.op_type == "LinearRegressor" and given:  # a weight for each column
+            if given[0][-1] * attributes["targets"] != len(attributes["coefficients"]):
+                return False
+        elif node.op_type == "RotaryEmbedding" and given:  # an angle for each pair of numbers
+            if given[0][-1] % 2:
                 return False
         elif node.op_type.startswith("Reduce") and given and 0 in given[0]:  # negative axes are not reduced
             return False
@@ -1876,13 +1941,15 @@ class Surroundings(NamedTuple):
     op_types: frozenset[str]
     is_finite: bool
     has_empty: bool
+    names: frozenset[str] = frozenset()  # of its nodes, which are those of their outputs, and of constants
+    types: frozenset[str] = frozenset()  # of elements
 
 
 def surroundings(graph: Graph, output: str, values: Mapping[str, Any]) -> Surroundings:
     """Return what one output is computed from; `values` are those of the graph."""
     model = graph.model
     bodies = {function.name: list(function.node) for function in model.functions}
-    needed, op_types, seen = {output}, set(), []
+    needed, op_types, made, seen = {output}, set(), set(), []
 
     def enter(nodes: Iterable[onnx.NodeProto]) -> None:
         for node in nodes:
@@ -1896,6 +1963,7 @@ def surroundings(graph: Graph, output: str, values: Mapping[str, Any]) -> Surrou
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):
             needed.update(free_names([node]))
+            made.update(node.output)
             enter([node])
     for name, value in values.items():
         if name in needed:
@@ -1903,7 +1971,10 @@ def surroundings(graph: Graph, output: str, values: Mapping[str, Any]) -> Surrou
     seen += [numpy_helper.to_array(tensor) for tensor in model.graph.initializer if tensor.name in needed]
     floats = [array for array in map(np.asarray, seen) if array.dtype.kind == "f"]
     is_finite = all(bool(np.all(np.isfinite(array)) and np.all(np.abs(array) < 1e10)) for array in floats)
-    return Surroundings(frozenset(op_types), is_finite, any(np.asarray(array).size == 0 for array in seen))
+    types = frozenset(np.asarray(array).dtype.name.upper() for array in seen)
+    has_empty = any(np.asarray(array).size == 0 for array in seen)
+    names = frozenset() if model.functions else frozenset(needed | made)  # the nodes of functions get other names
+    return Surroundings(frozenset(op_types), is_finite, has_empty, names, types)
 
 
 def everything(graph: Graph) -> dict[str, Any]:
@@ -1919,7 +1990,11 @@ def everything(graph: Graph) -> dict[str, Any]:
         return dict(graph.feeds)
 
 
+# Where onnxruntime stops if there are no samples, no places or no pixels, as its own operators do not.
+NEEDS_ELEMENTS = ("cpu/llm/attention", "cpu/nn/pool_attributes")
 OF_ALL = frozenset(("clamped", "precision", "rounded"))  # losses about constants and types, wherever these are
+NAMES = re.compile(r"\(([^()]*)\)$")  # at the end of a loss
+FLOAT_TYPES = {"FLOAT16": "FLOAT16", "DOUBLE": "FLOAT64"}  # their names in losses and in numpy
 SPECIAL = ("NaN", "infinit", "-inf")  # words in deviations about numbers that are not finite, or huge
 
 
@@ -1928,7 +2003,10 @@ def explains(loss: Any, around: Surroundings, *, back: bool = False) -> bool:
     if loss.kind in EXPLAIN_NOTHING or not (loss.matters or loss.kind == "deviation"):
         return False
     if loss.kind not in ("deviation", "range"):
-        return loss.kind in OF_ALL
+        types = [ours for theirs, ours in FLOAT_TYPES.items() if theirs in loss.detail]
+        return loss.kind in OF_ALL and (back or not types or not around.types.isdisjoint(types) or not around.types)
+    if not back and not is_about(loss, around):
+        return False
     op_type, _, sentence = loss.detail.partition(": ")
     if op_type not in around.op_types and not back:  # the way back has other operators
         return False
@@ -1939,6 +2017,22 @@ def explains(loss: Any, around: Surroundings, *, back: bool = False) -> bool:
         return not around.is_finite or not any(word in part for word in SPECIAL)
 
     return any(map(may_be, sentence.split("; ")))
+
+
+def is_of_nothing(error: Exception, graph: Graph) -> bool:
+    """Whether onnxruntime stops because tensors have no elements, in an operator that another one became."""
+    if not any(place in str(error) for place in NEEDS_ELEMENTS):
+        return False
+    return any(not isinstance(value, list) and np.size(value) == 0 for value in everything(graph).values())
+
+
+def is_about(loss: Any, around: Surroundings) -> bool:
+    """Whether a loss names a node that an output depends on; a loss of more than three nodes has names of some only."""
+    found = NAMES.search(loss.detail)
+    names = found[1] if found else " more"
+    if " more" in names or not around.names or ".g." in loss.where:
+        return True
+    return any(name in around.names or name.partition("/")[0] in around.names for name in names.split(", "))
 
 
 class Bench:
@@ -1977,7 +2071,7 @@ class Bench:
             if wrong:
                 return Outcome("wrong", f"{release}: {wrong}")
             told = told or explained
-        back = self.way_back(target, graph, results)
+        back = self.way_back(target, graph, results) or self.for_loader(source, graph, want, values)
         if back is not None:
             return back
         return Outcome("told", told) if told else Outcome("right")
@@ -2020,12 +2114,41 @@ class Bench:
         try:
             found = run_in_onnxruntime(model, feeds)
         except Exception as error:
-            return Outcome("back", str(error))
+            return None if is_of_nothing(error, graph) else Outcome("back", str(error))
         values = everything(graph) if any(difference(wanted, found) for wanted in results.values()) else {}
         for release, wanted in results.items():
             wrong, _ = self.unexplained(graph, values, differences(wanted, found), report, back=True)
             if wrong:
                 return Outcome("back", f"{release}: {wrong}")
+        return None
+
+    def for_loader(self, source: Path, graph: Graph, want: list[Any], values: Mapping[str, Any]) -> Outcome | None:
+        """Return what is wrong with the .onnx file that the graph becomes for RTen's ONNX loader, or `None`."""
+        if NEWEST_RELEASE not in self.runners:
+            return None
+        path = self.folder / "for_rten.onnx"
+        try:
+            report = formats.convert(source, path, overwrite=True, runtime="rten", **self.options)
+            model = onnx.load(path)
+            kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+            feeds = {name: held(graph.feeds[name]).astype(helper.tensor_dtype_to_np_dtype(kind))
+                     for name, kind in kinds.items() if name in graph.feeds}  # fmt: skip
+            elsewhere = run_in_onnxruntime(model, feeds)
+        except formats.FormatError as error:
+            return Outcome("runtime", f"refused, but not as .rten: {error}")
+        except Exception as error:
+            return None if is_of_nothing(error, graph) else Outcome("runtime", repr(error))
+        try:
+            feeds = {name: held(value) for name, value in graph.feeds.items()}
+            found = self.runners[NEWEST_RELEASE].run(path, feeds)
+        except RunnerError as error:
+            return Outcome("runtime", f"{error.stage}: {error.message}")
+        for results in (found, elsewhere):
+            if difference(want, results):
+                values = values or everything(graph)
+                wrong, _ = self.unexplained(graph, values, differences(want, results), report)
+                if wrong:
+                    return Outcome("runtime", f"{'RTen' if results is found else 'onnxruntime'}: {wrong}")
         return None
 
     def in_onnx_loader(self, back: Path, graph: Graph, results: Mapping[str, list[Any]]) -> str:
@@ -2152,9 +2275,35 @@ def shown(graph: Graph) -> str:
     return f"{text[:6000]}{fed}"
 
 
-def main() -> int:
+def apart(seeds: range, work: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+    """Yield what a function returns for each seed, from another process, in forms of JSON.
+
+    onnxruntime ends its process if it divides an integer by zero: then the next process goes on with the next seed.
+    """
+    while seeds:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            with os.fdopen(writing, "w", buffering=1) as answers:
+                for seed in seeds:
+                    print(json.dumps((seed, work(seed))), file=answers)
+            os._exit(0)
+        os.close(writing)
+        try:
+            with os.fdopen(reading) as answers:
+                for line in answers:
+                    seed, found = json.loads(line)
+                    seeds = range(seed + 1, seeds.stop)
+                    yield seed, found
+        finally:
+            os.kill(child, SIGKILL)
+            os.waitpid(child, 0)
+        seeds = seeds[1:]
+
+
+def main(templates: Templates = FIRST) -> int:
     """Make graphs, and print their outcomes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="of the first graph")
     parser.add_argument("--count", type=int, default=1000, help="how many graphs")
     parser.add_argument("--exact", action="store_true", help="convert with exact forms of what deviates")
@@ -2162,29 +2311,35 @@ def main() -> int:
     parser.add_argument("--quiet", action="store_true", help="one line a graph that fails")
     given = parser.parse_args()
     runners = {release: runner for release in RELEASES if (runner := Runner.find(release)) is not None}
-    counts: Counter[str] = Counter()
-    operators: Counter[str] = Counter()
+    options = {"exact": True} if given.exact else {}
+    counts, operators, refused = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="graphs-") as folder:
-        bench = Bench(runners, Path(folder), **({"exact": True} if given.exact else {}))
-        for seed in range(given.seed, given.seed + given.count):
-            graph = generate(seed)
+        bench = Bench(runners, Path(folder), **options)
+
+        def judged(seed: int) -> tuple[str, str, list[str], str]:
+            graph = generate(seed, templates)
             if graph is None:
-                counts["not made"] += 1
-                continue
-            outcome = bench.outcome(graph)
-            counts[outcome.kind] += 1
-            operators.update({node.op_type for node in graph.model.graph.node})
+                return "not made", "", [], ""
+            outcome, text = bench.outcome(graph), ""
             if outcome.is_fault:
                 small = graph if given.no_shrink else shrink(bench, graph, outcome.kind)
                 final = bench.outcome(small)
                 ops = ",".join(node.op_type for node in small.model.graph.node)
-                print(f"seed {seed}: {final.kind} [{ops}] {final.detail[:200]}", flush=True)
-                if not given.quiet:
-                    print(shown(small), flush=True)
-    for runner in runners.values():
-        runner.close()
+                text = f"seed {seed}: {final.kind} [{ops}] {final.detail[:200]}"
+                text += "" if given.quiet else f"\n{shown(small)}"
+            return outcome.kind, outcome.detail, sorted({node.op_type for node in graph.model.graph.node}), text
+
+        for _, (kind, detail, ops, text) in apart(range(given.seed, given.seed + given.count), judged):
+            counts[kind] += 1
+            operators.update(ops)
+            if kind == "refused":
+                refused[detail.rpartition("cannot be converted for RTen: ")[2].partition(" [")[0]] += 1
+            if text:
+                print(text, flush=True)
     print(", ".join(f"{kind} {count}" for kind, count in counts.most_common()))
     print(f"{len(operators)} operators: " + ", ".join(f"{name} {count}" for name, count in operators.most_common()))
+    for reason, count in refused.most_common(20):
+        print(f"refused {count}: {reason}")
     return 0 if not any(Outcome(kind).is_fault for kind in counts if kind != "not made") else 1
 
 

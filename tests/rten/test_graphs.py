@@ -1,14 +1,26 @@
-"""Random graphs with fixed seeds: right in the real runtimes, reported or refused; and the shrinker."""
+"""Random graphs: right in the real runtimes, reported or refused; and the shrinker.
+
+CI draws fixed seeds, and as many others, which are those of the day. `FORMATS_GRAPHS=10000 pytest
+tests/rten/test_graphs.py -k exported` draws ten thousand graphs of what exporters write, and `FORMATS_SEED=...` others.
+"""
 
 from __future__ import annotations
+
+import os
+import zlib
 
 import numpy as np
 import onnx
 import pytest
-from graphs import Bench, Graph, Outcome, generate, shrink
+from exported_graphs import SECOND
+from graphs import FIRST, Bench, Graph, Outcome, Surroundings, apart, explains, generate, shrink
 from rten_cases import run
 
+from formats.tensordata.plan import RANGE, RESULTS, Loss
+
 SEEDS = range(2000, 2200)
+EXPORTED = int(os.environ.get("FORMATS_GRAPHS", "160"))
+OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode()) << 20
 EXPECTED: dict[int, str] = {}
 """The seeds of graphs with a known fault, and the fault. Remove a seed when its fault is fixed."""
 
@@ -30,6 +42,67 @@ def test_random_graphs_are_right_told_or_refused(first, bench):
             faults[seed] = f"{outcome.kind}: {outcome.detail}"
     expected = {seed for seed in EXPECTED if first <= seed < first + 20}
     assert set(faults) == expected, faults
+
+
+def faults_of(seeds, templates, bench):
+    """Return the faults of the graphs of some seeds, made in another process, because onnxruntime may end it."""
+
+    def judged(seed):
+        graph = generate(seed, templates)
+        outcome = Outcome("right") if graph is None else bench.outcome(graph)
+        return f"{outcome.kind}: {outcome.detail}" if outcome.is_fault else ""
+
+    return {seed: text for seed, text in apart(seeds, judged) if text}
+
+
+@pytest.mark.parametrize("first", range(0, EXPORTED, 40))
+def test_graphs_of_exporters_are_right_told_or_refused(first, bench):
+    """Attention, quantised and recurrent layers and trees are right on every route, or a report says why not."""
+    assert {} == faults_of(range(first, first + 40), SECOND, bench)
+
+
+def test_graphs_of_the_day_are_right_told_or_refused(bench):
+    """So are graphs with seeds that nobody chose."""
+    assert {} == faults_of(range(OF_THE_DAY, OF_THE_DAY + EXPORTED // 6), SECOND, bench)
+    assert {} == faults_of(range(OF_THE_DAY, OF_THE_DAY + EXPORTED // 6), FIRST, bench)
+
+
+def test_a_process_that_dies_does_not_end_the_others():
+    """The seeds after one whose process dies are judged in the next process."""
+    found = apart(range(5), lambda seed: os.abort() if seed == 2 else seed * seed)
+    assert [(0, 0), (1, 1), (3, 9), (4, 16)] == list(found)
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_reason"),
+    [
+        (Loss("range", "graph.node[0]", "Mul: INT64 values may exceed the 32 bits that RTen uses (v1)", RANGE), True),
+        (Loss("range", "graph.node[1]", "Mul: INT64 values may exceed the 32 bits that RTen uses (v2)", RANGE), False),
+        (Loss("range", "graph.node[0]", "Add: INT64 values may exceed the 32 bits that RTen uses (v1)", RANGE), False),
+        (Loss("precision", "graph", "RTen computes FLOAT16 in 32 bits (v9)", RESULTS), False),
+        (Loss("precision", "graph", "RTen computes DOUBLE in 32 bits (v9)", RESULTS), True),
+        (Loss("interface_type", "graph.input[0]", "INT64 inputs become INT32 (v0)", RESULTS), False),
+    ],
+)
+def test_a_loss_about_another_node_explains_nothing(loss, is_reason):
+    """A difference is explained by a loss of a node and a type that the output depends on."""
+    around = Surroundings(frozenset(("Mul",)), True, False, frozenset(("v0", "v1")), frozenset(("FLOAT64", "INT64")))
+    assert is_reason == explains(loss, around)
+
+
+def test_graphs_of_exporters_are_of_many_kinds():
+    """A hundred of them have attention, quantised and recurrent layers, trees, half precision, and other sizes."""
+
+    def of_seed(seed):
+        graph = generate(seed, SECOND)
+        if graph is None:
+            return []
+        is_empty = any(0 in array.shape for array in graph.feeds.values())
+        return [*(node.op_type for node in graph.model.graph.node), *["empty"] * is_empty]
+
+    found = {word for _, words in apart(range(100), of_seed) for word in words}
+    assert {"Attention", "MultiHeadAttention", "MatMulNBits", "QLinearConv", "LSTM", "QuantizeLinear", "Range"} <= found
+    assert {"Imputer", "GRU", "empty"} <= found
 
 
 def test_graphs_are_those_of_their_seed():

@@ -133,8 +133,17 @@ def of_heads(context: Context, name: str, heads: int) -> str:
     """A value with an axis for its heads, before the axis of its places."""
     if context.known_rank(name) == 4:
         return name
-    apart = context.op(shape.Reshape, name, context.int64([0, 0, heads, -1]))
+    width = (context.dims(name) or (None,))[-1]
+    size = width // heads if isinstance(width, int) and heads else -1  # RTen cannot infer a size if there are no places
+    apart = context.op(shape.Reshape, name, context.int64([0, 0, heads, size]))
     return context.op(shape.Transpose, apart, perm=[0, 2, 1, 3])
+
+
+def with_joined_heads(context: Context, value: str) -> str:
+    """A value of four axes, with the last two merged to one."""
+    return context.op(
+        shape.Reshape, value, shape.joined(context, context.int64([0, 0]), shape.size_of(context, value, 2, 4))
+    )
 
 
 def repeated(context: Context, name: str, heads: int, times: int) -> str:
@@ -199,7 +208,7 @@ def _written_out(node: Node, context: Context) -> list[Node]:
     result = context.op(matrix.MatMul, shares, values)
     if is_flat:
         result = context.op(shape.Transpose, result, perm=[0, 2, 1, 3])
-        result = context.op(shape.Reshape, result, context.int64([0, 0, -1]))
+        result = with_joined_heads(context, result)
     return context.replace(result, key, value, stages[get_int(node, "qk_matmul_output_mode")])
 
 
@@ -237,7 +246,12 @@ def _with_heads(node: Node, context: Context, others: list[str]) -> list[Node]:
         is_causal=get_int(node, "is_causal"),
     )
     result = context.op(shape.Transpose, made[0], perm=[0, 2, 1, 3])
-    return context.replace(context.op(shape.Reshape, result, context.int64([0, 0, -1])), *made[1:])
+    width = (context.dims(context.input(2)) or (None,))[-1]
+    if isinstance(width, int):
+        return context.replace(
+            context.op(shape.Reshape, result, context.int64([0, 0, width // groups * heads])), *made[1:]
+        )
+    return context.replace(with_joined_heads(context, result), *made[1:])
 
 
 def _mask_of_rows(context: Context) -> str:

@@ -16,6 +16,7 @@ from formats.rten.operators import (
     activation,
     attention,
     convolution,
+    creation,
     elementwise,
     indexing,
     matrix,
@@ -26,8 +27,10 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
+from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.spec import ANY, MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
 from formats.rten.target import RTEN_0_26
+from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,8 +69,12 @@ DequantizeLinear = OperatorSpec(
 SKIP_EPSILON = 1e-12  # the default of normalisations with an addition
 
 
+_SQUARED_INFINITY = Told("next to an infinity, RTen's distance may be infinite where onnxruntime's is NaN", SPECIAL)
+
+
 def distances(node: Node, context: Context) -> list[Node] | None:
     """Write it as norms of the differences between all rows."""
+    context.tell(_SQUARED_INFINITY, is_defined=False)
     rows = context.op(shape.Unsqueeze, context.input(0), context.int64([1]))
     apart = context.op(elementwise.Sub, rows, context.op(shape.Unsqueeze, context.input(1), context.int64([0])))
     square = context.op(reduction.ReduceSumSquare, apart, context.int64([2]), keepdims=0)
@@ -315,17 +322,29 @@ QuickGelu = OperatorSpec(
 )
 
 
+def _positions_from(context: Context, first: str, data: str) -> str:
+    """The positions of all words, of which the first words have the given one."""
+    axis = context.known_rank(data) - 2
+    batch, steps = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, axis, axis + 1)
+    zero, one = context.int64_scalar(0), context.int64_scalar(1)
+    count = context.op(shape.Squeeze, steps, context.int64([0]))
+    row = context.op(elementwise.Add, context.op(creation.Range, zero, count, one), first)
+    return context.op(shape.Expand, row, shape.joined(context, batch, steps))
+
+
 def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard RotaryEmbedding, whose inputs have another order."""
     data, places, cosine, sine = (context.input(place) for place in range(4))
-    if context.rank(places) != 2:
-        raise Refused("has no position for each word", "expand position_ids to two axes")
+    if context.rank(places) not in (1, 2):
+        raise Refused("has position_ids of unknown rank", "infer the model's shapes first")
     if get_float(node, "scale", 1.0) != 1 or get_int(node, "is_packed_batching"):
         raise Refused("uses scale or packed batching, which cannot be converted")
     heads, size = get_int(node, "num_heads"), get_int(node, "rotary_embedding_dim")
     if not heads and context.rank(data) == 3:
         width, half = context.static_dims(data, 2)[0], context.static_dims(cosine)[1]
         heads = width // (2 * half)
+    if context.rank(places) == 1:
+        places = _positions_from(context, places, data)
     return context.replace(
         context.op(
             attention.RotaryEmbedding, data, cosine, sine, places,

@@ -165,19 +165,12 @@ def quantized_attention(node: Node, context: Context) -> list[Node] | None:
 QAttention = OperatorSpec("QAttention", domain=MICROSOFT, rewritings=(quantized_attention,))
 
 
-def _with_joined_heads(context: Context, value: str) -> str:
-    """A value of four axes, with the last two merged to one."""
-    return context.op(
-        shape.Reshape, value, shape.joined(context, context.int64([0, 0]), shape.size_of(context, value, 2, 4))
-    )
-
-
 def _unpacked(context: Context, packed: str, count: int) -> list[str]:
     """The projections in a tensor of five axes: the fourth axis selects one. Each result has its heads joined."""
     values = []
     for place in range(count):
         value = context.op(indexing.Gather, packed, context.int64_scalar(place), axis=3)
-        values.append(_with_joined_heads(context, value))
+        values.append(attention.with_joined_heads(context, value))
     return values
 
 
@@ -190,7 +183,7 @@ def _projections(context: Context) -> list[str]:
         return [context.input(0), *_unpacked(context, context.input(1), 2)]
     if ranks == [3, 4, 4]:
         moved = [context.op(shape.Transpose, context.input(place), perm=[0, 2, 1, 3]) for place in (1, 2)]
-        return [context.input(0), *(_with_joined_heads(context, name) for name in moved)]
+        return [context.input(0), *(attention.with_joined_heads(context, name) for name in moved)]
     if ranks != [3, 3, 3]:
         raise Refused("has inputs whose ranks are unknown or not supported")
     return [context.input(place) for place in range(3)]

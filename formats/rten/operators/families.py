@@ -48,6 +48,9 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
     "contrib_recurrence": {
         "com.microsoft": "DynamicQuantizeLSTM",
     },
+    "contrib_twins": {
+        "com.microsoft": "GatherND Pad Range Unique",
+    },
     "control_flow": {
         "": "If Loop Scan",
     },

@@ -284,6 +284,7 @@ LpNormalization = OperatorSpec(
 )
 
 
+_FOUR_AXES: Final = Told("without axes, RTen stops if the data do not have four axes", RARE)
 _ALL_EQUAL: Final = Told("if all numbers are equal, onnxruntime divides by zero, but ONNX and RTen return zero", RARE)
 
 
@@ -294,6 +295,8 @@ def mean_variance_normalization(node: Node, context: Context) -> list[Node] | No
     same, but with rounding it loses all digits if the mean is large.
     """
     data = context.input(0)
+    if find(node, "axes") is None and context.rank(data) is None:
+        context.tell(_FOUR_AXES)
     axes = context.int64([0, 2, 3] if find(node, "axes") is None else get_ints(node, "axes") or ())
     centred = context.op(elementwise.Sub, data, context.op(reduction.ReduceMean, data, axes, keepdims=1))
     squares = context.op(elementwise.Mul, centred, centred)
