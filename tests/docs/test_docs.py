@@ -237,6 +237,7 @@ OF_OTHERS = {
     "tests/test_it.py",
     "formats/rten/operators/powers.py",
     "tests/runtime/target",
+    "readers/js/node_modules",
 }  # or made by a test
 FOLDERS = [path for folder in (ROOT, ROOT / "formats") for path in folder.iterdir() if path.is_dir()]
 
