@@ -452,7 +452,8 @@ def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -
     if done.returncode not in (0, 1) or "unshare" in done.stderr:
         pytest.skip("this system lets this user mount nothing")
     assert (1, "") == (done.returncode, done.stdout)
-    assert f"convert: error: {disk / 'a.onnxz'}: No space left on device" == one_line(done.stderr)
+    remedy = "free some space, or write to another disk"
+    assert f"convert: error: {disk / 'a.onnxz'}: No space left on device; {remedy}" == one_line(done.stderr)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="only POSIX limits the size of files")
@@ -484,7 +485,8 @@ def test_write_that_fails_in_the_middle_leaves_nothing(
 
     monkeypatch.setattr(publication._Steps, "_place", fail)
     done = invoke("digits.onnx", "a.onnx", "--external-data", "--force")
-    assert (1, "convert: error: a.onnx: No space left on device") == (done.exit_code, one_line(done.stderr))
+    line = "convert: error: a.onnx: No space left on device; free some space, or write to another disk"
+    assert (1, line) == (done.exit_code, one_line(done.stderr))
     assert ["a.onnx.data", "digits.onnx"] == names(tmp_path)
     assert b"old data" == Path("a.onnx.data").read_bytes()
 

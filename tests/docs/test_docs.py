@@ -86,7 +86,7 @@ def run_in_shell(line: str, folder: Path) -> None:
     """Run a command line with pipes, and check each command in it."""
     for command in line.split("|"):
         program = shlex.split(command)[0]
-        if program != "formats":
+        if program not in ("formats", "eval"):
             need(program)
     script = f'set -o pipefail; formats() {{ "{sys.executable}" -m formats "$@"; }}; {line}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
