@@ -195,7 +195,8 @@ class Lockstep:
             lambda field: field.__delitem__(index),
             lambda field: field.__delitem__(span) if range(size)[span] else None,  # protobuf can crash without one
             lambda field: field.pop(index) if -size <= index < size else None,
-            lambda field: field.remove(value) if size else None,
+            # protobuf loses the error of a comparison with an array, and raises it in a later call
+            lambda field: field.remove(value) if size and not isinstance(value, np.ndarray) else None,
             lambda field: field.reverse(),
             lambda field: field.sort(reverse=bool(index % 2)),
             lambda field: field.clear(),
