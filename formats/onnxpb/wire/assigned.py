@@ -20,6 +20,7 @@ from formats.tensordata.sources.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_UNREAD = object()  # of a list that is still in the file
 _TYPE_FIELDS = ("data_type", "elem_type", "key_type")  # integers, although they are values of an enum
 
 
@@ -63,8 +64,10 @@ def check_assigned(message: Message) -> None:
 def _check(message: Message) -> None:
     values = vars(message)
     for name, repeated, holds_messages, numbers in _checked_fields(message.message):
-        value = values.get(name)
-        if value is None or (repeated and isinstance(value, Source)):
+        value = values.get(name, _UNREAD)
+        if value is _UNREAD or (repeated and isinstance(value, Source)):
+            continue
+        if value is None and (not repeated or getattr(type(message), name, _UNREAD) is None):  # as it is if not set
             continue
         if repeated and not isinstance(value, list):
             raise misfit(name, value, value, True)

@@ -46,6 +46,34 @@ def test_every_oneof_of_the_schema_has_its_fields() -> None:
         assert {row.name for row in rows if row.oneof} == set(CLASSES[name].oneof), name
 
 
+def lists() -> Iterator[Any]:
+    """Yield each field of a message that is a list, with its message."""
+    for message, rows in MESSAGES.items():
+        for row in rows:
+            if row.label == "repeated" and getattr(CLASSES[message](), row.name) is not None:
+                yield pytest.param(message, row.name, id=f"{message}.{row.name}")
+
+
+@pytest.mark.parametrize(("message", "name"), [*lists()])
+def test_no_list_is_none(message: str, name: str) -> None:
+    """`None` in place of a list is an error that names the field, for every list of the schema."""
+    made = CLASSES[message]()
+    setattr(made, name, None)
+    with pytest.raises(EncodeError, match="it must be a list") as caught:
+        check_assigned(made)
+    assert name == caught.value.where
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "textproto", "json"])
+def test_every_writer_refuses_none_for_a_list(extension: str, tmp_path: Path, tiny_model: Path) -> None:
+    """A list that was replaced by `None` is refused in every format, and nothing is written."""
+    model = formats.load(tiny_model)
+    model.graph.node = None  # type: ignore[assignment] # what a program may do
+    with pytest.raises(EncodeError, match=r"^graph\.node: None"):
+        formats.save(model, tmp_path / "new" / f"a.{extension}", parents=True)
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(("message", "first", "second"), [*oneof_pairs()])
 def test_setting_a_member_of_a_oneof_clears_the_others(message: str, first: MessageField, second: MessageField) -> None:
     """The member that was set last is the only one, whichever way the other was set, as in `onnx`."""
