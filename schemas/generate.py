@@ -16,6 +16,7 @@ import name_stubs  # noqa: E402
 import onnx_schema  # noqa: E402
 import onnx_stub  # noqa: E402
 import operator_families  # noqa: E402
+import operator_sets  # noqa: E402
 import option_rows  # noqa: E402
 import rten_schema  # noqa: E402
 
@@ -27,6 +28,7 @@ TARGETS = (
 FROM_CODE = (
     (name_stubs.package, "formats/__init__.pyi"),
     (name_stubs.drop_in, "formats/onnxpb/__init__.pyi"),
+    (operator_sets.generate, operator_sets.TARGET),
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
     (option_rows.lists, "formats/wording/option_lists.py"),

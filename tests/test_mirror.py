@@ -54,6 +54,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "data files, with all options for them",
     ),
     "onnxpb/test_transformers_js.py": ("onnxpb.external.transformers_js", "the library itself loads the files"),
+    "onnxpb/test_operator_sets.py": ("onnxpb.operator_rows", "the rows are what it reads"),
     "onnxpb/text/test_textfile.py": ("onnxpb.text.fields", "both forms of text use these fields"),
     "onnxpb/wire/test_decoder.py": (
         "ir.alike onnxpb.wire.encoder onnxpb.wire.tables onnxpb.wire.lazy.metadata onnxpb.wire.lazy.templates",

@@ -23,6 +23,7 @@ class DataType(NamedTuple):
     kind: str  # numpy's letter: "f" for floats, "i" and "u" for integers, "b" for BOOL, "c" for complex, "O" for text
     numpy_name: str  # a numpy type, or one of ml_dtypes
     field: str  # the typed field of TensorProto for the elements
+    ir_version: int = 1  # the first that has it
 
     def nbytes(self, dims: Sequence[int]) -> int:
         """The size in bytes of a tensor's raw form: elements narrower than a byte are packed without gaps."""
@@ -52,19 +53,19 @@ DATA_TYPES = (
     DataType(UINT64, "UINT64", 64, "u", "uint64", "uint64_data"),
     DataType(COMPLEX64, "COMPLEX64", 64, "c", "complex64", "float_data"),
     DataType(COMPLEX128, "COMPLEX128", 128, "c", "complex128", "double_data"),
-    DataType(BFLOAT16, "BFLOAT16", 16, "f", "bfloat16", "int32_data"),
-    DataType(FLOAT8E4M3FN, "FLOAT8E4M3FN", 8, "f", "float8_e4m3fn", "int32_data"),
-    DataType(FLOAT8E4M3FNUZ, "FLOAT8E4M3FNUZ", 8, "f", "float8_e4m3fnuz", "int32_data"),
-    DataType(FLOAT8E5M2, "FLOAT8E5M2", 8, "f", "float8_e5m2", "int32_data"),
-    DataType(FLOAT8E5M2FNUZ, "FLOAT8E5M2FNUZ", 8, "f", "float8_e5m2fnuz", "int32_data"),
-    DataType(UINT4, "UINT4", 4, "u", "uint4", "int32_data"),
-    DataType(INT4, "INT4", 4, "i", "int4", "int32_data"),
-    DataType(FLOAT4E2M1, "FLOAT4E2M1", 4, "f", "float4_e2m1fn", "int32_data"),
-    DataType(FLOAT8E8M0, "FLOAT8E8M0", 8, "f", "float8_e8m0fnu", "int32_data"),
-    DataType(UINT2, "UINT2", 2, "u", "uint2", "int32_data"),
-    DataType(INT2, "INT2", 2, "i", "int2", "int32_data"),
-    DataType(FLOAT6E2M3, "FLOAT6E2M3", 6, "f", "float6_e2m3fn", "int32_data"),
-    DataType(FLOAT6E3M2, "FLOAT6E3M2", 6, "f", "float6_e3m2fn", "int32_data"),
+    DataType(BFLOAT16, "BFLOAT16", 16, "f", "bfloat16", "int32_data", 4),
+    DataType(FLOAT8E4M3FN, "FLOAT8E4M3FN", 8, "f", "float8_e4m3fn", "int32_data", 9),
+    DataType(FLOAT8E4M3FNUZ, "FLOAT8E4M3FNUZ", 8, "f", "float8_e4m3fnuz", "int32_data", 9),
+    DataType(FLOAT8E5M2, "FLOAT8E5M2", 8, "f", "float8_e5m2", "int32_data", 9),
+    DataType(FLOAT8E5M2FNUZ, "FLOAT8E5M2FNUZ", 8, "f", "float8_e5m2fnuz", "int32_data", 9),
+    DataType(UINT4, "UINT4", 4, "u", "uint4", "int32_data", 10),
+    DataType(INT4, "INT4", 4, "i", "int4", "int32_data", 10),
+    DataType(FLOAT4E2M1, "FLOAT4E2M1", 4, "f", "float4_e2m1fn", "int32_data", 11),
+    DataType(FLOAT8E8M0, "FLOAT8E8M0", 8, "f", "float8_e8m0fnu", "int32_data", 12),
+    DataType(UINT2, "UINT2", 2, "u", "uint2", "int32_data", 13),
+    DataType(INT2, "INT2", 2, "i", "int2", "int32_data", 13),
+    DataType(FLOAT6E2M3, "FLOAT6E2M3", 6, "f", "float6_e2m3fn", "int32_data", 14),
+    DataType(FLOAT6E3M2, "FLOAT6E3M2", 6, "f", "float6_e3m2fn", "int32_data", 14),
 )
 
 BY_NUMBER = {row.number: row for row in DATA_TYPES}

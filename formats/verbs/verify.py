@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from graphlib import CycleError, TopologicalSorter
-from itertools import islice
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,8 @@ from formats.codecs.contract import ReadOptions
 from formats.errors import CryptError, FormatError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
-from formats.ir.model import Function, Graph, entries
+from formats.ir.model import Function, Graph, SparseTensor, entries
+from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.absent import AbsentFile
@@ -25,6 +26,9 @@ from formats.tensordata.sources.source import Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
 from formats.verbs.opening import read_model
+from formats.verbs.verify_nodes import FIRST_WITH_OPSETS, NOTE, NodeCheck
+from formats.verbs.verify_parts import part_problems, sparse_problem, tensor_problem
+from formats.verbs.verify_versions import NEWEST_IR_VERSION, newer_parts, version_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,18 +42,18 @@ if TYPE_CHECKING:
     from formats.verbs.arguments import AnySource
     from formats.verbs.inspect import MissingFile
 
-FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
 MAX_FINDINGS = 1000  # reported about graphs, and about tensors
 MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
 HIDDEN = "hidden"  # the kind of a finding about such a file
+SMALL_BYTES = 1 << 10  # of a tensor that is read to count its elements
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment makes larger ones
 
 
 class Finding(NamedTuple):
     """Something that is wrong or remarkable in a model file."""
 
-    # A stable word for programs: "structure", "encryption", "missing", "opset", "graph", "tensor", "checksum",
-    # "alignment", "gap", "hidden" or "interrupted".
+    # A stable word for programs: "structure", "encryption", "missing", "version", "opset", "operator", "attribute",
+    # "graph", "value", "metadata", "tensor", "checksum", "alignment", "gap", "hidden" or "interrupted".
     kind: str
     where: str  # a dotted place in the model, an entry or a file; "" for all of it
     detail: str  # one sentence for people
@@ -119,12 +123,13 @@ def verify(
     tensors = list(walk.tensors(model))
     in_tensors = (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
     absent = missing_files(tensor for _, tensor in tensors)
-    errors = [*_missing(absent), *_first(_check_graphs(model, in_order=codec.domain is None)), *_first(in_tensors)]
+    wrong, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
+    errors = [*_missing(absent), *wrong, *_first(chain(in_tensors, _sparse(model)))]
     own = set(source.files())
     cautions = codec.cautions(source, model) if codec.cautions else ()
     doubts = [(Finding("encryption", loss.where, loss.detail), loss.matters) for loss in cautions]
     errors += (doubt for doubt, matters in doubts if matters)
-    notes = [doubt for doubt, matters in doubts if not matters]
+    notes += (doubt for doubt, matters in doubts if not matters)
     if is_interrupted(path):
         detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
         notes.append(Finding("interrupted", "", detail))
@@ -175,6 +180,13 @@ def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
     yield from (Finding(kind, "", f"{count} more of this kind are not listed") for kind, count in rest.items())
 
 
+def _by_weight(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """The errors, and the notes."""
+    found = [*findings]
+    notes = [note._replace(kind=note.kind[len(NOTE) :]) for note in found if note.kind.startswith(NOTE)]
+    return [finding for finding in found if not finding.kind.startswith(NOTE)], notes
+
+
 def _finding(kind: str, error: FormatError) -> Finding:
     place = error.where or ""
     if error.file_offset is not None:
@@ -192,27 +204,36 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
 
     Spec: ONNX docs, "Open Neural Network Exchange Intermediate Representation (ONNX IR) Specification".
     """
+    if in_order:  # the operators are ONNX's
+        yield from starmap(Finding, (*version_problems(model), *newer_parts(model)))
+    functions = {(function.domain or ONNX, function.name or "") for function in model.functions}
     parts: list[tuple[str, Graph | Function, Sequence[OperatorSetId]]] = []
     if model.graph is not None:
         parts.append(("graph", model.graph, model.opset_import))
     parts += ((f"functions[{index}]", part, part.opset_import) for index, part in enumerate(model.functions))
     for where, part, imports in parts:
-        versions = Counter(domain for domain, _ in {(entry.domain or "ai.onnx", entry.version) for entry in imports})
+        versions = Counter(domain for domain, _ in {(entry.domain or ONNX, entry.version) for entry in imports})
         for domain, count in versions.items():
             if count > 1:
                 yield Finding("opset", where, f"{count} versions of {domain:.80} are imported, but exactly one must be")
         if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
-            versions["ai.onnx"] += 1
-        yield from _check_part(where, part, lambda name: False, set(versions), in_order)
+            versions[ONNX] += 1
+        in_function = isinstance(part, Function)
+        check = NodeCheck(imports, functions, model.ir_version or NEWEST_IR_VERSION, in_function) if in_order else None
+        yield from _check_part(where, part, lambda name: False, set(versions), check)
+        if check is not None:
+            yield from starmap(Finding, part_problems(where, part, model.ir_version or NEWEST_IR_VERSION))
 
 
 def _check_part(
-    where: str, part: Graph | Function, is_outer: Callable[[str], bool], domains: set[str], in_order: bool
+    where: str, part: Graph | Function, is_outer: Callable[[str], bool], domains: set[str], check: NodeCheck | None
 ) -> Iterator[Finding]:
     """Find values that are used but not produced, or produced twice, and operators of sets that are not imported.
 
-    `is_outer` says whether a value belongs to an outer graph; `domains` are imported or already reported.
+    `is_outer` says whether a value belongs to an outer graph; `domains` are imported or already reported. Without
+    `check`, operators are not checked, and nodes may be in any order.
     """
+    in_order = check is not None
     inputs, constants, outputs = _interface(part)
     nodes = entries(part, "node")
     if len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants):
@@ -227,7 +248,7 @@ def _check_part(
         return name in known or is_outer(name)
 
     for index, node in enumerate(nodes):
-        place, domain = walk.inner_place(where, "node", index), node.domain or "ai.onnx"
+        place, domain = walk.inner_place(where, "node", index), node.domain or ONNX
         operator = (node.op_type or "")[:80]
         if domain not in domains:
             domains.add(domain)
@@ -236,8 +257,10 @@ def _check_part(
             if not is_known(name):
                 maker = "only a later node" if name in everything else "nothing"
                 yield Finding("graph", place, f"{operator} uses {name!r:.80}, which {maker} makes")
+        if check is not None and (found := check.problems(place, node)):
+            yield from starmap(Finding, found)
         for inner, graph in _subgraphs(place, node):
-            yield from _check_part(inner, graph, is_known, domains, in_order)
+            yield from _check_part(inner, graph, is_known, domains, check)
         node_outputs = entries(node, "output")
         for name in filter(None, node_outputs):
             if name in made:
@@ -293,6 +316,9 @@ def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
 def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
     """Find errors in a tensor: its element type, its dims, or the size of its data."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+    if problem := tensor_problem(tensor):
+        yield Finding("tensor", where, f"tensor {tensor.name!r:.80} {problem}")
+        return
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):
             detail = f"tensor {tensor.name!r:.80} has {len(tensor.string_data)} strings for dims {tensor.dims!s:.80}"
@@ -300,10 +326,17 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
         return
     try:
         source = tensor.source()
-        if data and isinstance(source, Transformed):  # the varints of a typed field are counted only now
+        if isinstance(source, Transformed) and (data or source.nbytes <= SMALL_BYTES):  # the varints are counted now
             deque(source.chunks() if source.granule_bytes else (source.view(),), 0)
     except FormatError as error:
         yield _finding("tensor", error)._replace(where=where)
+
+
+def _sparse(model: Model) -> Iterator[Finding]:
+    """Find errors in the dims of sparse tensors."""
+    for where, sparse in walk.visit(model, SparseTensor, enter=lambda left: not left.is_flat):
+        if problem := sparse_problem(sparse):
+            yield Finding("tensor", where, problem)
 
 
 def _alignment(

@@ -31,7 +31,8 @@ OPSETS = [helper.make_opsetid("", 17)]
 def saved(folder: Path, *tensors: Tensor) -> Path:
     """Write a model with these initialisers."""
     path = folder / "m.onnx"
-    path.write_bytes(encoded(Model(ir_version=10, graph=Graph(name="g", initializer=list(tensors)))))
+    graph = Graph(name="g", initializer=list(tensors))
+    path.write_bytes(encoded(Model(ir_version=10, opset_import=[OperatorSetId("", 17)], graph=graph)))
     return path
 
 
@@ -169,7 +170,9 @@ def test_equal_ranges_are_read_once(tmp_path: Path) -> None:
         tensors.append(Tensor(name=str(offset), dims=[1000], data_type=FLOAT, data_location=1, external_data=entries))
     from formats.onnxpb.wire.encoder import encode
 
-    segments = encode(Model(ir_version=10, graph=Graph(initializer=tensors)))
+    segments = encode(
+        Model(ir_version=10, opset_import=[OperatorSetId("", 17)], graph=Graph(name="g", initializer=tensors))
+    )
     (tmp_path / "m.onnx").write_bytes(b"".join(s if isinstance(s, bytes) else s.read() for s in segments))  # type: ignore[union-attr]
     result = verify(tmp_path / "m.onnx", data=True)
     assert (True, 2, 8000) == (result.ok, result.checksums, result.read_bytes)

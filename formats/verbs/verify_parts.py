@@ -1,0 +1,133 @@
+"""Checks the interfaces of graphs and functions, and the values that are declared: names, types and constants.
+
+Spec: ONNX docs, "IR.md"; onnx.proto.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from formats.ir import dtypes
+from formats.ir.model import EXTERNAL, Function, Graph, entries
+from formats.verbs.verify_nodes import NOTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import SparseTensor, Tensor, Type, ValueInfo
+
+    Problem = tuple[str, str, str]
+
+FIRST_WITH_CONSTANTS = 4  # from this ir_version on, an initialiser need not be an input
+# What a type must say, by its field.
+_NEEDED = {
+    "tensor_type": ("elem_type",),
+    "sparse_tensor_type": ("elem_type",),
+    "sequence_type": ("elem_type",),
+    "optional_type": ("elem_type",),
+    "map_type": ("key_type", "value_type"),
+}
+
+
+def part_problems(where: str, part: Graph | Function, ir_version: int) -> Iterator[Problem]:
+    """What is wrong with a main graph or a function besides its nodes, as (kind, place, detail)."""
+    if isinstance(part, Function):
+        yield from _function(where, part)
+        return
+    if not part.name:
+        yield "graph", where, "the graph has no name"
+    inputs = {value.name for value in part.input}
+    for word in ("input", "output"):
+        for index, value in enumerate(entries(part, word)):
+            yield from _value(f"{where}.{word}[{index}]", value)
+    for index, tensor in enumerate(entries(part, "initializer")):
+        if not tensor.name:
+            yield "graph", f"{where}.initializer[{index}]", "the initialiser has no name"
+        elif ir_version < FIRST_WITH_CONSTANTS and tensor.name not in inputs:
+            detail = f"{tensor.name!r:.80} is not an input, which ir_version {ir_version} requires of an initialiser"
+            yield "graph", f"{where}.initializer[{index}]", detail
+
+
+def _function(where: str, function: Function) -> Iterator[Problem]:
+    if not function.name:
+        yield "graph", where, "the function has no name"
+    if not function.domain:
+        yield "graph", where, f"the function {function.name or '':.80} has no domain"
+    attributes = [*function.attribute, *(attribute.name or "" for attribute in function.attribute_proto)]
+    for word, names in (("inputs", function.input), ("outputs", function.output), ("attributes", attributes)):
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield "graph", where, f"{count} {word} of {function.name or '':.80} are called {name!r:.80}"
+
+
+def _value(where: str, value: ValueInfo) -> Iterator[Problem]:
+    """What is wrong with an input or output of the main graph."""
+    if not value.name:
+        yield "value", where, "the value has no name"
+    if value.type is None:
+        yield "value", where, f"{value.name!r:.80} has no type"
+    else:
+        yield from _type(where, value.name or "", value.type)
+
+
+def _type(where: str, name: str, found: Type) -> Iterator[Problem]:
+    held = [field for field in found.oneof if getattr(found, field) is not None]
+    if not held:
+        yield "value", f"{where}.type", f"the type of {name!r:.80} says nothing"
+        return
+    inner: Any = getattr(found, held[0])
+    for field in _NEEDED.get(held[0], ()):
+        value = getattr(inner, field)
+        if value is None:
+            yield "value", f"{where}.type.{held[0]}", f"the {held[0]} of {name!r:.80} has no {field}"
+        elif value == 0:
+            yield f"{NOTE}value", f"{where}.type.{held[0]}.{field}", f"the element type of {name!r:.80} is undefined"
+        elif isinstance(value, int) and value not in dtypes.BY_NUMBER:
+            detail = f"{name!r:.80} has {dtypes.type_name(value)}, which is unknown"
+            yield "value", f"{where}.type.{held[0]}.{field}", detail
+    if held[0] in ("tensor_type", "sparse_tensor_type") and inner.shape is None:
+        yield f"{NOTE}value", f"{where}.type.{held[0]}", f"{name!r:.80} has no shape, and onnx.checker requires one"
+
+
+def tensor_problem(tensor: Tensor) -> str | None:
+    """What is wrong with the fields that hold a tensor's elements, besides their size."""
+    held = [name for name in ("raw_data", *dtypes.TYPED_FIELDS) if _has(tensor, name)]
+    row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+    if tensor.data_location == EXTERNAL:
+        if not any(entry.key == "location" and entry.value for entry in tensor.external_data):
+            return "has external data, but no location of it"
+        return f"has external data, and data in {held[0]}" if held else None
+    if len(held) > 1:
+        return f"has data in {' and '.join(held)}"
+    if held and row is not None and held[0] not in ("raw_data", row.field):
+        return f"is {row.name}, but has its data in {held[0]}"
+    if held == ["raw_data"] and row is not None and not row.bits:
+        return "holds strings, but has its data in raw_data"
+    return None
+
+
+def _has(tensor: Tensor, name: str) -> bool:
+    value = getattr(tensor, name)
+    return bool(value.nbytes) if hasattr(value, "nbytes") else bool(value)
+
+
+def sparse_problem(sparse: SparseTensor) -> str | None:
+    """What is wrong with the parts of a sparse tensor, or with their dims."""
+    values, indices, dims = sparse.values, sparse.indices, sparse.dims
+    if values is None:
+        return "the sparse tensor has no values"
+    if len(values.dims) != 1:
+        return f"the values of the sparse tensor have {len(values.dims)} dims, but must have one"
+    if not dims:
+        return "the sparse tensor has no dims"
+    if indices is None:
+        return "the sparse tensor has no indices" if values.dims[0] else None
+    if indices.data_type != dtypes.INT64:
+        return f"the indices of the sparse tensor are {dtypes.type_name(indices.data_type)}, but must be INT64"
+    wanted = ([values.dims[0]], [values.dims[0], len(dims)])
+    if indices.dims not in wanted:
+        return (
+            f"the indices of the sparse tensor have dims {indices.dims!s:.80}, but must have {wanted[0]} or {wanted[1]}"
+        )
+    return None

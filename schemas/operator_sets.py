@@ -1,0 +1,87 @@
+"""Writes `formats/onnxpb/operator_rows.py`: what each version of ONNX's operator sets has, from `onnx.defs`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = "formats/onnxpb/operator_rows.py"
+HEAD = '''"""ONNX's operators in all versions, as text: `operator_sets.py` reads the rows that a model needs.
+
+Generated from onnx.defs by `python schemas/generate.py`; do not edit.
+
+A line is an operator, and its forms from the oldest on, each as `version inputs outputs attributes`; a form holds
+until the next one. Inputs and outputs are the fewest, and a letter for each: `S` single, `O` optional, `V` any
+number. Attributes have the number of their type, and `!` if they are required. The form of a deprecated operator is
+`version -`.
+"""
+# ruff: noqa: E501 - a row is a line
+
+from __future__ import annotations
+
+from typing import Final
+
+'''
+LETTERS = {"Single": "S", "Optional": "O", "Variadic": "V"}
+INFINITE = (1 << 31) - 1
+
+
+def generate() -> str:
+    """The text of the module; the present one if `onnx` is missing or has older operator sets."""
+    from formats.onnxpb.operator_rows import NEWEST
+
+    path = ROOT / TARGET
+    try:
+        from onnx import defs, helper
+    except ImportError:
+        return path.read_text("utf-8")
+    newest = {domain: version for domain, version in _newest(defs, helper).items() if domain}
+    if any(newest.get(domain, 0) < version for domain, version in NEWEST.items()):
+        return path.read_text("utf-8")
+    rows: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for schema in defs.get_all_schemas_with_history():
+        rows[schema.domain or "ai.onnx"][schema.name].append(schema)
+    lines = [HEAD, f"NEWEST: Final = {newest!r}\n".replace("'", '"'), "ROWS: Final = {\n"]
+    for domain, operators in sorted(rows.items()):
+        lines.append(f'    "{domain}": """\\\n')
+        lines += (f"{_row(name, schemas)}\n" for name, schemas in sorted(operators.items()))
+        lines.append('""",\n')
+    return "".join((*lines, "}\n"))
+
+
+def _newest(defs: Any, helper: Any) -> dict[str, int]:
+    """The newest version of each set."""
+    sets = {schema.domain or "ai.onnx": 1 for schema in defs.get_all_schemas_with_history()}
+    _, _, opset, ml, training = helper.VERSION_TABLE[-1]
+    known = {"ai.onnx": max(opset, defs.onnx_opset_version()), "ai.onnx.ml": ml, "ai.onnx.preview.training": training}
+    return dict(sorted((sets | known).items()))
+
+
+def _row(name: str, schemas: list[Any]) -> str:
+    """All forms of an operator; versions that changed only types and documents are one form."""
+    forms: list[str] = []
+    for schema in sorted(schemas, key=lambda schema: schema.since_version):
+        form = _form(schema)
+        if not forms or forms[-1].split(" ", 1)[1] != form:
+            forms.append(f"{schema.since_version} {form}")
+    return " ; ".join((name, *forms))
+
+
+def _form(schema: Any) -> str:
+    if schema.deprecated:
+        return "-"
+    attributes = (
+        f"{name}:{int(attribute.type.value)}{'!' * attribute.required}"
+        for name, attribute in sorted(schema.attributes.items())
+    )
+    inputs = _parameters(schema.inputs, schema.min_input, schema.max_input)
+    return " ".join((inputs, _parameters(schema.outputs, schema.min_output, schema.max_output), *attributes))
+
+
+def _parameters(parameters: list[Any], least: int, most: int) -> str:
+    letters = "".join(LETTERS[parameter.option.name] for parameter in parameters)
+    if most != (INFINITE if letters.endswith("V") else len(letters)):
+        raise ValueError(f"{letters} may be {most}, which the rows cannot say")
+    return f"{least}{letters}"

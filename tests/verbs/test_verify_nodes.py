@@ -1,0 +1,117 @@
+"""Nodes that ONNX's operator sets do not allow are found, each with its place, and no valid model has any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from corpus import backend_cases, backend_files
+from mutated_models import compared
+from onnx import TensorProto, helper
+
+from formats.verbs.verify import Verification, verify
+
+X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+
+
+def found(folder: Path, *nodes: onnx.NodeProto, version: int = 17, **options: object) -> Verification:
+    """Return what `verify` says of a model with these nodes."""
+    graph = helper.make_graph(nodes, "g", [X], [Y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8, **options)
+    path = folder / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return verify(path)
+
+
+NODE = helper.make_node
+CASES = [
+    (NODE("Frobnicate", ["x"], ["y"]), 17, "operator", "graph.node[0]", "ai.onnx has no operator Frobnicate"),
+    (NODE("", ["x"], ["y"]), 17, "operator", "graph.node[0]", "the node has no op_type"),
+    (NODE("Gelu", ["x"], ["y"]), 17, "operator", "graph.node[0]", "which is new in version 20"),
+    (NODE("Upsample", ["x", "x"], ["y"]), 17, "operator", "graph.node[0]", "Upsample is deprecated"),
+    (NODE("Relu", ["x", "x"], ["y"]), 17, "operator", "graph.node[0]", "Relu has 2 inputs, but needs 1 input"),
+    (NODE("Relu", ["x"], ["y", "z"]), 17, "operator", "graph.node[0]", "Relu has 2 outputs, but needs 1 output"),
+    (NODE("Clip", [], ["y"]), 17, "operator", "graph.node[0]", "Clip has 0 inputs, but needs 1 to 3 inputs"),
+    (NODE("Add", ["x", ""], ["y"]), 17, "operator", "graph.node[0].input[1]", "Add cannot omit its input 1"),
+    (NODE("Relu", ["x"], ["y"], alpha=1.0), 17, "attribute", 'graph.node[0].attribute["alpha"]', "has no attribute"),
+    (
+        NODE("Elu", ["x"], ["y"], alpha=1),
+        17,
+        "attribute",
+        'graph.node[0].attribute["alpha"]',
+        "must be FLOAT, but is INT",
+    ),
+    (NODE("Cast", ["x"], ["y"]), 17, "attribute", "graph.node[0]", "Cast of version 17 needs the attribute 'to'"),
+    (NODE("Softmax", ["x"], ["y"], axis=1.5), 13, "attribute", 'graph.node[0].attribute["axis"]', "must be INT"),
+]
+
+
+@pytest.mark.parametrize(("node", "version", "kind", "where", "detail"), CASES)
+def test_faults_of_nodes_are_found(
+    node: onnx.NodeProto, version: int, kind: str, where: str, detail: str, tmp_path: Path
+) -> None:
+    """An operator, attribute, input or output that the operator set lacks is an error that names its place."""
+    (error,) = found(tmp_path, node, version=version).errors
+    assert (kind, where) == (error.kind, error.where)
+    assert detail in error.detail
+
+
+def test_attributes_without_a_schema(tmp_path: Path) -> None:
+    """Attributes of operators in other domains must be consistent in themselves."""
+    node = NODE("X", ["x"], ["y"], domain="d", a=1)
+    node.attribute[0].type = onnx.AttributeProto.FLOAT
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+    model = helper.make_model(helper.make_graph([node], "g", [X], [Y]), opset_imports=imports, ir_version=8)
+    path = tmp_path / "m.onnx"
+    for change, detail in ((None, "its value is in i"), ("f", "2 values, in f and i"), ("type", "has no type")):
+        if change == "f":
+            model.graph.node[0].attribute[0].f = 1.0
+        elif change == "type":
+            model.graph.node[0].attribute[0].ClearField("f")
+            model.graph.node[0].attribute[0].ClearField("type")
+        path.write_bytes(model.SerializeToString())
+        (error,) = verify(path).errors
+        assert ("attribute", 'graph.node[0].attribute["a"]') == (error.kind, error.where)
+        assert detail in error.detail
+
+
+def test_operator_sets_newer_than_the_table_are_noted(tmp_path: Path) -> None:
+    """The operators of a set that is not known yet are not checked, and a note says so."""
+    result = found(tmp_path, NODE("Frobnicate", ["x"], ["y"]), version=99)
+    assert result.ok
+    (note,) = result.notes
+    assert ("version", "opset_import[0]") == (note.kind, note.where)
+    assert "were not checked" in note.detail
+
+
+def test_functions_of_the_model_are_operators(tmp_path: Path) -> None:
+    """A node that calls a function of the model needs no operator set that has it."""
+    body = [NODE("Relu", ["a"], ["b"])]
+    opsets = [helper.make_opsetid("", 17)]
+    function = helper.make_function("", "Frobnicate", ["a"], ["b"], body, opsets)
+    function.domain = "ai.onnx"
+    result = found(tmp_path, NODE("Frobnicate", ["x"], ["y"]), functions=[function])
+    assert result.ok, result.errors
+
+
+@pytest.mark.outer
+def test_valid_models_of_onnx_have_no_findings(tmp_path: Path) -> None:
+    """Neither the models of onnx's operator tests nor those of its backend tests have an error or a note."""
+    path = tmp_path / "m.onnx"
+    for case in backend_cases():
+        path.write_bytes(case.model)
+        result = verify(path)
+        assert ((), ()) == (result.errors, result.notes), case.id
+    for name, file in backend_files():
+        assert verify(file).ok, name
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_what_the_checker_of_onnx_refuses_is_found(seed: int, tmp_path: Path) -> None:
+    """Of valid models with one change, `verify` has a finding for each that `onnx.checker` refuses."""
+    refused = 0
+    for rule, data, reason, result in compared(300, seed, tmp_path):
+        refused += reason is not None
+        assert reason is None or result.errors or result.notes, (rule, reason, data)
+    assert refused > 100

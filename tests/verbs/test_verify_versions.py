@@ -1,0 +1,73 @@
+"""A model says which versions it needs, and has nothing that is newer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from formats.ir import dtypes
+from formats.onnxpb.wire.schema import MESSAGES
+from formats.verbs.verify import verify
+from formats.verbs.verify_versions import FIELDS
+
+
+def model(elem_type: int = TensorProto.FLOAT, ir_version: int = 8) -> onnx.ModelProto:
+    """Return a model of one node."""
+    values = [helper.make_tensor_value_info(name, elem_type, [2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", values[:1], values[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version)
+
+
+def errors(proto: onnx.ModelProto, folder: Path) -> list[tuple[str, str]]:
+    """Return kind and place of all errors."""
+    path = folder / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return [finding[:2] for finding in verify(path).errors]
+
+
+@pytest.mark.parametrize("row", dtypes.DATA_TYPES, ids=lambda row: row.name)
+def test_types_newer_than_the_ir_version_are_found(row: dtypes.DataType, tmp_path: Path) -> None:
+    """An element type needs the ir_version that introduced it."""
+    assert [] == errors(model(row.number, max(row.ir_version, 3)), tmp_path)
+    if row.ir_version > 3:
+        wanted = [("version", f"graph.{side}[0].type.tensor_type.elem_type") for side in ("input", "output")]
+        assert wanted == sorted(errors(model(row.number, row.ir_version - 1), tmp_path))
+
+
+def test_fields_newer_than_the_ir_version_are_found(tmp_path: Path) -> None:
+    """A field needs the ir_version that introduced it, and every listed field exists."""
+    proto = model(ir_version=9)
+    proto.graph.node[0].metadata_props.add(key="a", value="b")
+    assert [("version", "graph.node[0].metadata_props")] == errors(proto, tmp_path)
+    proto.ir_version = 10
+    assert [] == errors(proto, tmp_path)
+    for message, name in FIELDS:
+        assert name in {row.name for row in MESSAGES[message]}
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        pytest.param(lambda proto: proto.ClearField("ir_version"), ("version", "ir_version"), id="ir_version"),
+        pytest.param(lambda proto: proto.ClearField("opset_import"), ("opset", "graph.node[0]"), id="no set"),
+        pytest.param(
+            lambda proto: proto.opset_import[0].ClearField("version"), ("version", "opset_import[0]"), id="no version"
+        ),
+        pytest.param(lambda proto: setattr(proto, "ir_version", 2), ("version", "opset_import"), id="too old for sets"),
+        pytest.param(
+            lambda proto: [proto.metadata_props.add(key="a", value=v) for v in "bc"],
+            ("metadata", "metadata_props"),
+            id="key twice",
+        ),
+    ],
+)
+def test_missing_versions_are_found(change: object, wanted: tuple[str, str], tmp_path: Path) -> None:
+    """A model without versions, or that says the same thing twice, is wrong, and `onnx.checker` says so, too."""
+    proto = model()
+    change(proto)  # type: ignore[operator]
+    assert wanted in errors(proto, tmp_path)
+    with pytest.raises(onnx.checker.ValidationError):
+        onnx.checker.check_model(proto)
