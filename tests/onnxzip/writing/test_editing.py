@@ -41,9 +41,9 @@ def weight(name: str, seed: int = 0, size: int = 5000) -> formats.Tensor:
 
 def archive(folder: Path) -> Path:
     """Write an archive of three weights and a graph with some text and a small tensor."""
-    graph = Graph(
-        name="g", node=[Node(op_type="Relu", doc_string="x" * 300_000)], initializer=[weight(name) for name in NAMES]
-    )
+    value = formats.Attribute(name="value_int", type=2, i=1)
+    node = Node(op_type="Constant", output=["y"], attribute=[value], doc_string="x" * 300_000)
+    graph = Graph(name="g", node=[node], initializer=[weight(name) for name in NAMES])
     graph.initializer.append(weight("small", size=900))
     path = folder / "m.onnxz"
     formats.save(Model(ir_version=10, opset_import=[OperatorSetId("", 17)], graph=graph), path, overwrite=True)
