@@ -61,7 +61,7 @@ def version_problems(model: Model) -> Iterator[tuple[str, str, str]]:
         yield "version", "opset_import", f"a model of ir_version {ir_version} cannot import operator sets"
     has_nodes = model.graph is not None and entries(model.graph, "node")  # which need a set, and are told so
     if not model.opset_import and not has_nodes and (ir_version or FIRST_WITH_OPSETS) >= FIRST_WITH_OPSETS:
-        yield "version", "opset_import", "the model imports no operator set"
+        yield f"{NOTE}version", "opset_import", "the model imports no operator set"  # it needs none without nodes
     yield from import_problems("", model.opset_import)
     for index, function in enumerate(model.functions):
         yield from import_problems(f"functions[{index}].", function.opset_import)

@@ -212,7 +212,7 @@ def main() -> None:
     numbers: Counter[tuple[str, str]] = Counter()
     shown: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        for rule, data, refused, found in compared(count, seed, Path(folder)):
+        for rule, _, refused, found in compared(count, seed, Path(folder)):
             told = bool(found.errors or found.notes)
             numbers[rule, f"{'refused' if refused else 'taken'}, {'told' if told else 'not told'}"] += 1
             if bool(refused) != told:
@@ -221,7 +221,6 @@ def main() -> None:
                 shown[key] += 1
                 if shown[key] == 1:
                     print(key, "|", detail[:300])
-                    Path(f"/tmp/truth_mutant_{len(shown)}.onnx").write_bytes(data)
     for key, number in sorted(numbers.items()):
         print(number, *key)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import onnxruntime
 import pytest
 from corpus import backend_cases, backend_files
 from mutated_models import compared
 from onnx import TensorProto, helper
 
 from formats.verbs.verify import Verification, verify
+from formats.verbs.verify_nodes import OF_ONNXRUNTIME
 
 X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
 
@@ -115,3 +117,15 @@ def test_what_the_checker_of_onnx_refuses_is_found(seed: int, tmp_path: Path) ->
         refused += reason is not None
         assert reason is None or result.errors or result.notes, (rule, reason, data)
     assert refused > 100
+
+
+@pytest.mark.parametrize("operator", sorted(OF_ONNXRUNTIME))
+def test_what_onnxruntime_adds_to_the_domain_of_onnx_is_a_note(operator: str, tmp_path: Path) -> None:
+    """An operator that only onnxruntime has, and which it runs, is told and is no error."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in ("x", "s", "y")]
+    graph = helper.make_graph([NODE(operator, ["x", "s"], ["y"], axis=-1)], "g", values[:2], values[2:])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 14)])
+    onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    onnx.save(model, tmp_path / "m.onnx")
+    told = verify(tmp_path / "m.onnx")
+    assert (True, ["operator"]) == (told.ok, [note.kind for note in told.notes])

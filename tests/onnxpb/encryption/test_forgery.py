@@ -17,7 +17,11 @@ pytest.importorskip("cryptography")
 
 KEY = "correct horse"
 MODEL = onnx.ModelProto(
-    ir_version=8, producer_name="pytorch", producer_version="2.5.1", graph=onnx.GraphProto(name="g")
+    ir_version=8,
+    producer_name="pytorch",
+    producer_version="2.5.1",
+    graph=onnx.GraphProto(name="g"),
+    opset_import=[onnx.OperatorSetIdProto(version=17)],
 )
 KNOWN = b"\x08\x08\x12\x07pytorch\x1a\x052.5.1"[:16]  # the usual start of such a model, which anybody can guess
 UNKNOWN = b"\xf8\x3f"  # the tag of field 1023, a varint; ModelProto has no such field

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from formats.codecs import lookup
-from formats.ir.model import Graph, Model, Node, OperatorSetId, Tensor, ValueInfo
+from formats.ir.model import Graph, Model, Node, OperatorSetId, Tensor, TensorShape, TensorType, Type, ValueInfo
 from formats.tensordata.sources.source import Source
 
 RANGE = re.compile(r"bytes=(\d+)-(\d*)")
@@ -243,7 +243,8 @@ def large_model(count: int, nbytes: int, nodes: int = 100) -> Model:
     ]
     chain = [Node(op_type="Relu", name=f"n{n}", input=[f"x{n}"], output=[f"x{n + 1}"]) for n in range(nodes)]
     graph = Graph(name="large", node=chain, initializer=tensors)
-    graph.input, graph.output = ([ValueInfo(name="x0")], [ValueInfo(name=f"x{nodes}")])
+    of = Type(tensor_type=TensorType(elem_type=1, shape=TensorShape()))
+    graph.input, graph.output = ([ValueInfo(name="x0", type=of)], [ValueInfo(name=f"x{nodes}", type=of)])
     return Model(ir_version=10, opset_import=[OperatorSetId(version=21)], graph=graph)
 
 

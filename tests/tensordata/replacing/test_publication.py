@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import formats
-from formats import Graph, Model, onnxpb
+from formats import Graph, Model, OperatorSetId, onnxpb
 from formats.errors import DecodeError, FormatError
 from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.replacing import journal, lock, publication
@@ -30,7 +30,9 @@ OPTIONS: dict[str, Any] = {"external_data": True, "max_external_file_size": 3000
 def model(number: int) -> Model:
     """Return a model with this number as its name and in all its weights."""
     weights = [formats.from_numpy(np.full(500, number, "float32"), f"w{index}") for index in range(3)]
-    return Model(ir_version=10, producer_name=str(number), graph=Graph(name="g", initializer=weights))
+    imports = [OperatorSetId(version=21)]
+    graph = Graph(name="g", initializer=weights)
+    return Model(ir_version=10, producer_name=str(number), opset_import=imports, graph=graph)
 
 
 def number_of(path: Path, load: Callable[..., Any] = formats.load) -> int | None:
