@@ -114,7 +114,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "test_remedies.py": ("errors", "each error says what helps"),
     "test_signatures.py": ("keywords", "the keywords of each function"),
     "testing/test_checks.py": ("testing.models", "the models that the checks write"),
-    "verbs/test_compare.py": ("ir.sameness verbs.compare_elements", "models that differ in little, or not at all"),
+    "verbs/test_compare.py": ("verbs.compare_elements", "models that differ in little, or not at all"),
     "verbs/test_convert.py": (
         "verbs.arguments verbs.choices verbs.executing verbs.link verbs.opening verbs.planning verbs.report "
         "verbs.trust",

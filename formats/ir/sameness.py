@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.model import Node, ValueInfo
@@ -43,3 +44,20 @@ def is_plainly_equal(first: Any, second: Any) -> bool:
     if type(first) is Node:
         return "attribute" not in vars(first) and second is not None and vars(first) == vars(second)
     return type(first) is ValueInfo and first == second
+
+
+def is_same(first: Any, second: Any) -> bool:
+    """Whether two values of a field without messages are the same: floats by their bits.
+
+    So 0.0 is not -0.0, and a NaN is the same as another one with the same sign and payload, also in another object.
+    """
+    if isinstance(first, list) and isinstance(second, list):
+        return _bits(first) == _bits(second)
+    return _bits([first]) == _bits([second])
+
+
+def _bits(values: list[Any]) -> list[Any] | bytes:
+    """The bits of floats; other values as they are."""
+    if not values or type(values[0]) is not float:
+        return values
+    return struct.pack(f"<{len(values)}d", *values)

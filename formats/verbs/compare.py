@@ -7,7 +7,8 @@ present ONNX model.
 
 from __future__ import annotations
 
-from math import inf
+import struct
+from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +31,7 @@ from formats.ir.model import (
     ValueInfo,
     set_names,
 )
-from formats.ir.sameness import differing, is_left_alike, is_plainly_equal
+from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_same
 from formats.options import made
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.plan import DOCUMENTATION, Loss
@@ -230,7 +231,9 @@ class _Walk:
                 yield from self.lists(place, found or Differing(0, mine, theirs, 0))
             elif isinstance(mine, Message) and isinstance(theirs, Message):
                 yield from self.messages(place, mine, theirs)
-            elif mine != theirs and (type(first) is Dimension or _value(mine, theirs) != _value(theirs, mine)):
+            elif not is_same(mine, theirs) and (
+                type(first) is Dimension or not is_same(_value(mine, theirs), _value(theirs, mine))
+            ):
                 yield _change(place, name, mine, theirs)
 
     def lists(self, where: str, found: Differing) -> Iterator[Difference]:
@@ -238,7 +241,7 @@ class _Walk:
         before, first, second, after = found
         sample = (first or second)[0]
         if not isinstance(sample, Message):
-            if first != second:
+            if not is_same(first, second):
                 yield _change(where, "", first, second)
             return
         key = _KEYS.get(type(sample))
@@ -289,7 +292,7 @@ def _change(where: str, field: str, first: Any, second: Any) -> Difference:
         first, second = dtypes.type_name(first), dtypes.type_name(second)
     detail = f"{_text(first)} became {_text(second)}"
     if isinstance(first, list) and len(detail) > MAX_TEXT and len(first) == len(second):
-        index = next(n for n, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
+        index = next(n for n, pair in enumerate(zip(first, second, strict=True)) if not is_same(*pair))
         where, detail = f"{where}[{index}]", f"{_text(first[index])} became {_text(second[index])}"
     return Difference("changed", where, detail)
 
@@ -341,5 +344,14 @@ def _text(value: Any) -> str:
     """A value, shortened."""
     if value is None:
         return "nothing"
-    text = f"a {_kind(value)}" if isinstance(value, Message) else repr(value)
+    text = f"a {_kind(value)}" if isinstance(value, Message) else _literal(value)
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+
+
+def _literal(value: Any) -> str:
+    """A value, or the first of many, as Python writes them; NaN with its bits, because NaNs can differ."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value[:MAX_TEXT]))}]"
+    if isinstance(value, float) and isnan(value):
+        return f"nan (0x{struct.pack('>f', value).hex()})"
+    return repr(value)

@@ -29,6 +29,8 @@ INTEGER_RANGES = {
 }
 _NUMPY_CODES = {"float": "<f4", "double": "<f8", "int32": "<i4", "int64": "<i8", "uint64": "<u8"}
 _FLOAT = struct.Struct("<f")
+# The bits of the only NaN that a text has, by the kind of a field.
+NANS = {"float": "0x7fc00000", "double": "0x7ff8000000000000"}
 CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 
 
@@ -112,6 +114,24 @@ def to_float(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
     except struct.error as error:
         raise TypeError(str(error)) from None
+
+
+def other_nans(value: Any, row: MessageField) -> int:
+    """The number of NaNs in a field whose bits are not those of the NaN that a text has."""
+    if isinstance(value, Source):
+        return _other_nans(value, row.kind)
+    code = {"float": ">f", "double": ">d"}[row.kind]
+    nans = [number for number in (value if isinstance(value, list) else (value,)) if number != number]
+    return sum(f"0x{struct.pack(code, number).hex()}" != NANS[row.kind] for number in nans)
+
+
+def _other_nans(source: Source, kind: str) -> int:
+    """The same, of the packed numbers of a tensor."""
+    import numpy as np
+
+    numbers = np.frombuffer(source.view(), _NUMPY_CODES[kind])
+    bits = numbers.view(f"<u{numbers.itemsize}")
+    return int(np.count_nonzero(np.isnan(numbers) & (bits != int(NANS[kind], 16))))
 
 
 # To messages

@@ -11,10 +11,10 @@ from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
 from formats.ir.storage import places_of
 from formats.onnxpb.external import model as external
-from formats.onnxpb.text.fields import rows_of, step_of
+from formats.onnxpb.text.fields import NANS, other_nans, rows_of, step_of
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.file import is_address
-from formats.tensordata.plan import INTERFACE, FilePlan, Loss, PlacedWrite, WritePlan
+from formats.tensordata.plan import INTERFACE, SPECIAL, FilePlan, Loss, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Concat, FileSpan, Literal
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def plan_model(
     if options.external_data is False:
         model, losses = _inline(model, destination)
     text = print_message(model).encode()
-    losses += _unknown_fields(model, "")
+    losses += _unwritten(model, "")
     losses += _far_weights(model, destination)
     return WritePlan((FilePlan(destination, len(text), (PlacedWrite(0, Literal(text)),)),), losses=tuple(losses))
 
@@ -96,12 +96,15 @@ def _is_at(path: Path, place: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(place)
 
 
-def _unknown_fields(message: Any, where: str) -> Iterator[Loss]:
-    """A note for each message with unknown fields."""
+def _unwritten(message: Any, where: str) -> Iterator[Loss]:
+    """A note for each message with unknown fields, and for each field with a NaN whose bits a text does not have."""
     if nbytes := len(message.unknown_fields):
         detail = f"{nbytes} bytes of fields that this version of ONNX does not know cannot be written as text"
         yield Loss("unknown_fields", where, detail, INTERFACE)
     for row in rows_of(message.message):
         if row.kind == "message" and (value := getattr(message, row.name)):
             for index, inner in enumerate(value if row.label == "repeated" else (value,)):
-                yield from _unknown_fields(inner, f"{where}.{step_of(row, index)}" if where else step_of(row, index))
+                yield from _unwritten(inner, f"{where}.{step_of(row, index)}" if where else step_of(row, index))
+        elif row.kind in NANS and (count := other_nans(getattr(message, row.name), row)):
+            detail = f"{count} NaN with a sign or a payload: text has only one NaN, and the bits {NANS[row.kind]}"
+            yield Loss("nan", f"{where}.{row.name}" if where else row.name, detail, SPECIAL)
