@@ -7,6 +7,7 @@ counts.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -285,6 +286,8 @@ class Manifest:
         if self._dry_run:
             self.records = _read(self.path)
             return self
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path.parent))
         self._lock.__enter__()
         try:
             self.records = _read(self.path)

@@ -7,6 +7,7 @@ conversion of a small model.
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -184,10 +185,11 @@ def ask_key(*, twice: bool = False) -> str:
 def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | None:
     """The parts of a command line, or `None` if it is not plain: it has an error or asks for help.
 
-    Raises: OptionError if the command line is plain, but arguments are missing.
+    Raises: OptionError if the command line is plain, but arguments are missing, or an option lacks a dash.
     """
     table = flags_of(group.options for group in groups)
     typed = Typed([], [])
+    check_dashes(texts, table)
     rest = iter(with_text_attached(texts, verb, table))
     for word in rest:
         if word == "--":
@@ -225,11 +227,31 @@ def _model_extensions() -> set[str]:
     return {extension for codec in lookup.built_in() for extension in codec.extensions}
 
 
+def check_dashes(texts: Sequence[str], table: Mapping[str, tuple[Row, Flag]]) -> None:
+    """Raises OptionError if a word is a long option with one dash, which would be read as several short ones."""
+    for word in texts:
+        if word == "--":
+            return
+        name = word.partition("=")[0]
+        if len(name) > 2 and word[1] != "-" and f"-{name}" in table:
+            raise OptionError(f"there is no option {name}; did you mean -{name}?")
+
+
+def _exists_nowhere(text: str) -> bool:
+    """Whether a word is neither a file nor an address nor a pattern."""
+    from formats.tensordata.file import is_address
+    from formats.verbs.arguments import path_of
+
+    return not (os.path.lexists(text) or is_address(path_of(text)) or {*"*?["} & {*text})
+
+
 def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> list[str]:
     """The command line with `--external-data NAME` as `--external-data=NAME`, and with `=` alone if there is no name.
 
     The word after such a flag is its text only if enough arguments for the verb remain without it. If the verb accepts
     several models, the word must also not look like the name of a model.
+
+    Raises: OptionError if the word could be either: a name of a model that does not exist, before the last argument.
     """
     words = list(texts)
     needed = len(verb.needed([table[name][0].name for word in words if (name := word.partition("=")[0]) in table]))
@@ -252,6 +274,9 @@ def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tup
     for index in reversed(optional):
         has_text = index + 1 in positional and len(positional) > needed > 0
         if has_text and verb.takes_more and PurePath(words[index + 1]).suffix.lower() in _model_extensions():
+            if index + 1 < max(positional) and _exists_nowhere(words[index + 1]):
+                flag, name = words[index], words[index + 1]
+                raise OptionError(f"{name} does not exist; if it is the text of {flag}, write {flag}={name}")
             has_text = False
         words[index : index + 1 + has_text] = [f"{words[index]}={words[index + 1] if has_text else ''}"]
     return words

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from formats.cli import advice
-from formats.cli.command_line import Request, Typed, check_arguments, flags_of, panels, with_text_attached
+from formats.cli.command_line import Request, Typed, check_arguments, check_dashes, flags_of, panels, with_text_attached
 from formats.errors import OptionError
 from formats.options import rows_of
 
@@ -168,6 +168,7 @@ def command_class(verb: Verb, *, common: bool) -> type[TyperCommand]:
     class Command(TyperCommand):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             table = flags_of(group.options for group in verb.groups(True))
+            check_dashes(args, table)
             return super().parse_args(ctx, with_text_attached(args, verb, table))
 
         def collect_usage_pieces(self, ctx: Any) -> list[str]:

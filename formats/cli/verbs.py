@@ -75,7 +75,7 @@ def convert(request: Request) -> int:
         "to_format"
     )  # an error in the other options is reported first, too
     if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
-        _check_folder(dst)
+        _check_folder(dst, sources)
         streams.check_single(arguments)
         return _convert_into(path_of(dst), sources, request, output)
     src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
@@ -133,7 +133,7 @@ def _check_order(source: Path, destination: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, words, str(source))
 
 
-def _check_folder(dst: str) -> None:
+def _check_folder(dst: str, sources: Sequence[str]) -> None:
     """Raises OptionError if the destination of several models has the name of a single model."""
     from formats.codecs import lookup
     from formats.verbs.arguments import path_of
@@ -141,6 +141,9 @@ def _check_folder(dst: str) -> None:
     suffix = path_of(dst).suffix.lower()
     codec = next((codec for codec in lookup.codecs() if suffix in codec.extensions), None)
     if codec is not None and not several.is_folder(dst):
+        for end in (-1, None):
+            if os.path.lexists(name := " ".join([*sources, dst][:end])):
+                raise OptionError(f"there are several models, but {name!r} is one: quote a name with spaces")
         advice = f"write them into a folder, such as {dst[: -len(suffix)]}/ --to {codec.name}"
         raise OptionError(f"{dst} is the name of one model, but there are several; {advice}")
 

@@ -148,7 +148,7 @@ def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "form
 
     An extension of an encrypted format of this package always decides.
 
-    Raises: UnknownFormatError that says what was tried.
+    Raises: UnknownFormatError that says what was tried, and with which `option` the caller names the format, if any.
     """
     suffix = path.suffix.lower() if path else ""
     codec = (
@@ -160,7 +160,8 @@ def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "form
     if codec is None:
         tried = ", ".join(codec.title for codec in codecs())
         reason = f"it is not a known kind of file ({tried})" if nbytes else "the file is empty"
-        message = f"{reason}; if this is wrong, name the format with `{option}`{_problems()}"
+        advice = f"; if this is wrong, name the format with `{option}`" if option else ""
+        message = f"{reason}{advice}{_problems()}"
         raise UnknownFormatError(message, path=path)
     return codec
 

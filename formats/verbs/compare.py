@@ -138,7 +138,7 @@ def diff(
     """
     paths = path_of(first), path_of(second)
     reading = made(ReadOptions, options, by=diff)
-    opened = [open_model(path, None, reading, key_is_for_it=False) for path in paths]
+    opened = [open_model(path, None, reading, key_is_for_it=False, called="") for path in paths]
     codecs = [found.codec for found in opened]
     check_key(reading, *codecs)
     form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])

@@ -102,6 +102,7 @@ def prepare(folder: Path) -> None:
     (folder / "folder").mkdir()
     shutil.copy(folder / "model.onnx", folder / "folder")
     (folder / "no-models").mkdir()
+    shutil.copy(folder / "model.onnx", folder / "my model.onnx")
     (folder / "link.onnx").symlink_to("model.onnx")
 
 

@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 import onnx
 import pytest
+from evaluation import need_judge
 from exported_graphs import SECOND
 from graphs import FIRST, Bench, Graph, Outcome, Surroundings, apart, explains, generate, shrink
 from rten_cases import run
@@ -92,6 +93,7 @@ def test_a_loss_about_another_node_explains_nothing(loss, is_reason):
 
 def test_graphs_of_exporters_are_of_many_kinds():
     """A hundred of them have attention, quantised and recurrent layers, trees, half precision, and other sizes."""
+    need_judge()
 
     def of_seed(seed):
         graph = generate(seed, SECOND)
