@@ -27,10 +27,11 @@ _NAMES = {
     "verbs.convert": "convert dumps save",
     "verbs.opening": "load loads",
     "verbs.planning": "raise_model",
+    "verbs.edit": "edit",
     "verbs.compare": "Comparison Difference diff",
     "errors": (
-        "CryptError DecodeError EncodeError ExternalDataError FormatError LimitError MissingPackageError OptionError "
-        "RemoteError TensorDataError TruncatedError UnknownFormatError UnsupportedError WireError"
+        "CryptError DecodeError EditError EncodeError ExternalDataError FormatError LimitError MissingPackageError "
+        "OptionError RemoteError TensorDataError TruncatedError UnknownFormatError UnsupportedError WireError"
     ),
     "verbs.inspect": "Inspection inspect",
     "ir.dtypes": "DATA_TYPES DataType",

@@ -9,6 +9,7 @@ from formats.codecs.keys import Key
 from formats.errors import (
     CryptError,
     DecodeError,
+    EditError,
     EncodeError,
     ExternalDataError,
     FormatError,
@@ -63,6 +64,7 @@ from formats.tensordata.sources.source import Source
 from formats.verbs.choices import RaisingOptions, ReplacementOptions, RuntimeOptions
 from formats.verbs.compare import Comparison, Difference, diff
 from formats.verbs.convert import convert, dumps, save
+from formats.verbs.edit import edit
 from formats.verbs.inspect import Inspection, inspect
 from formats.verbs.link import link
 from formats.verbs.model_files import ModelFiles, files
@@ -90,6 +92,7 @@ __all__ = [
     "DeviceConfiguration",
     "Difference",
     "Dimension",
+    "EditError",
     "EncodeError",
     "EngineOptions",
     "ExternalDataError",
@@ -155,6 +158,7 @@ __all__ = [
     "cp",
     "diff",
     "dumps",
+    "edit",
     "files",
     "from_numpy",
     "from_onnx",

@@ -8,6 +8,7 @@ FormatError                       root; carries path, file_offset, where (each o
 │   └── LimitError                a declared size exceeds the file or a stated cap
 ├── EncodeError                   this model cannot be written in that format
 │   └── UnsupportedError          operator, attribute or data type the target lacks; a loss under --strict
+├── EditError                     an edit does not fit the model: an unknown name, or one that is taken
 ├── TensorDataError               weights cannot be reached or do not fit
 │   └── ExternalDataError         missing, too short, or outside the allowed directory
 ├── CryptError                    wrong key, tampered or truncated ciphertext
@@ -99,6 +100,10 @@ class EncodeError(FormatError):
 
 class UnsupportedError(EncodeError):
     """The target lacks an operator, attribute or data type, or a loss was refused."""
+
+
+class EditError(FormatError):
+    """An edit does not fit the model: it has no such name, or the edit would break it."""
 
 
 class TensorDataError(FormatError):

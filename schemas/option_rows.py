@@ -61,6 +61,7 @@ KEYWORDS = (
         "The options of `formats.save`: of the engine, of raising, of a runtime, and of the format that is written.",
     ),
     Keywords("ConvertKeywords", "The options of `formats.convert`: those of `load` and of `save`."),
+    Keywords("EditKeywords", "The options of `formats.edit`: its own, and those of `formats.convert`."),
     Keywords(
         "JobKeywords", "The options of `formats.convert_many`: all that `formats.convert` has.", "ConvertKeywords"
     ),

@@ -36,6 +36,7 @@ VERBS = (
     Answer("check validate test fsck checksum checksums lint", "verify"),
     Answer("compare cmp equal equals same difference differences", "diff"),
     Answer("rename move", "mv"),
+    Answer("modify set patch", "edit"),
     Answer("delete remove del erase unlink clean", "rm"),
     Answer("copy clone duplicate", "cp"),
     Answer("fix recover restore undo", "repair"),
@@ -58,7 +59,14 @@ OPTIONS = (
     Answer("--ir-version --ir", sentence="formats does not change the IR version of a model"),
     Answer("--fp16 --float16 --half --bf16 --bfloat16 --int8 --uint8 --int4", sentence=SAME_RESULTS),
     Answer("--quantize --quantise --precision --dtype --optimize --optimise -O --simplify", sentence=SAME_RESULTS),
-    Answer("--input-shape --shape --batch-size --dynamic-axes", sentence=SAME_RESULTS),
+    Answer("--input-shape --shape --batch-size --batch --dynamic-axes --fix-dim", "--dim"),
+    Answer(
+        "--input-shape --shape --batch-size --batch --dynamic-axes --fix-dim --dim",
+        sentence="type formats edit MODEL NEW.onnx --dim NAME=SIZE",
+    ),
+    Answer("--rename-input --rename-output --input-names --output-names", "--rename"),
+    Answer("--rename --rename-input --rename-output", sentence="type formats edit MODEL NEW.onnx --rename OLD=NEW"),
+    Answer("--meta --metadata-props --set", "--metadata"),
     Answer(
         "--output --outfile --out-file --outdir --out-dir --output-dir --output-file --dest --destination --dst -O -d",
         "--out",

@@ -23,10 +23,14 @@ GENERAL = "Options"
 
 
 class Group(NamedTuple):
-    """A class of options that a verb has, and the extensions of the formats that they are for, if not for all."""
+    """A class of options that a verb has, and the extensions of the formats that they are for, if not for all.
+
+    `--help` shows the common ones, unless the verb has others that most people need: then these are not `in_short`.
+    """
 
     options: type
     extensions: tuple[str, ...] = ()
+    in_short: bool = True
 
 
 class Verb(NamedTuple):
@@ -148,7 +152,7 @@ def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[t
     extensions: dict[tuple[str, ...], list[str]] = {}
     first: dict[tuple[str, ...], tuple[Row, Flag]] = {}
     for group in groups:
-        for row in rows_of(group.options):
+        for row in rows_of(group.options) if group.in_short or not common else ():
             for flag in row.flags:
                 extensions.setdefault(flag.names, []).extend(group.extensions)
                 first.setdefault(flag.names, (row, flag))

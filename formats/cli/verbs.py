@@ -5,55 +5,35 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.cli import several, streams
-from formats.cli.command_line import Group, Verb, ask_key, flags_of
+from formats.cli.command_line import Group, Verb
+from formats.cli.conversion_options import conversion_groups, conversion_keywords
+from formats.cli.editing_verbs import EDITING_VERBS
 from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS, FILES
 from formats.cli.looking_verbs import LOOKING_VERBS, Seen, look, progress
 from formats.cli.printing import json_text, say
-from formats.cli.shared_options import NoteOptions, OutputOptions, groups, how_to_tell, tell
-from formats.codecs.contract import ReadOptions
+from formats.cli.shared_options import OutputOptions, groups, how_to_tell, tell
 from formats.errors import OptionError
 from formats.python.late_dataclasses import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from formats.cli.command_line import Request
-    from formats.codecs.contract import Codec
 
 
 def convert_groups(of_all_packages: bool) -> list[Group]:
     """The options of `convert`: of every conversion, of reading, and of the formats."""
-    from formats.codecs import lookup
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
-
-    codecs = lookup.codecs() if of_all_packages else lookup.built_in()
-    extensions: dict[type, tuple[str, ...]] = {}
-    for codec in codecs:
-        extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
-    general = (ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, OutputOptions, NoteOptions)
-    own = (several.DestinationOptions, *general, several.SeveralOptions, ReadOptions)
-    _check_names(own, codecs)
-    return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
+    return conversion_groups(of_all_packages, (several.DestinationOptions,), (several.SeveralOptions,))
 
 
 def batch_groups(of_all_packages: bool) -> list[Group]:
     """The options of `batch`: its own, and those of `convert`."""
     return [Group(several.BatchOptions), *convert_groups(of_all_packages)[1:]]
-
-
-def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
-    """Raises OptionError if a format has an option whose flag means something else for every format."""
-    taken = flags_of(own)
-    for codec in codecs:
-        if clash := taken.keys() & flags_of([codec.options]):
-            raise OptionError(f"{codec.title} cannot have the option {min(clash)}, which every format has")
 
 
 def convert(request: Request) -> int:
@@ -80,7 +60,7 @@ def convert(request: Request) -> int:
         return _convert_into(path_of(dst), sources, request, output)
     src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
     target = lookup.for_writing(destination, "to_format") if to_format is None else lookup.by_name(to_format)
-    given = _conversion_keywords(request, target)
+    given = conversion_keywords(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
         from formats.batch.job import Job
 
@@ -158,7 +138,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
     if to_format is None:
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
     target = lookup.by_name(to_format)
-    given = _conversion_keywords(request, target)
+    given = conversion_keywords(request, target)
     jobs = several.jobs_into(folder, sources, target, given)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
@@ -169,18 +149,6 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
         given["parents"] = True  # as if the missing folders were created
     with folders_of(jobs, folder, parents=parents, dry_run=dry_run):
         return several.run(request, jobs, given, output)
-
-
-def _conversion_keywords(request: Request, target: Codec) -> dict[str, Any]:
-    """The keywords of `convert` that were given."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
-
-    general = (ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
-    own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
-    given = request.of(*general)
-    request.ask = partial(ask_key, twice=target.encrypted)
-    return given | request.of(ReadOptions, target.options, *request.classes_but(*general, ReadOptions, *own))
 
 
 def repair(request: Request) -> int:
@@ -252,6 +220,7 @@ VERBS = (
             "formats batch --list models.txt --out out --to rten --jobs 8",
         ),
     ),
+    *EDITING_VERBS,
     *LOOKING_VERBS,
     *FILE_VERBS,
     Verb(

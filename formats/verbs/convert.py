@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
 from formats.errors import EncodeError
@@ -22,8 +22,12 @@ from formats.verbs.report import report_of
 from formats.verbs.trust import permissions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Unpack
 
+    from formats.editing.edits import Done
+    from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, WriteKeywords
     from formats.verbs.arguments import AnyDestination, AnyModel, AnySource
     from formats.verbs.report import ConversionReport
@@ -100,20 +104,48 @@ def convert(
 
     Raises: as `load` and `save` do.
     """
+    return converted(
+        src,
+        dst,
+        Way(convert, from_format, to_format, strict, lenient, options),
+        {**keywords},
+    )
+
+
+class Way(NamedTuple):
+    """How a model is converted: the function that was called, and its own keywords.
+
+    `change` makes another model of the one that was read, and says what it did.
+    """
+
+    called: Callable[..., Any]
+    from_format: str | None = None
+    to_format: str | None = None
+    strict: bool = False
+    lenient: bool = False
+    options: object = None
+    change: Callable[[Model], tuple[Model, Done]] | None = None
+
+
+def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str, Any]) -> ConversionReport:
+    """Convert a model as `convert` does; on the way, `way.change` may make another model of it.
+
+    Raises: as `convert` does; EditError if the change does not fit the model.
+    """
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
-    target = target_of(destination, to_format, "to_format")
-    ConversionOptions(from_format, to_format, strict, lenient)
-    given = in_one_file({**keywords}, target, options, destination)
-    chosen = choose(target, options, given, by=convert, reads=True)  # so an error is reported before anything is read
+    target = target_of(destination, way.to_format, "to_format")
+    ConversionOptions(way.from_format, way.to_format, way.strict, way.lenient)
+    given = in_one_file(keywords, target, way.options, destination)
+    chosen = choose(target, way.options, given, by=way.called, reads=True)  # an error comes before anything is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
     opened = open_model(
         path,
-        from_format,
+        way.from_format,
         chosen.reading,
-        lenient=lenient,
+        lenient=way.lenient,
         key_is_for_it=not target.encrypted,
         called="from_format",
         needs_all=not chosen.engine.dry_run,
@@ -121,11 +153,14 @@ def convert(
     if opened.codec.name == "onnx" and getattr(chosen.target, "source_hash", opened.source) is None:
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with located(path):
+        model, done = opened.model, None
         with collector_paused():
-            plan, changes = plan_of(opened.model, target, destination, chosen)
-        losses = (*opened.cautions(), *plan.losses)
+            if way.change is not None:
+                model, done = way.change(model)
+            plan, changes = plan_of(model, target, destination, chosen)
+        losses = (*opened.cautions(), *(done.losses if done else ()), *plan.losses)
         plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
-        plan, done = carry_out(plan, target, chosen, strict)
+        plan, replaced = carry_out(plan, target, chosen, way.strict)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     return replace(
         report,
@@ -133,7 +168,8 @@ def convert(
         source_format=opened.codec.name,
         notes=opened.notes,
         source_files=opened.files(path),
-        backup=next(iter(done.backups), None),
-        removed=done.removed,
-        is_translated=is_translated(opened.model, target),
+        backup=next(iter(replaced.backups), None),
+        removed=replaced.removed,
+        is_translated=is_translated(model, target),
+        edits=done.edits if done else (),
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.codecs.contract import Change, Codec
+    from formats.editing.edits import Edit
     from formats.tensordata.plan import Loss, WritePlan
 
 LOSSES_IN_MESSAGE = 10
@@ -49,6 +50,7 @@ class ConversionReport:
     settings: Mapping[str, Any] | None = None  # the settings that a program needs to load the files
     backup: Path | None = None  # where the replaced model is now
     removed: tuple[Path, ...] = ()  # files of the replaced model
+    edits: tuple[Edit, ...] = ()  # what was changed in the model
     is_translated: bool = False  # into other operators: those of the target, or from those of the source to ONNX's
 
     def __str__(self) -> str:
@@ -63,6 +65,8 @@ class ConversionReport:
     @property
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
+        if self.edits and not (self.is_translated or self.changes):
+            return verdict(self.losses, "computes the same but for what was edited")
         if not (self.is_translated or self.changes):
             return verdict(self.losses)
         return verdict(self.losses, "computes the same", ", up to float rounding")
@@ -80,6 +84,7 @@ class ConversionReport:
             "dry_run": self.dry_run,
             "seconds": round(self.seconds, 6),
             "verdict": self.verdict,
+            "edits": [edit._asdict() for edit in self.edits],
             "losses": [loss.to_json() for loss in self.losses],
             "notes": [note.to_json() for note in self.notes],
             "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
@@ -140,7 +145,13 @@ def answer(report: ConversionReport, more: str = "report.losses", *, every: bool
     Notes that only NaN, infinities or empty tensors show, and lost documentation, are a number in the second line.
     `more` is where they are. If `every`, each has a line as well.
     """
-    return [_written(report), *verdict_lines(report.verdict, report.losses, more, every=every), *_remarks(report)]
+    edits = [f"edited: {edit.detail}" for edit in report.edits]
+    return [
+        _written(report),
+        *edits,
+        *verdict_lines(report.verdict, report.losses, more, every=every),
+        *_remarks(report),
+    ]
 
 
 def verdict_lines(found: str, losses: Sequence[Loss], more: str, *, every: bool = False) -> list[str]:

@@ -36,3 +36,20 @@ def unknown_options(
     if close := get_close_matches(names[0], known, 1):
         return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
     return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")
+
+
+SHOWN_NAMES = 10
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say after a name that does not exist: the names that are most like it, or the first ones that exist."""
+    names = [*dict.fromkeys(filter(None, known))]
+    close = get_close_matches(name, names, 3)
+    if not close and name:
+        close = [each for each in names if name.lower() in each.lower()][:3]
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    if not names:
+        return "; there is none"
+    more = f", and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
+    return f"; there {'are' if len(names) > 1 else 'is only'} {', '.join(names[:SHOWN_NAMES])}{more}"

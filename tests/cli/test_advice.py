@@ -28,6 +28,7 @@ MEANINGS = {
     "--force": "cp and mv also replace data files, but no files of others",
     "--runtime": "a verb that writes adapts the model to its runtime; one that reads says whether the runtime takes it",
     "--external-data": "share names the file that all models share",
+    "--metadata": "edit changes the metadata of any model; the option of .rten files adds those of a JSON file",
     "--alignment": "share begins weights at pages",
 }
 

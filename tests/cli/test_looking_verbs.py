@@ -160,6 +160,7 @@ QUIET = {
     "completion": ["bash"],
     "convert": ["models/a.onnx", "out.rten"],
     "batch": ["models/a.onnx", "--out", "out", "--to", "onnxz"],
+    "edit": ["models/a.onnx", "x.onnx", "--metadata", "license=MIT"],
     "inspect": ["models/a.onnx"],
     "verify": ["models/a.onnx"],
     "diff": ["models/a.onnx", "models/c.onnx"],

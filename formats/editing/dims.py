@@ -1,0 +1,148 @@
+"""New sizes and names for dims: for a name wherever it stands, or for one axis of an input.
+
+Spec: onnx.proto, `TensorShapeProto.Dimension`: dims with the same name have the same size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.editing.edits import Done, Edit, counted
+from formats.editing.expressions import replaced, words_of
+from formats.editing.inference import infer_again
+from formats.editing.shapes import all_dims, shape_of
+from formats.errors import EditError
+from formats.wording.suggestions import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.ir.model import Dimension, Model, TensorShape
+
+
+class _Axis(NamedTuple):
+    """An axis of an input."""
+
+    input: str
+    shape: TensorShape
+    number: int
+
+    @property
+    def dim(self) -> Dimension:
+        """Its dim."""
+        return self.shape.dim[self.number]
+
+
+def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> Done:
+    """Set dims by name, or axes of inputs; shapes that an axis contradicts are inferred again, or dropped.
+
+    `before` is the model without any edit.
+
+    Raises: EditError for an unknown name or axis, a name that is taken, or dims for which the model is not right.
+    """
+    axes: dict[str, _Axis] = {}
+    symbols: dict[str, int | str] = {}
+    known = symbols_of(model)
+    for name, size in sizes.items():
+        axis = None if name in known else _axis(model, name, known)
+        if axis is None:
+            symbols[name] = size
+        else:
+            axes[name] = axis
+    _check_names(symbols, known)
+    done = [_set_symbols(model, symbols, known)] if symbols else []
+    gone: dict[str, _Axis] = {}
+    for name, axis in axes.items():
+        size = sizes[name]
+        old = axis.dim.dim_param or axis.dim.dim_value
+        if old != size:
+            gone[name] = axis
+        _set(axis.dim, size)
+        done.append(Done((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),)))
+    if sizes:
+        done.append(infer_again(model, before, {axis.input for axis in gone.values()}))
+    return sum(done, Done())
+
+
+def symbols_of(model: Model) -> dict[str, None]:
+    """The names of the dims of a model."""
+    return dict.fromkeys(dim.dim_param for dim in all_dims(model) if dim.dim_param)
+
+
+def _axis(model: Model, name: str, known: Mapping[str, None]) -> _Axis:
+    """The axis that INPUT:AXIS means."""
+    value_name, colon, number = name.rpartition(":")
+    inputs = {value.name or "": value for value in model.graph.input}
+    if not colon or value_name not in inputs or not number.removeprefix("-").isdecimal():
+        if name in inputs:
+            raise EditError(f"{name} is an input; name an axis of it, such as {name}:0")
+        if value_name in {value.name for value in model.graph.output}:
+            raise EditError(f"{value_name} is an output, whose dims follow from the inputs; {_inputs_are(inputs)}")
+        what = f"no input is called {value_name!r}" if colon and number.isdecimal() else f"no dim is called {name!r}"
+        names = inputs if colon and number.isdecimal() else [*known, *(f"{each}:0" for each in inputs)]
+        raise EditError(f"{what}{nearest(value_name if names is inputs else name, names)}")
+    shape = shape_of(inputs[value_name])
+    if shape is None:
+        raise EditError(f"the rank of {value_name} is not known, so it has no axis {number}")
+    rank, index = len(shape.dim), int(number)
+    if not -rank <= index < rank:
+        axes = f"axes from 0 to {rank - 1}" if rank else "no axes"
+        raise EditError(f"{value_name} has {axes}, and no axis {number}")
+    return _Axis(value_name, shape, index % rank)
+
+
+def _inputs_are(inputs: Mapping[str, object]) -> str:
+    return f"the inputs are {', '.join([*inputs][:10])}" if inputs else "there are no inputs"
+
+
+def _check_names(symbols: Mapping[str, int | str], known: Mapping[str, None]) -> None:
+    """Raises EditError if two dims would get the same name: dims with one name have one size."""
+    new = [size for size in symbols.values() if isinstance(size, str)]
+    for name, size in symbols.items():
+        if isinstance(size, str) and ((size in known and size not in symbols and size != name) or new.count(size) > 1):
+            raise EditError(f"{name} cannot be called {size}, the name of another dim: both would have one size")
+
+
+def _set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> Done:
+    """Set dims by name, all at once, so that two names can change places.
+
+    A text with operators, such as "batch*seq", is computed from others only if these exist: it may be just a name.
+    """
+    places = dict.fromkeys(sizes, 0)
+    for dim in all_dims(model):
+        text = dim.dim_param
+        if not text:
+            continue
+        found = [text] if text in sizes else []
+        if not found and (words := words_of(text)) <= known.keys():
+            found = [name for name in sizes if name in words]
+        for name in found:
+            places[name] += 1
+        if found:
+            _set(dim, _replaced_all(text, {name: sizes[name] for name in found}))
+    told = (Edit("dim", f"{name} is {size}, in {counted(places[name], 'place')}") for name, size in sizes.items())
+    return Done(tuple(told))
+
+
+def _replaced_all(text: str, sizes: Mapping[str, int | str]) -> int | str | None:
+    """The dim after others got sizes and names: first names that cannot meet any, then those that are wanted."""
+    interim = {name: f"_formats_dim_{number}" for number, name in enumerate(sizes)}
+    now: int | str | None = text
+    for name, between in interim.items():
+        now = replaced(now, name, between) if isinstance(now, str) else now
+    for name, between in interim.items():
+        now = replaced(now, between, sizes[name]) if isinstance(now, str) else now
+    return now
+
+
+def _set(dim: object, size: int | str | None) -> None:
+    """Give a dim a size, a name, or neither."""
+    name = "dim_param" if isinstance(size, str) else "dim_value"
+    for field in ("dim_value", "dim_param"):
+        setattr(dim, field, None)
+    if size is not None:
+        setattr(dim, name, size)
+
+
+def _shown(size: int | str | None) -> str:
+    return "unknown" if size is None else str(size)

@@ -1,0 +1,229 @@
+"""Types and shapes of values, inferred by the package onnx from a model without its weights."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from formats.editing.edits import Done, Edit, counted
+from formats.editing.scopes import names_used
+from formats.editing.shapes import all_messages, shape_of, shapes_of
+from formats.errors import EditError, MissingPackageError, TensorDataError
+from formats.ir import dtypes
+from formats.ir.model import Dimension, Graph, Model, Tensor, entries
+from formats.ir.storage import with_raw_data, with_reference
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encode
+from formats.python.extras import needed
+from formats.tensordata.plan import INTERFACE, USE, Loss, lay_out
+from formats.tensordata.sources.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from formats.ir.model import TensorShape, ValueInfo
+
+SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
+SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
+MOST_BYTES = (1 << 31) - 1  # of a message of protobuf
+INDICES = (dtypes.INT32, dtypes.INT64)
+GENERATED = "unk__"  # the start of names that onnx gives to dims
+
+
+def without_weights(tensor: Tensor) -> Tensor:
+    """The tensor, or if it is large one that refers to data which nobody reads."""
+    try:
+        source = tensor.source()
+    except TensorDataError:  # strings, or data that do not fit
+        return tensor
+    most = SMALL_INDICES_BYTES if tensor.data_type in INDICES and len(tensor.dims) <= 1 else SMALL_BYTES
+    if source.nbytes <= most:
+        return tensor if tensor.external_source is None else with_raw_data(tensor, Literal(source.read()))
+    return with_reference(tensor, {"location": "weights"})
+
+
+def bytes_without_weights(model: Model) -> bytes | None:
+    """The model as a message without its weights, or `None` if even that is too large for protobuf."""
+    writes, nbytes = lay_out(encode(model, without_weights))
+    return None if nbytes > MOST_BYTES else b"".join([write.source.read() for write in writes])
+
+
+def inferred(model: Model, *, strict: bool = False) -> Model | None:
+    """The model without its weights, with the types and shapes that onnx infers; `None` if it is too large for that.
+
+    Raises: MissingPackageError if onnx is not installed; EditError if it is `strict` and finds a contradiction.
+    """
+    with needed("onnx", "inferred shapes"):
+        import onnx.shape_inference
+    data = bytes_without_weights(model)
+    if data is None:
+        return None
+    try:
+        found = onnx.shape_inference.infer_shapes(data, strict_mode=strict, data_prop=True)
+    except Exception as error:  # of several kinds: InferenceError, or what C++ raises
+        if strict:
+            raise EditError(_one_line(error)) from None
+        return None
+    if isinstance(found, onnx.ModelProto):
+        found = found.SerializeToString()
+    return decode(Literal(found), Model)
+
+
+def _one_line(error: Exception) -> str:
+    """The last part of the error of onnx, which names the node."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if "op_type" in line] or lines or [type(error).__name__]
+    text = named[0].replace("[ShapeInferenceError]", "").replace("[TypeInferenceError]", "")
+    return " ".join(text.split())[:300]
+
+
+def infer_again(model: Model, before: Model, changed: Collection[str]) -> Done:
+    """Shapes that follow from the inputs `changed` are dropped, and shapes are inferred where onnx is installed.
+
+    `before` is the model without any edit: what contradicts itself there is no reason to refuse.
+
+    Raises: EditError if the model does not fit its new shapes.
+    """
+    dropped, outputs = _dropped(model, changed) if changed else ({}, [])
+    try:
+        found = _checked(model, before)
+    except MissingPackageError as error:
+        return Done(losses=tuple(_told(dropped, outputs, f"; {error.message}")))
+    if found is None:
+        return Done(losses=tuple(_told(dropped, outputs, "")))
+    _check_reshapes(found)
+    known = _take(model, found, dropped)
+    edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
+    left = {name: value for name, value in dropped.items() if name not in _named(model.graph.value_info)}
+    return Done(edits, tuple(_told(left, [value for value in outputs if not _is_known(value)], "")))
+
+
+def _checked(model: Model, before: Model) -> Model | None:
+    """The model with inferred shapes; none if the old model contradicts itself, too, so that nothing can be said.
+
+    Raises: EditError if the model contradicts itself.
+    """
+    try:
+        return inferred(model, strict=True)
+    except EditError as error:
+        with suppress(EditError):
+            inferred(before, strict=True)
+            raise EditError(f"the model does not fit these dims: {error.message}") from None
+    return inferred(model)
+
+
+def _dropped(model: Model, changed: Collection[str]) -> tuple[dict[str, ValueInfo], list[ValueInfo]]:
+    """Drop what the model says of values that follow from some inputs: the shapes of inner values and of outputs."""
+    names = after(model.graph, changed)
+    gone = {value.name or "": value for value in model.graph.value_info if value.name in names}
+    model.graph.value_info = [value for value in model.graph.value_info if value.name not in names]
+    for message in all_messages(model):
+        if isinstance(message, Graph) and message is not model.graph:
+            for value in (*message.output, *entries(message, "value_info")):
+                _forget(value)
+    outputs = [value for value in model.graph.output if value.name in names and _forget(value)]
+    return gone, outputs
+
+
+def after(graph: Graph, names: Collection[str]) -> set[str]:
+    """The names of the values of a graph that are computed from some others, with these."""
+    found = set(names)
+    for node in graph.node:
+        if not found.isdisjoint(names_used(node)):
+            found.update(filter(None, node.output))
+    return found
+
+
+def _forget(value: ValueInfo) -> bool:
+    """Make the dims of a value unknown, but not their number; whether one was known."""
+    dims = [dim for shape in shapes_of(value.type) for dim in shape.dim]
+    known = any(dim.dim_value is not None or dim.dim_param for dim in dims)
+    for shape in shapes_of(value.type):
+        shape.dim = [Dimension(denotation=dim.denotation) for dim in shape.dim]
+    return known
+
+
+def _told(dropped: Mapping[str, object], outputs: Collection[ValueInfo], why: str) -> Iterator[Loss]:
+    """What is not known any more."""
+    for value in outputs:
+        detail = f"the dims of the output {value.name} are not known any more{why}"
+        yield Loss("shape", "graph.output", detail, INTERFACE)
+    if dropped:
+        yield Loss("value_info", "graph.value_info", f"{counted(len(dropped), 'inner shape')} dropped{why}", USE)
+
+
+def _is_known(value: ValueInfo) -> bool:
+    shape = shape_of(value)
+    return shape is not None and all(dim.dim_value is not None or dim.dim_param for dim in shape.dim)
+
+
+def _named(values: Collection[ValueInfo]) -> dict[str, ValueInfo]:
+    return {value.name or "": value for value in values}
+
+
+def _take(model: Model, found: Model, dropped: Mapping[str, ValueInfo]) -> int:
+    """Take inferred shapes for outputs, for inner values that the model describes, and for those that were dropped.
+
+    Return the number of values of which more is known.
+    """
+    known = _named([*found.graph.value_info, *found.graph.output])
+    more = 0
+    for value in (*model.graph.output, *model.graph.value_info):
+        shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
+        more += shape is not None and new is not None and _fill(shape, new)
+    for name, value in dropped.items():
+        new = shape_of(known[name]) if name in known else None
+        if new is not None and (tensor := value.type.tensor_type) is not None:
+            tensor.shape = new
+            for dim in new.dim:
+                _without_generated(dim)
+            model.graph.value_info.append(value)
+            more += 1
+    return more
+
+
+def _fill(shape: TensorShape, new: TensorShape) -> bool:
+    """Take the dims of another shape that are not known here, or only by name; whether there were any."""
+    if len(shape.dim) != len(new.dim):
+        return False
+    changed = False
+    for mine, other in zip(shape.dim, new.dim, strict=True):
+        _without_generated(other)
+        if mine.dim_value is None and other.dim_value is not None:
+            mine.dim_value = other.dim_value
+        elif mine.dim_value is None and not mine.dim_param and other.dim_param:
+            mine.dim_param = other.dim_param
+        else:
+            continue
+        changed = True
+    return changed
+
+
+def _without_generated(dim: Dimension) -> None:
+    if (dim.dim_param or "").startswith(GENERATED):
+        dim.dim_param = None
+
+
+def _check_reshapes(model: Model) -> None:
+    """Raises EditError for a Reshape whose constant shape has another number of elements than its input now has."""
+    values = _named([*model.graph.value_info, *model.graph.input, *model.graph.output])
+    for node in model.graph.node:
+        if node.op_type == "Reshape" and node.input and node.output:
+            counts = [_count(values.get(name)) for name in (node.input[0], node.output[0])]
+            if None not in counts and counts[0] != counts[1]:
+                dims = [[dim.dim_value for dim in _dims(values[name])] for name in (node.input[0], node.output[0])]
+                name = node.name or node.output[0]
+                raise EditError(f"the model does not fit these dims: Reshape {name} turns {dims[0]} into {dims[1]}")
+
+
+def _dims(value: ValueInfo) -> Any:
+    shape = shape_of(value)
+    return [] if shape is None else shape.dim
+
+
+def _count(value: ValueInfo | None) -> int | None:
+    """The number of elements of a value, if all dims are known."""
+    shape = None if value is None else shape_of(value)
+    if shape is None or any(dim.dim_value is None for dim in shape.dim):
+        return None
+    return dtypes.count([dim.dim_value or 0 for dim in shape.dim])

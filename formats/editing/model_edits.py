@@ -1,0 +1,33 @@
+"""The edits as functions from a model to a new one, and several at once in the order of their options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.editing.copies import copied
+from formats.editing.dims import set_dims_in
+from formats.editing.edits import Done
+from formats.editing.metadata import set_metadata_in
+from formats.editing.renaming import rename_in
+from formats.errors import EditError
+
+if TYPE_CHECKING:
+    from formats.editing.options import EditOptions
+    from formats.ir.model import Model
+
+
+def edited(model: Model, options: EditOptions) -> tuple[Model, Done]:
+    """A new model with all edits, and what they did: dims, names, metadata.
+
+    Raises: EditError if an edit does not fit the model.
+    """
+    if model.graph is None:
+        raise EditError("the model has no graph, so there is nothing to edit")
+    new, done = copied(model), Done()
+    if options.dim:
+        done += set_dims_in(new, options.dim, model)
+    if options.rename:
+        done += rename_in(new, options.rename)
+    if options.metadata:
+        done += set_metadata_in(new, options.metadata)
+    return new, done

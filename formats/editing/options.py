@@ -1,0 +1,111 @@
+"""The options of an edit: what changes in a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from formats.options import Kind, option, settle
+from formats.python.late_dataclasses import dataclass
+
+PANEL = "What changes, in this order"
+LARGEST_DIM = (1 << 63) - 1
+
+
+def _split_last(typed: str) -> tuple[str, str]:
+    """The name and the value of `NAME=VALUE`; a name may have equals signs in it."""
+    name, _, value = typed.rpartition("=")
+    if not (name and value):
+        raise ValueError(typed)
+    return name, value
+
+
+def _split_first(typed: str) -> tuple[str, str]:
+    """The key and the value of `KEY=VALUE`; a value may be empty, and have equals signs in it."""
+    key, equals, value = typed.partition("=")
+    if not (key and equals):
+        raise ValueError(typed)
+    return key, value
+
+
+def _texts(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in (*value, *value.values())):
+        raise TypeError(value)
+    return value
+
+
+def _sizes(value: Any) -> Mapping[str, int | str]:
+    if not isinstance(value, Mapping):
+        raise TypeError(value)
+    return {_text(name): _size(size) for name, size in value.items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(value)
+    return value
+
+
+def _size(value: Any) -> int | str:
+    """A size, or the name of a dim."""
+    if isinstance(value, str):
+        if value.isascii() and value.isdecimal():
+            value = int(value)
+        elif not value.isidentifier():
+            raise ValueError(value)
+        else:
+            return value
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_DIM:
+        raise ValueError(value)
+    return value
+
+
+NAMES = Kind("names by name, such as input=images", _texts, "OLD=NEW", _split_last, repeatedly=True)
+SIZES = Kind(
+    "sizes or names by the name of a dim or of an axis, such as batch=1 or images:0=batch",
+    _sizes,
+    "NAME=SIZE",
+    _split_last,
+    repeatedly=True,
+)
+TEXTS = Kind("texts by key, such as license=MIT", _texts, "KEY=VALUE", _split_first, repeatedly=True)
+
+
+@dataclass(frozen=True, slots=True)
+class EditOptions:
+    """What changes in a model, in this order; so names in `dim` are those before `rename`.
+
+    `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
+    names of values, by their old ones; all are renamed at once. `metadata`: texts by key; an empty text removes the
+    key.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    dim: Mapping[str, int | str] | None = option(
+        None,
+        SIZES,
+        "Set a dim everywhere, such as batch=1, or an axis of an input, such as images:0=4; a word names the dim.",
+        panel=PANEL,
+        common=True,
+        keyword_help="Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.",
+    )
+    rename: Mapping[str, str] | None = option(
+        None,
+        NAMES,
+        "Rename a value wherever it is used; repeat the option for each one.",
+        panel=PANEL,
+        common=True,
+        keyword_help="New names of values, such as {'input.1': 'images'}.",
+    )
+    metadata: Mapping[str, str] | None = option(
+        None,
+        TEXTS,
+        "Set a text of the metadata; an empty VALUE removes the key.",
+        panel=PANEL,
+        common=True,
+        keyword_help="Texts of the metadata by key, such as {'license': 'MIT'}; an empty one removes the key.",
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)

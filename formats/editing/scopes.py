@@ -1,0 +1,114 @@
+"""The scopes of the names in a model: graphs, the subgraphs in them, and functions.
+
+A name in a subgraph means the value of the nearest graph around it that defines the name. A function sees no names of
+the graph that calls it.
+
+Spec: ONNX IR, "Names Within a Graph"; onnx.proto, FunctionProto and TrainingInfoProto.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.ir.model import Function, Graph, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from formats.ir.model import Model, Node
+
+
+class Scope(NamedTuple):
+    """A graph or function, the names that it defines, those that it uses itself, and the scopes in it."""
+
+    message: Graph | Function
+    where: str
+    defined: frozenset[str]
+    used: frozenset[str]
+    inner: tuple[Scope, ...]
+
+    def all_inner(self) -> Iterator[Scope]:
+        """This scope, and all in it."""
+        stack = [self]
+        while stack:
+            scope = stack.pop()
+            yield scope
+            stack.extend(reversed(scope.inner))
+
+
+def subgraphs(node: Node) -> list[tuple[str, Graph]]:
+    """The graphs in the attributes of a node, each with the name of the attribute.
+
+    Undecoded attributes stay so if they are known to contain no messages.
+    """
+    left = None if "attribute" in vars(node) else node.undecoded.get("attribute")
+    if left is not None and left.is_flat:
+        return []
+    found = []
+    for attribute in entries(node, "attribute"):
+        name = attribute.name or ""
+        if attribute.g is not None:
+            found.append((name, attribute.g))
+        found += [(name, graph) for graph in entries(attribute, "graphs")]
+    return found
+
+
+def defined_in(message: Graph | Function) -> set[str]:
+    """The names of the values that a graph or function defines."""
+    if isinstance(message, Function):
+        names = set(message.input)
+    else:
+        names = {value.name or "" for value in message.input}
+        names |= {tensor.name or "" for tensor in message.initializer}
+        names |= {sparse.values.name or "" for sparse in entries(message, "sparse_initializer") if sparse.values}
+    names.update(*(node.output for node in message.node))
+    names.discard("")
+    return names
+
+
+def used_in(message: Graph | Function) -> set[str]:
+    """The names that a graph or function uses, without those that only its subgraphs use."""
+    names = {value if isinstance(value, str) else value.name or "" for value in message.output}
+    names.update(*(node.input for node in message.node))
+    names.discard("")
+    return names
+
+
+def scope_of(message: Graph | Function, where: str, more: Iterable[Scope] = ()) -> Scope:
+    """The scope of a graph or function; `more` are scopes in it that are not those of its nodes."""
+    inner = [
+        scope_of(graph, f'{where}.node[{index}].attribute["{name}"]')
+        for index, node in enumerate(message.node)
+        for name, graph in subgraphs(node)
+    ]
+    return Scope(message, where, frozenset(defined_in(message)), frozenset(used_in(message)), (*inner, *more))
+
+
+def scopes_of(model: Model) -> list[Scope]:
+    """The outermost scopes of a model, the main graph first.
+
+    The graphs that train a model see the names of the main graph; those that initialise it do not.
+    """
+    training = list(enumerate(entries(model, "training_info")))
+    steps = [
+        scope_of(info.algorithm, f"training_info[{index}].algorithm") for index, info in training if info.algorithm
+    ]
+    found = [] if model.graph is None else [scope_of(model.graph, "graph", steps)]
+    found += [scope_of(function, f"functions[{index}]") for index, function in enumerate(model.functions)]
+    for index, info in training:
+        if info.initialization is not None:
+            found.append(scope_of(info.initialization, f"training_info[{index}].initialization"))
+    return found
+
+
+def captured(node: Node) -> set[str]:
+    """The names of outer values that the subgraphs of a node use."""
+    names: set[str] = set()
+    for _, graph in subgraphs(node):
+        names |= used_in(graph).union(*map(captured, graph.node)) - defined_in(graph)
+    return names
+
+
+def names_used(node: Node) -> list[str]:
+    """The names that a node uses: its inputs, and what its subgraphs take from outside."""
+    return [*filter(None, node.input), *sorted(captured(node))]

@@ -1,0 +1,113 @@
+"""Change a model on its way from one file to another, or in its archive; no weight is read."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from formats.codecs.contract import ReadOptions
+from formats.editing.edits import Done, Edit
+from formats.editing.model_edits import edited
+from formats.editing.options import EditOptions
+from formats.errors import OptionError, UnsupportedError
+from formats.onnxzip.options import ArchiveOptions
+from formats.onnxzip.writing import editing
+from formats.options import check_names, made, names_of
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.file import or_stream
+from formats.tensordata.plan import in_order
+from formats.verbs.arguments import local_path_of, path_of
+from formats.verbs.choices import ConversionOptions
+from formats.verbs.convert import Way, converted
+from formats.verbs.opening import located, open_model
+from formats.verbs.report import ConversionReport, WrittenFile, listed
+from formats.wording.units import in_units
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from typing_extensions import Unpack
+
+    from formats.ir.model import Model
+    from formats.keywords import EditKeywords
+    from formats.verbs.arguments import AnyDestination, AnySource
+
+
+def edit(
+    src: AnySource,
+    dst: AnyDestination | None = None,
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    strict: bool = False,
+    lenient: bool = False,
+    options: object = None,
+    **keywords: Unpack[EditKeywords],
+) -> ConversionReport:
+    """Change the model in the file `src`, and write it to `dst`; its weights are copied, never read into memory.
+
+    Without `dst`, `src` is an archive (.onnxz) that is changed in place: only its end is written again. The edits are
+    `EditOptions`, in this order: `dim`, `rename`, `metadata`. Other keywords and `options` are those of
+    `convert`.
+
+    Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
+    raises, nothing was changed.
+    """
+    given: dict[str, Any] = {**keywords}
+    edits = made(EditOptions, {name: given.pop(name) for name in names_of(EditOptions) & given.keys()})
+
+    def change(model: Model) -> tuple[Model, Done]:
+        return edited(model, edits)
+
+    way = Way(edit, from_format, to_format, strict, lenient, options, change)
+    if dst is None:
+        return _in_place(src, way, given)
+    return converted(src, dst, way, given)
+
+
+def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:
+    """Edit an archive in place: entries of weights stay where they are."""
+    started = perf_counter()
+    path = _archive(src, way)
+    check_names(given, (EngineOptions, ReadOptions), " without a destination", way.called)
+    engine = made(EngineOptions, {name: given[name] for name in given.keys() & names_of(EngineOptions)})
+    reading = made(ReadOptions, {name: given[name] for name in given.keys() & names_of(ReadOptions)})
+    opened = open_model(path, way.from_format, reading, called="from_format")
+    if opened.codec.name != "onnxz":
+        raise UnsupportedError(f"this is {opened.codec.title}, which cannot be edited in place; name DST", path=path)
+    assert way.change is not None
+    with located(path):
+        model, done = way.change(opened.model)
+        losses = in_order((*opened.cautions(), *done.losses))
+        if way.strict and (matter := tuple(loss for loss in losses if loss.matters)):
+            raise UnsupportedError(f"`strict` refuses these losses: {listed(matter)}")
+        if not engine.dry_run:
+            update = editing.update(model, path, ArchiveOptions(), engine)
+            written = f"{in_units(update.written_bytes)} of the archive were written again"
+            done += Done((Edit("in_place", written),), update.losses)
+    return ConversionReport(
+        source=path,
+        destination=path,
+        source_format=opened.codec.name,
+        target_format=opened.codec.name,
+        files=(WrittenFile(path, path.stat().st_size),),
+        seconds=perf_counter() - started,
+        losses=in_order((*opened.cautions(), *done.losses)),
+        edits=done.edits,
+        source_files=(path,),
+        dry_run=engine.dry_run,
+    )
+
+
+def _archive(src: AnySource, way: Way) -> Path:
+    """The path of an archive that may be edited in place. Raises: OptionError for anything else."""
+    path = or_stream(path_of(src))
+    if path.suffix.lower() != ".onnxz":
+        hint = "only an archive (.onnxz) can be edited in place; name DST, or SRC again with `overwrite=True`"
+        raise OptionError(f"the destination is missing; {hint}")
+    for name, value in (("to_format", way.to_format), ("options", way.options), ("lenient", way.lenient or None)):
+        if value is not None:
+            raise OptionError(f"`{name}` needs a destination")
+    ConversionOptions(way.from_format, None, way.strict, way.lenient)
+    return local_path_of(src)

@@ -1,0 +1,196 @@
+"""Dims get sizes and names everywhere, and what contradicts them is inferred again, dropped or refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import formats
+from formats.editing.copies import copied
+from formats.editing.dims import set_dims_in
+from formats.editing.expressions import replaced, words_of
+
+FLOAT = TensorProto.FLOAT
+
+
+def model(nodes: list[Any] | None = None, dims: Any = ("batch", "seq", 4), shape: Any = (0, -1)) -> onnx.ModelProto:
+    """Return a model that makes one axis of two."""
+    nodes = nodes or [
+        helper.make_node("Relu", ["x:0"], ["r"]),
+        helper.make_node("Reshape", ["r", "shape"], ["y"], name="flat"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x:0", FLOAT, [*dims])],
+        [helper.make_tensor_value_info("y", FLOAT, [dims[0], "4*seq"])],
+        [numpy_helper.from_array(np.array(shape, "int64"), "shape")],
+        value_info=[helper.make_tensor_value_info("r", FLOAT, [*dims])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def set_dims(proto: onnx.ModelProto, sizes: dict[str, Any]) -> tuple[onnx.ModelProto, Any]:
+    """Return the model with these dims, and what was done."""
+    before = formats.from_onnx(proto)
+    new = copied(before)
+    done = set_dims_in(new, sizes, before)
+    assert before == formats.from_onnx(proto), "what was given is not changed"
+    found = formats.to_onnx(new)
+    onnx.checker.check_model(found, full_check=True)
+    return found, done
+
+
+def dims_of(proto: onnx.ModelProto) -> dict[str, list[Any]]:
+    """Return the dims of all values that a model describes."""
+    return {
+        value.name: [dim.dim_param or (dim.dim_value if dim.HasField("dim_value") else None) for dim in shape.dim]
+        for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info)
+        if (shape := value.type.tensor_type.shape) is not None
+    }
+
+
+@pytest.mark.parametrize(
+    "sizes,expected",
+    [
+        ({"batch": 1}, {"x:0": [1, "seq", 4], "y": [1, "4*seq"], "r": [1, "seq", 4]}),
+        ({"seq": 7}, {"x:0": ["batch", 7, 4], "y": ["batch", 28], "r": ["batch", 7, 4]}),
+        ({"seq": "n"}, {"x:0": ["batch", "n", 4], "y": ["batch", "4*n"], "r": ["batch", "n", 4]}),
+        ({"seq": "batch", "batch": "seq"}, {"x:0": ["seq", "batch", 4], "y": ["seq", "4*batch"]}),
+        ({"batch": 2, "seq": 3}, {"x:0": [2, 3, 4], "y": [2, 12], "r": [2, 3, 4]}),
+        ({"x:0:0": 2}, {"x:0": [2, "seq", 4], "r": [2, "seq", 4]}),
+        ({"x:0:-1": "width"}, {"x:0": ["batch", "seq", "width"], "r": ["batch", "seq", "width"]}),
+        ({"x:0:1": 5, "batch": 3}, {"x:0": [3, 5, 4], "y": [3, 20], "r": [3, 5, 4]}),
+    ],
+)
+def test_dims(sizes: dict[str, Any], expected: dict[str, list[Any]]) -> None:
+    """A dim is set wherever its name stands, also in computed dims; an axis is set, and shapes follow from it."""
+    found, done = set_dims(model(), sizes)
+    assert {name: dims_of(found)[name] for name in expected} == expected
+    assert {edit.kind for edit in done.edits} == {"dim"}
+
+
+@pytest.mark.parametrize(
+    "sizes,message",
+    [
+        ({"bach": 1}, "no dim is called 'bach'; did you mean batch"),
+        ({"y:0": 1}, "y is an output, whose dims follow from the inputs; the inputs are x:0"),
+        ({"x:0": 1}, "x:0 is an input; name an axis of it, such as x:0:0"),
+        ({"x:0:3": 1}, "x:0 has axes from 0 to 2, and no axis 3"),
+        ({"x:1:0": 1}, "no input is called 'x:1'; did you mean x:0"),
+        ({"batch": "seq"}, "batch cannot be called seq, the name of another dim"),
+        ({"batch": "n", "seq": "n"}, "cannot be called n, the name of another dim"),
+    ],
+)
+def test_mistakes(sizes: dict[str, Any], message: str) -> None:
+    """An unknown name or axis is an error with the nearest one, and two dims do not get one name."""
+    with pytest.raises(formats.EditError, match=message):
+        set_dims(model(), sizes)
+
+
+def test_an_axis_without_a_shape() -> None:
+    """An input whose rank is unknown has no axes."""
+    proto = model()
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(formats.EditError, match="the rank of x:0 is not known, so it has no axis 0"):
+        set_dims(proto, {"x:0:0": 1})
+
+
+def test_a_constant_that_contradicts_is_refused() -> None:
+    """A model that has its old batch size in a constant does not get another one, and the node is named."""
+    fixed = model(dims=(2, 3, 4), shape=(2, 12))
+    fixed.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 12
+    with pytest.raises(formats.EditError, match=r"does not fit these dims: .*flat"):
+        set_dims(fixed, {"x:0:0": 4})
+    found, _ = set_dims(fixed, {"x:0:0": 2})
+    assert dims_of(found)["y"] == [2, 12]
+
+
+def test_a_model_that_contradicts_itself_already() -> None:
+    """Dims that were wrong before are no reason to refuse another one."""
+    proto = model()
+    proto.graph.value_info[0].type.tensor_type.shape.dim[2].dim_value = 5
+    before = formats.from_onnx(proto)
+    new = copied(before)
+    set_dims_in(new, {"batch": 1}, before)
+    assert dims_of(formats.to_onnx(new))["r"] == [1, "seq", 5]
+
+
+def test_without_onnx() -> None:
+    """Without onnx, what an axis contradicts is dropped, and told; a dim is set everywhere as with it."""
+    proto = model()
+    before = formats.from_onnx(proto)
+    new = copied(before)
+    with mock.patch.dict(sys.modules, {"onnx": None, "onnx.shape_inference": None}):
+        done = set_dims_in(new, {"x:0:0": 2}, before)
+    assert dims_of(formats.to_onnx(new)) == {"x:0": [2, "seq", 4], "y": [None, None]}
+    assert [loss.kind for loss in done.losses] == ["shape", "value_info"]
+    assert done.losses[0].matters
+    assert "pip install" in done.losses[0].detail
+
+
+def test_names_in_subgraphs_functions_and_types() -> None:
+    """A dim is set in the types of subgraphs, functions, sequences and attributes."""
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, ["batch"]))
+    branch = helper.make_graph(
+        [helper.make_node("Identity", ["s"], ["b"])], "b", [], [helper.make_value_info("b", kind)]
+    )
+    other = helper.make_graph(
+        [helper.make_node("Identity", ["s"], ["c"])], "c", [], [helper.make_value_info("c", kind)]
+    )
+    node = helper.make_node("If", ["i"], ["t"], then_branch=branch, else_branch=other)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_value_info("s", kind), helper.make_tensor_value_info("i", TensorProto.BOOL, [])],
+        [helper.make_value_info("t", kind)],
+    )
+    function = helper.make_function(
+        "own", "F", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 17)]
+    )
+    function.value_info.append(helper.make_tensor_value_info("b", FLOAT, ["batch"]))
+    proto = helper.make_model(
+        graph, functions=[function], opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    )
+    proto.ir_version = 10
+    found, done = set_dims(proto, {"batch": 3})
+    assert "batch" not in str(found)
+    assert str(found).count("dim_value: 3") == 5
+    assert done.edits[0].detail == "batch is 3, in 5 places"
+
+
+@pytest.mark.parametrize(
+    "text,words,value,expected",
+    [
+        ("batch", {"batch"}, 3, 3),
+        ("2*batch", {"batch"}, 3, 6),
+        ("(batch - 1)//2 + 1", {"batch"}, 5, 3),
+        ("batch*seq", {"batch", "seq"}, 2, "2*seq"),
+        ("Max(1, batch)", {"batch"}, 0, 1),
+        ("batch - 5", {"batch"}, 3, None),
+        ("batch//0", {"batch"}, 3, None),
+        ("batch*9000000000*9000000000", {"batch"}, 3, None),
+        ("9" * 30 + "*batch", {"9" * 30 + "*batch"}, 3, "9" * 30 + "*batch"),
+        ("-".join(["batch"] * 200), {"-".join(["batch"] * 200)}, 3, "-".join(["batch"] * 200)),
+        ("batch**2", {"batch**2"}, 3, "batch**2"),
+        ("a b", {"a b"}, 3, "a b"),
+        ("unk__1", {"unk__1"}, 3, "unk__1"),
+    ],
+)
+def test_computed_dims(text: str, words: set[str], value: int, expected: Any) -> None:
+    """A dim that is computed from another one follows it; what is no plain computation is just a name."""
+    assert words_of(text) == words
+    assert replaced(text, "batch", value) == expected
+
+
+def test_a_name_with_a_hyphen_is_a_name() -> None:
+    """A text is computed from others only if all of them are dims of the model."""
+    proto = model(dims=("batch", "seq", "past-seq"))
+    found, _ = set_dims(proto, {"seq": 3})
+    assert dims_of(found)["x:0"] == ["batch", 3, "past-seq"]
