@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping
 
     from formats.codecs.keys import Key
@@ -189,6 +190,8 @@ class ConvertKeywords(TypedDict, total=False):
 class EditKeywords(TypedDict, total=False):
     """The options of `formats.edit`: its own, and those of `formats.convert`."""
 
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None
+    """weights: A .safetensors, .npz or model file with new weights, or arrays by name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
     rename: Mapping[str, str] | None

@@ -132,6 +132,7 @@ def keywords() -> str:
             "from typing import TYPE_CHECKING, Any, TypedDict",
             "",
             "if TYPE_CHECKING:",
+            *(["    import os"] if "os.PathLike" in body else []),
             *others,
             "",
             *own,

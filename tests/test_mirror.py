@@ -38,6 +38,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "editing.expressions editing.inference editing.shapes",
         "what follows from dims, and what contradicts them",
     ),
+    "editing/test_weights.py": ("editing.weight_files", "weights in files of each kind"),
     "verbs/test_edit.py": (
         "cli.conversion_options cli.editing_verbs editing.metadata editing.model_edits editing.options",
         "edits as users ask for them",

@@ -40,6 +40,7 @@ EFFECTS = {
     "ConversionOptions.to_format": Effect("convert m.onnx new.onnx", "--to onnxz"),
     "ConversionOptions.strict": Effect("convert large.onnx new.rten", "--strict", 1),
     "ConversionOptions.lenient": Effect("convert stored.onnxz new.onnx", "--lenient"),
+    "EditOptions.weights": Effect("edit m.onnx new.onnx", "--weights wide.onnx"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
     "EditOptions.rename": Effect("edit m.onnx new.onnx", "--rename x=images"),
     "EditOptions.metadata": Effect("edit m.onnxz", "--metadata license=MIT"),

@@ -54,11 +54,11 @@ def edit(request: Request) -> int:
 EDITING_VERBS = (
     Verb(
         "edit",
-        """Change names, dims and metadata of a model.
+        """Change weights, dims, names and metadata of a model.
 
         DST may have another format than SRC. Without DST, SRC is an .onnxz archive that is changed in place: only its
-        end is written again, and no weight. The edits are done in the order of this page, so --dim uses the names
-        before --rename.
+        end is written again, and no weight. The edits are done in the order of this page, so --weights and --dim
+        use the names before --rename.
         """,
         ("SRC", "[DST]"),
         edit_groups,
@@ -68,6 +68,7 @@ EDITING_VERBS = (
             "formats edit model.onnx fixed.onnx --dim n=1",
             "formats edit model.onnx named.onnx --rename x=images --rename y=scores",
             "formats edit model.onnxz --metadata license=MIT",
+            "formats edit model.onnx trained.onnx --weights epoch9.npz",
         ),
     ),
 )

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from formats.editing.copies import copied
 from formats.editing.dims import set_dims_in
 from formats.editing.edits import Done
 from formats.editing.metadata import set_metadata_in
 from formats.editing.renaming import rename_in
+from formats.editing.weights import set_weights_in
 from formats.errors import EditError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from formats.editing.options import EditOptions
     from formats.ir.model import Model
 
 
-def edited(model: Model, options: EditOptions) -> tuple[Model, Done]:
-    """A new model with all edits, and what they did: dims, names, metadata.
+def edited(
+    model: Model, options: EditOptions, weights: Mapping[str, Any] = MappingProxyType({}), origin: str = ""
+) -> tuple[Model, Done]:
+    """A new model with all edits, and what they did: weights, dims, names, metadata.
+
+    `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`.
 
     Raises: EditError if an edit does not fit the model.
     """
     if model.graph is None:
         raise EditError("the model has no graph, so there is nothing to edit")
     new, done = copied(model), Done()
+    if options.weights is not None:
+        done += set_weights_in(new, weights, origin)
     if options.dim:
         done += set_dims_in(new, options.dim, model)
     if options.rename:

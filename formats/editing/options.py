@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,6 +61,12 @@ def _size(value: Any) -> int | str:
     return value
 
 
+def _weights(value: Any) -> Any:
+    if isinstance(value, Mapping) or (isinstance(value, (str, os.PathLike)) and os.fspath(value)):
+        return value
+    raise TypeError(value)
+
+
 NAMES = Kind("names by name, such as input=images", _texts, "OLD=NEW", _split_last, repeatedly=True)
 SIZES = Kind(
     "sizes or names by the name of a dim or of an axis, such as batch=1 or images:0=batch",
@@ -68,13 +75,15 @@ SIZES = Kind(
     _split_last,
     repeatedly=True,
 )
+WEIGHTS = Kind("the name of a file, or arrays by name", _weights, "FILE")
 TEXTS = Kind("texts by key, such as license=MIT", _texts, "KEY=VALUE", _split_first, repeatedly=True)
 
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
-    """What changes in a model, in this order; so names in `dim` are those before `rename`.
+    """What changes in a model, in this order; so names in `weights` and `dim` are those before `rename`.
 
+    `weights`: a .safetensors, .npz or model file whose tensors replace weights of the same names, or arrays by name.
     `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
     names of values, by their old ones; all are renamed at once. `metadata`: texts by key; an empty text removes the
     key.
@@ -82,6 +91,14 @@ class EditOptions:
     Raises: OptionError for an invalid value.
     """
 
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = option(
+        None,
+        WEIGHTS,
+        "Take new weights by name from FILE, a .safetensors, .npz or model file.",
+        panel=PANEL,
+        common=True,
+        keyword_help="A .safetensors, .npz or model file with new weights, or arrays by name.",
+    )
     dim: Mapping[str, int | str] | None = option(
         None,
         SIZES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from formats.codecs.contract import ReadOptions
 from formats.editing.edits import Done, Edit
 from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
+from formats.editing.weight_files import NPZ, SAFETENSORS, read_weights
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.writing import editing
@@ -24,7 +26,6 @@ from formats.verbs.report import ConversionReport, WrittenFile, listed
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from typing_extensions import Unpack
@@ -48,7 +49,7 @@ def edit(
     """Change the model in the file `src`, and write it to `dst`; its weights are copied, never read into memory.
 
     Without `dst`, `src` is an archive (.onnxz) that is changed in place: only its end is written again. The edits are
-    `EditOptions`, in this order: `dim`, `rename`, `metadata`. Other keywords and `options` are those of
+    `EditOptions`, in this order: `weights`, `dim`, `rename`, `metadata`. Other keywords and `options` are those of
     `convert`.
 
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
@@ -58,12 +59,26 @@ def edit(
     edits = made(EditOptions, {name: given.pop(name) for name in names_of(EditOptions) & given.keys()})
 
     def change(model: Model) -> tuple[Model, Done]:
-        return edited(model, edits)
+        return edited(model, edits, *_weights_of(edits.weights))
 
     way = Way(edit, from_format, to_format, strict, lenient, options, change)
     if dst is None:
         return _in_place(src, way, given)
     return converted(src, dst, way, given)
+
+
+def _weights_of(weights: Any) -> tuple[Mapping[str, Any], str]:
+    """The tensors or arrays by name, and the name of the file that they are in.
+
+    Raises: FormatError if the file cannot be read.
+    """
+    if weights is None or isinstance(weights, Mapping):
+        return weights or {}, ""
+    path = local_path_of(weights)
+    if path.suffix.lower() in (SAFETENSORS, NPZ):
+        return read_weights(path), path.name
+    graph = open_model(path).model.graph
+    return {tensor.name or "": tensor for tensor in graph.initializer}, path.name
 
 
 def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import rten_tables
 from code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
@@ -131,6 +132,7 @@ def many_models(folder: Path) -> Path:
     for name in ("a", "b", "old", "new", "encoder", "decoder", "models/m"):
         (folder / f"{name}.onnx").write_bytes(model)
     (folder / "models.txt").write_text("a.onnx\nb.onnx\n")
+    np.savez(folder / "epoch9.npz", w=np.zeros((32, 32), "float32"))
     formats.convert(folder / "model.onnx", folder / "split.onnx", external_data=True)
     return folder
 

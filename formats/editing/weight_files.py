@@ -1,0 +1,114 @@
+"""Tensors by name in `.safetensors` and `.npz` files; their elements stay in the file, unless they are compressed.
+
+Spec: safetensors (0.8), "Format"; numpy.lib.format, "Format Version 1.0" to "3.0".
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import DecodeError
+from formats.ir import dtypes
+from formats.ir.model import Tensor
+from formats.ir.storage import from_numpy
+from formats.onnxpb.external.safetensors import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, PADDING, TYPES
+from formats.tensordata.file import File
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from formats.tensordata.sources.source import Source
+
+SAFETENSORS, NPZ = ".safetensors", ".npz"
+NPY = ".npy"
+_NUMBERS = {name: number for number, name in TYPES.items()}
+# What json, zipfile and numpy raise for damaged files; RuntimeError is for encrypted entries, and nested lists.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError, RuntimeError, OverflowError, EOFError)
+_LOCAL_HEADER_BYTES = 30  # of a zip entry, before its name
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors in a `.safetensors` or `.npz` file, by name.
+
+    Raises: DecodeError if the file is damaged; OSError if it cannot be read.
+    """
+    file = File.open(path)
+    try:
+        return _of_npz(file, path) if path.suffix.lower() == NPZ else _of_safetensors(file.span(), path)
+    except _DAMAGED as error:
+        raise DecodeError(f"this is no valid {path.suffix} file: {error}", path=path) from error
+
+
+def _of_safetensors(source: Source, path: Path) -> dict[str, Tensor]:
+    length = int.from_bytes(source.read(0, min(LENGTH_BYTES, source.nbytes)), "little")
+    start = LENGTH_BYTES + length
+    if length > MAX_HEADER_BYTES or start > source.nbytes:
+        raise DecodeError("the header is longer than the file", path=path)
+    header = json.loads(source.read(LENGTH_BYTES, length))
+    shared = header.pop(METADATA, None) or {} if isinstance(header, dict) else None
+    if not isinstance(shared, dict):
+        raise DecodeError("the header is no JSON object", path=path)
+    found = {}
+    for name, entry in header.items():
+        if not name.startswith(PADDING):
+            found[name] = _tensor(name, entry, source, start, path)
+    for name, kept in shared.items():
+        if name not in found and kept in found:
+            found[name] = found[kept]
+    return found
+
+
+def _tensor(name: str, entry: Mapping[str, Any], source: Source, start: int, path: Path) -> Tensor:
+    begin, end = entry["data_offsets"]
+    dims = entry["shape"]
+    number = _NUMBERS.get(entry["dtype"])
+    if number is None:
+        raise DecodeError(f"ONNX has no type {entry['dtype']!r:.40}, which {name:.80} has", path=path)
+    if not all(type(value) is int and value >= 0 for value in (begin, end, *dims)):
+        raise DecodeError(f"{name:.80} has a place or dims that are no numbers", path=path)
+    row = dtypes.BY_NUMBER[number]
+    if not begin <= end <= source.nbytes - start or end - begin != row.nbytes(dims):
+        raise DecodeError(f"{name:.80} has a place that is not in the file, or too small for its dims", path=path)
+    return Tensor(dims=dims, data_type=number, name=name, raw_data=source.slice(start + begin, end - begin))
+
+
+def _of_npz(file: File, path: Path) -> dict[str, Tensor]:
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith(NPY):
+                name = entry.filename.removesuffix(NPY)
+                found[name] = _array(name, archive, entry, file.span(), path)
+    return found
+
+
+def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source, path: Path) -> Tensor:
+    """The tensor in an entry; one that is stored as ONNX needs it stays in the file."""
+    from numpy.lib import format as npy
+
+    with archive.open(entry) as stream:
+        version = npy.read_magic(stream)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        dims, is_fortran, dtype = read_header(stream)
+        start = stream.tell()
+        if dtype.hasobject:
+            raise DecodeError(
+                f"{name:.80} is an array of Python objects, which may run code when it is read", path=path
+            )
+        row = dtypes.from_numpy_dtype(dtype)
+        if row is None:
+            raise DecodeError(f"{name:.80} has numpy's type {dtype}, which ONNX does not have", path=path)
+        plain = not is_fortran and dtype.newbyteorder("<") == dtype and row.bits
+        if not plain or entry.compress_type != zipfile.ZIP_STORED:
+            stream.seek(0)
+            return from_numpy(npy.read_array(stream, allow_pickle=False), name)
+    nbytes = row.nbytes(dims)
+    if start + nbytes != entry.file_size:
+        raise DecodeError(f"{name:.80} has {entry.file_size - start:,} bytes, but its dims need {nbytes:,}", path=path)
+    head = source.read(entry.header_offset, _LOCAL_HEADER_BYTES)
+    begin = entry.header_offset + len(head) + sum(int.from_bytes(head[at : at + 2], "little") for at in (26, 28))
+    return Tensor(dims=list(dims), data_type=row.number, name=name, raw_data=source.slice(begin + start, nbytes))

@@ -1,0 +1,109 @@
+"""New elements for weights with the same names, dims and types.
+
+Spec: onnx.proto, `GraphProto.initializer`; ONNX operators, Constant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from formats.editing.edits import Done, Edit, counted
+from formats.editing.shapes import all_messages
+from formats.errors import EditError
+from formats.ir import dtypes
+from formats.ir.model import Graph, Tensor, entries
+from formats.ir.storage import from_numpy, with_raw_data, without_data
+from formats.tensordata.plan import USE, Loss
+from formats.wording.suggestions import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from formats.ir.model import Model
+
+SHOWN_NAMES = 8
+
+
+def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") -> Done:
+    """Give weights the elements of other tensors or arrays with their names; `origin` says where these are from.
+
+    A name means the initializer of the main graph, or the constant there with this output, or if there is neither,
+    those of subgraphs and functions.
+
+    Raises: EditError if another tensor has other dims or another type, or if none has the name of a weight.
+    """
+    places = _places(model)
+    used = [name for name in values if name in places]
+    source = f" in {origin}" if origin else ""
+    if not used:
+        shown = next(iter(values), "")
+        what = f"no weight is called like a tensor{source}" if values else f"there is no tensor{source}"
+        raise EditError(f"{what}{f', such as {shown!r}' if shown else ''}{nearest(shown, places)}")
+    for name in used:
+        new = values[name] if isinstance(values[name], Tensor) else from_numpy(_array(values[name]))
+        for holder, key in places[name]:
+            old = holder[key] if isinstance(holder, list) else getattr(holder, key)
+            _check(name, old, new, source)
+            fresh = _with_elements(old, new)
+            if isinstance(holder, list):
+                holder[key] = fresh
+            else:
+                setattr(holder, key, fresh)
+    unused = [name for name in values if name not in places]
+    losses = [Loss("unused_weights", "", f"{_listed(unused)} not used: the model has no such weight", USE)]
+    weights = sum(len(places[name]) for name in used)
+    every = sum(map(len, places.values()))
+    told = Edit("weights", f"{counted(weights, 'weight')} of {every:,} replaced{f' from {origin}' if origin else ''}")
+    return Done((told,), tuple(losses if unused else ()))
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:SHOWN_NAMES])
+    more = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
+    return f"{shown}{more} {'was' if len(names) == 1 else 'were'}"
+
+
+def _array(value: Any) -> Any:
+    import numpy
+
+    return numpy.asarray(value)
+
+
+def _places(model: Model) -> dict[str, list[tuple[Any, Any]]]:
+    """Where each weight is, by name: a list and an index, or an attribute and its field."""
+    found: dict[str, list[tuple[Any, Any]]] = {}
+    main: set[str] = set()
+    for message in all_messages(model):  # the main graph first
+        for name, holder, key in _weights_of(message):
+            if name and name not in main:
+                found.setdefault(name, []).append((holder, key))
+        main = main or set(found)
+    return found
+
+
+def _weights_of(message: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(message, Graph):
+        for index, tensor in enumerate(message.initializer):
+            yield tensor.name or "", message.initializer, index
+    for node in message.node:
+        if node.op_type == "Constant" and node.output:
+            for attribute in entries(node, "attribute"):
+                if attribute.name == "value" and attribute.t is not None:
+                    yield node.output[0], attribute, "t"
+
+
+def _check(name: str, old: Tensor, new: Tensor, source: str) -> None:
+    if list(old.dims) != list(new.dims):
+        raise EditError(f"{name} has dims {list(new.dims)}{source}, but {list(old.dims)} in the model")
+    if old.data_type != new.data_type:
+        types = [dtypes.type_name(tensor.data_type) for tensor in (new, old)]
+        raise EditError(f"{name} has type {types[0]}{source}, but {types[1]} in the model")
+
+
+def _with_elements(old: Tensor, new: Tensor) -> Tensor:
+    """The old tensor with the elements of the new one, whose bytes are not read."""
+    if new.data_type != dtypes.STRING:
+        return with_raw_data(old, new.source())
+    fresh = without_data(old)
+    fresh.string_data = [*new.string_data]
+    return fresh

@@ -1,0 +1,204 @@
+"""Weights get new elements by name, from each kind of file; dims and types are checked, and what is unused is named."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from safetensors.numpy import save_file
+
+import formats
+from formats.editing.copies import copied
+from formats.editing.weight_files import read_weights
+from formats.editing.weights import set_weights_in
+from formats.tensordata.sources.source import FileSpan
+
+NEW = np.arange(1024, dtype="float32").reshape(32, 32) * 2
+
+
+def weight_of(path: str | Path) -> Any:
+    """Return the weight of a model."""
+    return formats.load(path).graph.initializer[0].numpy()
+
+
+@pytest.fixture
+def files(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with new weights in files of each kind."""
+    monkeypatch.chdir(tiny_model.parent)
+    save_file({"w": NEW, "other": NEW[:1]}, "new.safetensors")
+    np.savez("new.npz", w=NEW, other=NEW)
+    np.savez_compressed("packed.npz", w=NEW)
+    np.savez("columns.npz", w=np.asfortranarray(NEW))
+    np.savez("big.npz", w=NEW.astype(">f4"))
+    formats.edit("tiny.onnx", "new.onnxz", weights={"w": NEW})
+    formats.convert("new.onnxz", "split.onnx", external_data="split.safetensors", size_threshold=0)
+    return tiny_model.parent
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "new.safetensors", "new.npz", "packed.npz", "columns.npz", "big.npz", "new.onnxz", "split.onnx",
+        "split.safetensors",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["done.onnx", "done.onnxz"])
+def test_each_kind_of_file(name: str, target: str, files: Path) -> None:
+    """The elements are those of the file, and the rest of the model is as it was."""
+    report = formats.edit("tiny.onnx", target, weights=name)
+    np.testing.assert_array_equal(weight_of(target), NEW)
+    assert report.edits[0] == ("weights", f"1 weight of 1 replaced from {name}")
+    unused = [loss.detail for loss in report.losses]
+    assert unused == (
+        ["other was not used: the model has no such weight"] if name.startswith("new.") * (name != "new.onnxz") else []
+    )
+    formats.edit(target, "back.onnx", weights="tiny.onnx")
+    assert formats.diff("tiny.onnx", "back.onnx").equal
+
+
+def test_an_archive_in_place(files: Path) -> None:
+    """A weight of an archive is replaced in place."""
+    formats.convert("tiny.onnx", "tiny.onnxz")
+    formats.edit("tiny.onnxz", weights="new.safetensors")
+    np.testing.assert_array_equal(weight_of("tiny.onnxz"), NEW)
+    assert formats.verify("tiny.onnxz", data=True).ok
+
+
+def test_elements_stay_in_their_file(files: Path) -> None:
+    """What is stored as ONNX needs it stays where it is."""
+    for name in ("new.safetensors", "new.npz", "split.safetensors"):
+        assert isinstance(read_weights(files / name)["w"].raw_data, FileSpan), name
+
+
+@pytest.mark.parametrize(
+    "values,message",
+    [
+        ({"w": NEW[:16]}, r"w has dims \[16, 32\], but \[32, 32\] in the model"),
+        ({"w": NEW.astype("float16")}, "w has type FLOAT16, but FLOAT in the model"),
+        ({"v": NEW}, "no weight is called like a tensor, such as 'v'; there is only w"),
+        ({}, "there is no tensor"),
+    ],
+)
+def test_weights_that_do_not_fit(values: dict[str, Any], message: str, tiny_model: Path) -> None:
+    """Other dims, another type, or no name that fits is an error."""
+    with pytest.raises(formats.EditError, match=message):
+        formats.edit(tiny_model, tiny_model.parent / "x.onnx", weights=values)
+    assert not (tiny_model.parent / "x.onnx").exists()
+
+
+def test_constants_subgraphs_and_texts() -> None:
+    """A constant is replaced by the name of its output, a weight of a subgraph by its own; texts are weights, too."""
+    inner = helper.make_graph(
+        [helper.make_node("Identity", ["i"], ["o"])],
+        "b",
+        [],
+        [helper.make_tensor_value_info("o", 1, [2])],
+        [numpy_helper.from_array(np.zeros(2, "float32"), "i")],
+    )
+    constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(True)))
+    node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    text = helper.make_tensor("t", onnx.TensorProto.STRING, [2], [b"a", b"b"])
+    graph = helper.make_graph([constant, node], "g", [], [helper.make_tensor_value_info("y", 1, [2])], [text])
+    before = formats.from_onnx(helper.make_model(graph))
+    model = copied(before)
+    done = set_weights_in(model, {"c": np.array(False), "i": np.ones(2, "float32"), "t": np.array(["x", "y"])})
+    assert done.edits[0].detail == "4 weights of 4 replaced"
+    assert not model.graph.node[0].attribute[0].t.numpy()
+    assert [attribute.g.initializer[0].numpy().tolist() for attribute in model.graph.node[1].attribute] == [[1, 1]] * 2
+    assert model.graph.initializer[0].numpy().tolist() == ["x", "y"]
+    assert before == formats.from_onnx(helper.make_model(graph)), "what was given is not changed"
+
+
+def test_types_of_few_bits(tmp_path: Path) -> None:
+    """Types that numpy lacks come from safetensors as their bytes."""
+    array = np.arange(8).astype(ml_dtypes.bfloat16)
+    save_file({"w": array}, tmp_path / "new.safetensors")
+    model = formats.Model(graph=formats.Graph(initializer=[formats.from_numpy(np.zeros_like(array), "w")]))
+    set_weights_in(model, read_weights(tmp_path / "new.safetensors"))
+    np.testing.assert_array_equal(model.graph.initializer[0].numpy(), array)
+
+
+def header(entries: Any, data: bytes = b"", length: int | None = None) -> bytes:
+    """Return the bytes of a .safetensors file."""
+    text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+F4 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"1234",
+        header({}, length=1 << 60),
+        header(b"[]"),
+        header(b"{"),
+        header(b"[" * 100_000),
+        header(b"\xff\xff"),
+        header({"w": F4}),
+        header({"w": {**F4, "shape": [2]}}, bytes(4)),
+        header({"w": {**F4, "shape": [-1]}}, bytes(4)),
+        header({"w": {**F4, "shape": [1.0]}}, bytes(4)),
+        header({"w": {**F4, "shape": "1"}}, bytes(4)),
+        header({"w": {**F4, "data_offsets": [4, 0]}}, bytes(4)),
+        header({"w": {**F4, "data_offsets": [0, 1 << 70]}}, bytes(4)),
+        header({"w": {**F4, "data_offsets": 3}}, bytes(4)),
+        header({"w": {**F4, "dtype": "F9"}}, bytes(4)),
+        header({"w": {**F4, "dtype": []}}, bytes(4)),
+        header({"w": {"dtype": "F32"}}, bytes(4)),
+        header({"w": 3}, bytes(4)),
+        header({"w": F4, "__metadata__": {"a": [1]}}, bytes(4)),
+        header({"w": F4, "__metadata__": 7}, bytes(4)),
+    ],
+)
+def test_damaged_safetensors(data: bytes, tmp_path: Path) -> None:
+    """A damaged file is an error, whatever its header says, and never takes more memory than the file has."""
+    path = tmp_path / "bad.safetensors"
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(formats.DecodeError):
+            read_weights(path)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("cut", [0, 10, 200, 1000, 4200])
+def test_damaged_npz(cut: int, files: Path) -> None:
+    """An .npz file that is cut, that has Python objects or a strange type, or lies about its size is an error."""
+    path = files / "bad.npz"
+    path.write_bytes((files / "new.npz").read_bytes()[:cut])
+    with pytest.raises(formats.DecodeError):
+        read_weights(path)
+
+
+def test_strange_npz(tmp_path: Path) -> None:
+    """Python objects are never unpickled, and an array must have the size that its header says."""
+    np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object))
+    np.savez(tmp_path / "type.npz", w=np.zeros(2, "timedelta64[s]"))
+    np.savez(tmp_path / "ok.npz", w=np.zeros(4, "float32"))
+    with zipfile.ZipFile(tmp_path / "ok.npz") as archive:
+        data = archive.read("w.npy")
+    for name, text in (("short", data[:-4]), ("dims", data.replace(b"(4,)", b"(9,)")), ("empty", b"")):
+        with zipfile.ZipFile(tmp_path / f"{name}.npz", "w") as archive:
+            archive.writestr("w.npy", text)
+    for name, words in (
+        ("objects", "Python objects"),
+        ("type", "timedelta64"),
+        ("short", "12 bytes"),
+        ("dims", "need 36"),
+        ("empty", "valid"),
+    ):
+        with pytest.raises(formats.DecodeError, match=words):
+            read_weights(tmp_path / f"{name}.npz")
