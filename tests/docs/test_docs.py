@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from programs import need
 import formats
 import formats.codec
 import formats.options
+import formats.verbs.verify
 from formats.cli.typer_commands import EXAMPLES
 from formats.cli.verbs import VERBS
 from formats.codecs.contract import Codec
@@ -334,3 +336,31 @@ def test_keys_of_reports_are_documented() -> None:
         text = sections[words] + sections["convert"] * (words == "batch")
         documented = set(re.findall(r"`(?:error\.)?([a-z_]+)`", text + sections["errors"]))
         assert keys_in(report) <= documented | {"error"}, f"{name}: {keys_in(report) - documented}"
+
+
+def kinds_in(*modules: str) -> set[str]:
+    """Return the kinds that modules give findings or differences: the first part of each call or yielded triple."""
+    kinds = set()
+    for module in modules:
+        for node in ast.walk(ast.parse((ROOT / "formats" / "verbs" / f"{module}.py").read_text(encoding="utf-8"))):
+            first: ast.expr | None = None
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Finding", "_finding", "Difference"):
+                first = node.args[0]
+            elif isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 3:
+                first = node.value.elts[0]
+            if isinstance(first, ast.JoinedStr):  # behind the mark of a note
+                first = first.values[-1]
+            if isinstance(first, ast.Constant):
+                kinds.add(first.value)
+    return kinds
+
+
+def test_kinds_of_findings_and_differences_are_documented() -> None:
+    """docs/json.md has each word for a kind that `verify` and `diff` write, and no other."""
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    table = text.partition("| kind | what it is about |")[2].partition("\n\n")[0]
+    modules = [path.stem for path in (ROOT / "formats" / "verbs").glob("verify*.py")]
+    found = {*kinds_in(*modules), "structure", formats.verbs.verify.HIDDEN}  # the word is chosen before
+    assert set(re.findall("^\\| `([a-z]+)`", table, re.MULTILINE)) == found
+    listed = text.partition("`kind` (")[2].partition(")")[0]
+    assert set(re.findall("`([a-z ]+)`", listed)) == kinds_in("compare")
