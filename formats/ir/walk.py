@@ -15,6 +15,7 @@ from formats.ir.model import (
     Attribute,
     Function,
     Graph,
+    Message,
     Model,
     Node,
     SparseTensor,
@@ -23,7 +24,7 @@ from formats.ir.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from formats.ir.model import Undecoded
 
@@ -105,8 +106,12 @@ def _inner(
             if wanted is Tensor and value and type(value[0]) is Tensor:
                 yield (outer, name), value
                 continue
+            if value and type(value[0]) is Node and not (all_of_nodes or issubclass(Node, wanted)):
+                for index, node in nodes_with_messages(value):
+                    yield [outer, name, index, node, None], node
+                continue
             for index, entry in enumerate(value):
-                if (isinstance(entry, wanted) and only(entry)) or _has_way_in(entry, all_of_nodes):
+                if (isinstance(entry, wanted) and only(entry)) or _has_way_in(entry):
                     yield [outer, name, index, entry, None], entry
         elif value is not None:
             yield [outer, name, None, value, None], value
@@ -127,17 +132,24 @@ def _tensors_in(field: Any, tensors: list[Any], only: Callable[[Any], bool]) -> 
             yield f"{place}[{index}]" if len(place) < SHORT_PLACE else inner_place(where, name, index), tensor
 
 
-def _has_way_in(message: Any, all_of_nodes: bool) -> bool:
-    """Whether a message may contain a wanted one; a node does not if its attributes are only numbers and texts."""
-    held = vars(message)
-    if _WAYS_IN.get(type(message), _NO_WAY_IN).isdisjoint(held):
-        return False
-    if all_of_nodes or type(message) is not Node:
-        return True
-    if "attribute" in held:
-        return not all(_WAYS_IN[Attribute].isdisjoint(vars(attribute)) for attribute in held["attribute"])
-    left = message.undecoded.get("attribute")
-    return left is not None and not left.is_flat
+def nodes_with_messages(nodes: Iterable[Node]) -> Iterator[tuple[int, Node]]:
+    """The nodes with a message in an attribute, each with its index; those with only numbers and texts are skipped."""
+    flat = {id(Message.undecoded): Message.undecoded}  # most nodes share what is undecoded with others of their form
+    for index, node in enumerate(nodes):
+        if "attribute" in vars(node):
+            if all(_WAYS_IN[Attribute].isdisjoint(vars(attribute)) for attribute in node.attribute):
+                continue
+        elif id(node.undecoded) in flat:
+            continue
+        elif (left := node.undecoded.get("attribute")) is None or left.is_flat:
+            flat[id(node.undecoded)] = node.undecoded  # held, so that no other gets its identity
+            continue
+        yield index, node
+
+
+def _has_way_in(message: Any) -> bool:
+    """Whether a message may contain a wanted one."""
+    return not _WAYS_IN.get(type(message), _NO_WAY_IN).isdisjoint(vars(message))
 
 
 def _dotted(place: Any) -> str:

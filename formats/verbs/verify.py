@@ -241,37 +241,52 @@ def _check_part(
             if count > 1:
                 yield Finding("graph", where, f"{count} inputs or initialisers are called {name!r:.80}")
     made = {*inputs, *constants}
-    everything = {""}.union(made, *(entries(node, "output") for node in nodes))
-    known = {"", *made} if in_order else everything
+    known = {"", *made}
+    of_nodes: set[str] | None = None  # the outputs of all nodes, when they are first needed: in most models, never
+    if not in_order:
+        known.update(*(entries(node, "output") for node in nodes))
 
     def is_known(name: str) -> bool:
         return name in known or is_outer(name)
 
-    for index, node in enumerate(nodes):
-        place, domain = walk.inner_place(where, "node", index), node.domain or ONNX
-        operator = (node.op_type or "")[:80]
+    for index, node in enumerate(nodes):  # there may be very many, and nearly all are right: no place is made for them
+        domain, node_inputs, node_outputs = node.domain or ONNX, entries(node, "input"), entries(node, "output")
         if domain not in domains:
             domains.add(domain)
-            yield Finding("opset", place, f"{operator} is of {domain:.80}, but the model imports no version of it")
-        for name in entries(node, "input"):
-            if not is_known(name):
-                maker = "only a later node" if name in everything else "nothing"
-                yield Finding("graph", place, f"{operator} uses {name!r:.80}, which {maker} makes")
-        if check is not None and (found := check.problems(place, node)):
-            yield from starmap(Finding, found)
-        for inner, graph in _subgraphs(place, node):
-            yield from _check_part(inner, graph, is_known, domains, check)
-        node_outputs = entries(node, "output")
-        for name in filter(None, node_outputs):
-            if name in made:
-                yield Finding("graph", place, f"{operator} makes {name!r:.80}, which already exists")
-            made.add(name)
+            detail = f"{_operator(node)} is of {domain:.80}, but the model imports no version of it"
+            yield Finding("opset", walk.inner_place(where, "node", index), detail)
+        if not known.issuperset(node_inputs):
+            for name in node_inputs:
+                if not is_known(name):
+                    if of_nodes is None:
+                        of_nodes = set().union(*(entries(other, "output") for other in nodes))
+                    maker = "only a later node" if name in of_nodes else "nothing"
+                    detail = f"{_operator(node)} uses {name!r:.80}, which {maker} makes"
+                    yield Finding("graph", walk.inner_place(where, "node", index), detail)
+        if check is not None and (found := check.problems(node, node_inputs, node_outputs)):
+            place = walk.inner_place(where, "node", index)
+            yield from (Finding(kind, f"{place}.{step}" if step else place, detail) for kind, step, detail in found)
+        if _may_have_subgraphs(node):
+            for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
+                yield from _check_part(inner, graph, is_known, domains, check)
+        if len(node_outputs) > 1 or not made.isdisjoint(node_outputs):
+            for name in filter(None, node_outputs):
+                if name in made:
+                    detail = f"{_operator(node)} makes {name!r:.80}, which already exists"
+                    yield Finding("graph", walk.inner_place(where, "node", index), detail)
+                made.add(name)
+        made.update(node_outputs)
         known.update(node_outputs)
     for name in outputs:
         if not is_known(name):
             yield Finding("graph", where, f"the output {name!r:.80} is not produced by any node")
     if not in_order:
         yield from _check_cycles(where, nodes)
+
+
+def _operator(node: Node) -> str:
+    """The operator of a node, for a message."""
+    return (node.op_type or "")[:80]
 
 
 def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
@@ -284,10 +299,16 @@ def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Se
     return [value.name or "" for value in inputs], constants, [value.name or "" for value in outputs]
 
 
+def _may_have_subgraphs(node: Node) -> bool:
+    """Whether attributes of a node may have graphs; undecoded ones without a message in them have none."""
+    if "attribute" in vars(node):
+        return True
+    left = node.undecoded.get("attribute")
+    return left is not None and not left.is_flat
+
+
 def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
     """The graphs in the attributes of the node at `where`, with their places."""
-    if (left := node.undecoded.get("attribute")) and left.is_flat and "attribute" not in vars(node):
-        return
     for attribute in entries(node, "attribute"):
         graphs = entries(attribute, "graphs")
         if attribute.g is None and not graphs:

@@ -48,11 +48,14 @@ class NodeCheck:
             self.versions.setdefault(ONNX, 1)
         self.functions = functions
         self.ir_version, self.in_function = ir_version, in_function
-        self._known: dict[Any, list[tuple[str, str, str]]] = {}
+        self._known: dict[Any, tuple[tuple[str, str, str], ...]] = {}
+        self._keys: dict[int, tuple[Any, Any]] = {}  # by identities; the lists are held, so that these stay
 
-    def problems(self, place: str, node: Node) -> list[tuple[str, str, str]]:
-        """What is wrong with a node at `place`, as (kind, place, detail)."""
-        inputs, outputs = entries(node, "input"), entries(node, "output")
+    def problems(self, node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Sequence[tuple[str, str, str]]:
+        """What is wrong with a node, as (kind, place in the node, detail)."""
+        attributes = self._attribute_key(node)
+        if attributes is None:
+            return list(self._problems(node))
         key = (
             node.domain,
             node.op_type,
@@ -60,23 +63,26 @@ class NodeCheck:
             len(outputs),
             "" in inputs and tuple(map(bool, inputs)),
             "" in outputs and tuple(map(bool, outputs)),
-            self._attribute_key(node),
+            attributes,
         )
-        if key[-1] is None:
-            return [(kind, _at(place, step), detail) for kind, step, detail in self._problems(node)]
         if (found := self._known.get(key)) is None:
-            found = self._known[key] = list(self._problems(node))
-        return [(kind, _at(place, step), detail) for kind, step, detail in found] if found else []
+            found = self._known[key] = tuple(self._problems(node))
+        return found
 
     def _attribute_key(self, node: Node) -> Any:
         """What tells attributes from others without decoding them; `None` if they must be looked at."""
         held = vars(node)
         if "attribute" in held:
             return None if held["attribute"] else b""
-        if (left := node.undecoded.get("attribute")) is None:
+        lists = node.undecoded
+        if (left := lists.get("attribute")) is None:
             return b""
-        parts = left.segments if left.is_flat else (None,)
-        return tuple(parts) if all(isinstance(part, bytes) for part in parts) else None
+        if not left.is_flat:
+            return None
+        if (found := self._keys.get(id(lists))) is None:  # nodes of one form share their undecoded lists
+            key = tuple(left.segments) if all(isinstance(part, bytes) for part in left.segments) else None
+            found = self._keys[id(lists)] = (lists, key)
+        return found[1]
 
     def _problems(self, node: Node) -> Iterator[tuple[str, str, str]]:
         operator, domain = node.op_type or "", node.domain or ONNX
@@ -129,10 +135,6 @@ class NodeCheck:
             yield "attribute", step, f"the attribute {name!r:.80} has a value, and refers to another attribute"
         elif attribute.ref_attr_name and not self.in_function:
             yield "attribute", step, f"{name!r:.80} refers to an attribute of a function, but is in none"
-
-
-def _at(place: str, step: str) -> str:
-    return f"{place}.{step}" if step else place
 
 
 def _unknown(domain: str, operator: str, version: int) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from formats.ir import dtypes, walk
-from formats.ir.model import entries
+from formats.ir.model import Message, entries
 from formats.onnxpb.operator_sets import newest
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.verbs.verify_nodes import FIRST_WITH_OPSETS, NOTE
@@ -109,9 +109,15 @@ def newer_parts(model: Model) -> Iterator[tuple[str, str, str]]:
                 value = getattr(message, name)
             if isinstance(value, list) and value:
                 wanted = interest[value[0].message]
+                plain = {id(Message.undecoded): Message.undecoded}  # nodes share what is undecoded with others
                 for index, entry in enumerate(value):
-                    if not wanted.isdisjoint(vars(entry)) or not _is_plain(entry):
-                        stack.append(((place, name, index), entry))
+                    if wanted.isdisjoint(vars(entry)):
+                        if id(entry.undecoded) in plain:
+                            continue
+                        if _is_plain(entry):
+                            plain[id(entry.undecoded)] = entry.undecoded  # held, so that no other gets its identity
+                            continue
+                    stack.append(((place, name, index), entry))
             elif value:
                 stack.append(((place, name, None), value))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import DEEPEST
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from formats.codecs.contract import ReadOptions
     from formats.onnxpb.options import TextOptions
+    from formats.onnxpb.wire.schema import MessageField
     from formats.tensordata.sources.source import Source
 
 
@@ -101,10 +103,18 @@ def _unwritten(message: Any, where: str) -> Iterator[Loss]:
     if nbytes := len(message.unknown_fields):
         detail = f"{nbytes} bytes of fields that this version of ONNX does not know cannot be written as text"
         yield Loss("unknown_fields", where, detail, INTERFACE)
-    for row in rows_of(message.message):
-        if row.kind == "message" and (value := getattr(message, row.name)):
+    for row in _rows(message.message):
+        if not (value := getattr(message, row.name)):
+            continue
+        if row.kind == "message":
             for index, inner in enumerate(value if row.label == "repeated" else (value,)):
                 yield from _unwritten(inner, f"{where}.{step_of(row, index)}" if where else step_of(row, index))
-        elif row.kind in NANS and (count := other_nans(getattr(message, row.name), row)):
+        elif count := other_nans(value, row):
             detail = f"{count} NaN with a sign or a payload: text has only one NaN, and the bits {NANS[row.kind]}"
             yield Loss("nan", f"{where}.{row.name}" if where else row.name, detail, SPECIAL)
+
+
+@cache
+def _rows(message: str) -> tuple[MessageField, ...]:
+    """The rows of a message whose values may have something that a text does not have."""
+    return tuple(row for row in rows_of(message) if row.kind == "message" or row.kind in NANS)
