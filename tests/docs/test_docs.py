@@ -362,5 +362,5 @@ def test_kinds_of_findings_and_differences_are_documented() -> None:
     modules = [path.stem for path in (ROOT / "formats" / "verbs").glob("verify*.py")]
     found = {*kinds_in(*modules), "structure", formats.verbs.verify.HIDDEN}  # the word is chosen before
     assert set(re.findall("^\\| `([a-z]+)`", table, re.MULTILINE)) == found
-    listed = text.partition("`kind` (")[2].partition(")")[0]
+    listed = text.partition("\n## `diff`")[2].partition("`kind` (")[2].partition(")")[0]
     assert set(re.findall("`([a-z ]+)`", listed)) == kinds_in("compare")

@@ -749,6 +749,14 @@ SECTIONS: Mapping[str, list[Fault]] = {
 # fmt: on
 FAULTS = [fault for faults in SECTIONS.values() for fault in faults]
 
+# Those that matter most, and where they are met: ordinary models have them, and nothing tells the user.
+FIRST = {
+    "matmul_integer_columns": "each model that was quantised per channel (`quantize_dynamic(per_channel=True)`), at 64 columns or more",
+    "conv_integer_batch": "each quantised image model that gets two images at once; one image is right",
+    "arg_max": "CLIP's text encoder (`input_ids.argmax(-1)`), and every classifier with equal scores",
+    "div_of_whole_floats": "sizes that a model computes in floats, such as half of an odd width",
+    "old_softmax": "image classifiers from before 2020, whose `Softmax` gets four dims",
+}
 HEAD = """# Faults of RTen
 
 This page is for developers of RTen. It lists the cases in which release 0.27 stops, or gives another result than ONNX
@@ -759,6 +767,10 @@ line is the result of onnxruntime.
 
 [.rten](rten.md) says what `formats` does about these faults: it writes other operators, or reports the difference.
 
+The five that matter most, because ordinary models have them, and nothing tells the user:
+
+"""
+PROGRAM_TEXT = """
 The lines of Rust are part of this program (`tests/runtime/0.27/faults.rs`). Its arguments are the folder of the models
 and the name of a model:
 """
@@ -836,13 +848,15 @@ def shown(outputs: list[Any], names: list[str]) -> str:
 
 def _numbers(values: Any) -> str:
     numbers = np.ravel(values).tolist()
-    return "[" + ", ".join("NaN" if x != x else f"{x:.7g}" for x in numbers) + "]"
+    return "[" + ", ".join("NaN" if x != x else f"{x:.7g}" if isinstance(x, float) else str(x) for x in numbers) + "]"
 
 
 def page() -> str:
     """Return the page."""
     parts = [
         HEAD,
+        *(f"{number}. [`{name}`](#{name}): {reason}.\n" for number, (name, reason) in enumerate(FIRST.items(), 1)),
+        PROGRAM_TEXT,
         f"\n```rust\n{PROGRAM_HEAD}        // the lines of one model, in an arm of its own, and ...\n{PROGRAM_TAIL}```\n",
     ]
     for title, faults in SECTIONS.items():

@@ -1,16 +1,21 @@
-"""The page on faults of RTen is true: the newest release has each fault, and onnxruntime gives the correct result."""
+"""The pages on faults are true: the newest RTen and onnxruntime have each, and others give the correct result."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
+import onnxruntime_faults
 import pytest
-from evaluation import held
+from evaluation import held, need_judge
+from onnx.reference import ReferenceEvaluator
 from programs import need_built
 from rten_cases import run
-from rten_faults import DOCUMENT, FAULTS, PROGRAM, RELEASE, page, program
+from rten_faults import DOCUMENT, FAULTS, FIRST, PROGRAM, RELEASE, page, program
 from runtime.runner import RunnerError, binary
 
 FIXED_IN_0_25 = {"conv_transpose_without_lists"}
@@ -77,3 +82,54 @@ def test_the_program_shows_it(fault, tmp_path):
     else:
         assert (0, "") == (done.returncode, done.stderr)
         assert len(fault.found) == done.stdout.count("Tensor(")
+
+
+def test_the_first_faults_are_silent():
+    """The five that stand first are on the page, and give other numbers instead of an error."""
+    faults = {fault.name: fault for fault in FAULTS}
+    assert len(FIRST) == 5
+    assert not [name for name in FIRST if isinstance(faults[name].found, str)]
+
+
+OF_ONNXRUNTIME = pytest.mark.parametrize(
+    "fault", onnxruntime_faults.FAULTS, ids=[fault.name for fault in onnxruntime_faults.FAULTS]
+)
+
+
+@OF_ONNXRUNTIME
+def test_faults_of_onnxruntime_show(fault):
+    """Onnxruntime computes the wrong result that the page names, or ends its process with these words."""
+    release = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+    is_fixed = fault.below is not None and release >= fault.below
+    if fault.below is None:
+        need_judge()
+    program = [sys.executable, onnxruntime_faults.__file__, "--run", fault.name]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=120)
+    if is_fixed:
+        assert (done.returncode, fault.wanted in done.stderr) == (1, True), done.stderr
+    elif isinstance(fault.found, str):
+        assert done.returncode not in (0, 1)
+        assert done.returncode == -8 if fault.found == "SIGFPE" else fault.found in done.stderr
+    else:
+        assert (0, "") == (done.returncode, done.stderr)
+        found = [np.array(numbers).reshape(dims) for dims, numbers in json.loads(done.stdout)]
+        assert same(found, fault.found), found
+        assert not same(found, fault.wanted)
+
+
+@OF_ONNXRUNTIME
+def test_onnx_gives_what_is_wanted_of_onnxruntime(fault):
+    """The reference implementation of ONNX gives the correct result, or onnxruntime with the input that was omitted."""
+    if fault.below is not None:
+        assert isinstance(fault.wanted, str)
+    elif fault.source == "ONNX":
+        assert same(ReferenceEvaluator(fault.proto()).run(None, dict(fault.inputs)), fault.wanted)
+    else:
+        proto = fault.proto()
+        proto.graph.node[0].input.append("")
+        assert same(run(proto, fault.inputs), fault.wanted)
+
+
+def test_page_on_onnxruntime_is_written_from_the_models():
+    """`python tests/rten/onnxruntime_faults.py` would write the page again without a change."""
+    assert onnxruntime_faults.page() == onnxruntime_faults.DOCUMENT.read_text(encoding="utf-8")
