@@ -25,8 +25,8 @@ _NAMES = {
     "verbs.choices": "RaisingOptions ReplacementOptions RuntimeOptions",
     "verbs.model_files": "ModelFiles files",
     "verbs.convert": "convert dumps save",
-    "verbs.opening": "load loads",
-    "verbs.planning": "raise_model",
+    "verbs.steps.opening": "load loads",
+    "verbs.steps.planning": "raise_model",
     "verbs.edit": "edit",
     "verbs.compare": "Comparison Difference diff",
     "errors": (

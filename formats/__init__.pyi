@@ -68,12 +68,12 @@ from formats.verbs.edit import edit
 from formats.verbs.inspect import Inspection, inspect
 from formats.verbs.link import link
 from formats.verbs.model_files import ModelFiles, files
-from formats.verbs.opening import load, loads
-from formats.verbs.planning import raise_model
 from formats.verbs.relocate import Relocation, cp, mv, rm
 from formats.verbs.repair import Repair, repair
 from formats.verbs.report import ConversionReport, WrittenFile
 from formats.verbs.share import DataFile, ShareOptions, Sharing, share
+from formats.verbs.steps.opening import load, loads
+from formats.verbs.steps.planning import raise_model
 from formats.verbs.verify import Finding, Verification, verify
 
 __version__: str

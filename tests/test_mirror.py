@@ -126,8 +126,8 @@ THROUGH: dict[str, tuple[str, str]] = {
     "testing/test_checks.py": ("testing.models", "the models that the checks write"),
     "verbs/test_compare.py": ("verbs.compare_elements", "models that differ in little, or not at all"),
     "verbs/test_convert.py": (
-        "verbs.arguments verbs.choices verbs.executing verbs.link verbs.opening verbs.planning verbs.report "
-        "verbs.trust",
+        "verbs.arguments verbs.choices verbs.link verbs.report verbs.steps.executing verbs.steps.opening "
+        "verbs.steps.planning verbs.trust",
         "a conversion is a chain of these",
     ),
     "verbs/test_dry_run.py": ("tensordata.rehearsal", "a dry run is a rehearsal of the plan"),
@@ -135,7 +135,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "verbs/test_layout.py": ("onnxzip.regions rten.file.regions", "the regions of files of each format"),
     "verbs/test_missing_data.py": ("tensordata.absent", "data files that are not there"),
     "verbs/test_model_files.py": ("tensordata.replacing.further_name verbs.relocate", "files that move together"),
-    "verbs/test_replacement.py": ("verbs.repair", "what a killed process leaves, and what becomes of it"),
+    "verbs/steps/test_replacement.py": ("verbs.repair", "what a killed process leaves, and what becomes of it"),
 }
 
 # The files with tests of more than one module, by folder.

@@ -33,7 +33,7 @@ from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.file import is_stream
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import FileSpan, Source
-from formats.verbs import opening, planning
+from formats.verbs.steps import opening, planning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

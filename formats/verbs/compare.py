@@ -38,7 +38,7 @@ from formats.tensordata.plan import DOCUMENTATION, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
 from formats.verbs.compare_elements import compare_elements
-from formats.verbs.opening import open_model
+from formats.verbs.steps.opening import open_model
 from formats.verbs.trust import check_key
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from formats.tensordata.engine import to_bytes
 from formats.tensordata.file import or_stream, with_storage
 from formats.verbs.arguments import model_of, path_of
 from formats.verbs.choices import ConversionOptions, choose, in_one_file
-from formats.verbs.executing import carry_out
-from formats.verbs.opening import located, open_model
-from formats.verbs.planning import is_translated, plan_of, plan_of_any, target_of
 from formats.verbs.report import report_of
+from formats.verbs.steps.executing import carry_out
+from formats.verbs.steps.opening import located, open_model
+from formats.verbs.steps.planning import is_translated, plan_of, plan_of_any, target_of
 from formats.verbs.trust import permissions
 
 if TYPE_CHECKING:

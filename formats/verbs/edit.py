@@ -21,8 +21,8 @@ from formats.tensordata.plan import in_order
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.choices import ConversionOptions
 from formats.verbs.convert import Way, converted
-from formats.verbs.opening import located, open_model
 from formats.verbs.report import ConversionReport, WrittenFile, listed
+from formats.verbs.steps.opening import located, open_model
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from formats.tensordata.absent import AbsentFile
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.choices import RuntimeOptions
-from formats.verbs.opening import read_model
-from formats.verbs.planning import raise_model
+from formats.verbs.steps.opening import read_model
+from formats.verbs.steps.planning import raise_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

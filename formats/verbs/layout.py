@@ -16,7 +16,7 @@ from formats.onnxpb.external.safetensors import header_of
 from formats.options import made
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import raw_nbytes, span_of
-from formats.verbs.opening import read_model
+from formats.verbs.steps.opening import read_model
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:

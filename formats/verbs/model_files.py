@@ -17,7 +17,7 @@ from formats.python.late_dataclasses import dataclass
 from formats.tensordata.absent import AbsentFile
 from formats.verbs.arguments import local_path_of
 from formats.verbs.inspect import tolerant
-from formats.verbs.opening import read_model
+from formats.verbs.steps.opening import read_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

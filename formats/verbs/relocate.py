@@ -32,8 +32,8 @@ from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
-from formats.verbs.replacement import Work, execute_replacing, graph_plan, old_model
 from formats.verbs.report import WrittenFile
+from formats.verbs.steps.replacement import Work, execute_replacing, graph_plan, old_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Model
     from formats.keywords import PlaceKeywords
     from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
-    from formats.verbs.replacement import Replaced
+    from formats.verbs.steps.replacement import Replaced
 
 LEFT = "it belonged to the replaced model; remove it if nothing else needs it, or next time use `clean=True`"
 

@@ -14,7 +14,7 @@ from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path
 from formats.tensordata.replacing.tail_replacement import undo_path
 from formats.verbs.arguments import local_path_of
-from formats.verbs.replacement import backup_of
+from formats.verbs.steps.replacement import backup_of
 
 MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
 

@@ -31,10 +31,10 @@ from formats.tensordata.plan import Digest, Permissions, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
-from formats.verbs.executing import execute_plan
-from formats.verbs.opening import open_model
-from formats.verbs.planning import is_translated, raise_model
 from formats.verbs.report import WrittenFile, replacement_lines, verdict, verdict_lines
+from formats.verbs.steps.executing import execute_plan
+from formats.verbs.steps.opening import open_model
+from formats.verbs.steps.planning import is_translated, raise_model
 from formats.verbs.trust import check_key, permissions
 from formats.wording.units import in_units
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from formats.onnxpb.external.model import Weights
     from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
-    from formats.verbs.opening import Opened
+    from formats.verbs.steps.opening import Opened
 
 PAGE_BYTES = 4096
 

@@ -25,10 +25,10 @@ from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.sources.source import Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
-from formats.verbs.opening import read_model
-from formats.verbs.verify_nodes import FIRST_WITH_OPSETS, NOTE, NodeCheck
-from formats.verbs.verify_parts import part_problems, sparse_problem, tensor_problem
-from formats.verbs.verify_versions import NEWEST_IR_VERSION, newer_parts, version_problems
+from formats.verbs.steps.opening import read_model
+from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NOTE, NodeCheck
+from formats.verbs.verifying.parts import part_problems, sparse_problem, tensor_problem
+from formats.verbs.verifying.versions import NEWEST_IR_VERSION, newer_parts, version_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

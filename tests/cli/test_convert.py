@@ -26,7 +26,8 @@ from formats.codecs import lookup
 from formats.codecs.keys import Key
 from formats.tensordata.local import output
 from formats.tensordata.replacing import publication
-from formats.verbs import convert, opening, verify
+from formats.verbs import convert, verify
+from formats.verbs.steps import opening
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")

@@ -22,7 +22,7 @@ from formats.errors import FormatError, OptionError
 from formats.tensordata.local import directory
 from formats.tensordata.replacing import further_name, publication
 from formats.tensordata.replacing.journal import journal_path
-from formats.verbs import replacement
+from formats.verbs.steps import replacement
 
 SHARDS = ["a-00001-of-00002.data", "a-00002-of-00002.data"]
 SPLIT: dict[str, Any] = {"external_data": True, "max_external_file_size": 10_000}

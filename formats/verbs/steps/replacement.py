@@ -27,7 +27,7 @@ from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
 from formats.tensordata.replacing.further_name import OneNameError
 from formats.tensordata.replacing.lock import ModelLock
-from formats.verbs.opening import open_model
+from formats.verbs.steps.opening import open_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from formats.ir import dtypes, walk
 from formats.ir.model import Message, entries
 from formats.onnxpb.operator_sets import newest
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
-from formats.verbs.verify_nodes import FIRST_WITH_OPSETS, NOTE
+from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

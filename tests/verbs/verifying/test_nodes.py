@@ -12,7 +12,7 @@ from mutated_models import compared
 from onnx import TensorProto, helper
 
 from formats.verbs.verify import Verification, verify
-from formats.verbs.verify_nodes import OF_ONNXRUNTIME
+from formats.verbs.verifying.nodes import OF_ONNXRUNTIME
 
 X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
 

@@ -10,8 +10,8 @@ from formats.onnxpb.external.shared_data import LEFT_BEHIND
 from formats.tensordata.engine import execute
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import USE, Loss, in_order
-from formats.verbs.replacement import Replaced, Work, execute_replacing, old_model
 from formats.verbs.report import listed
+from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
 
 if TYPE_CHECKING:
     from formats.codecs.contract import Codec

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir import dtypes
 from formats.ir.model import EXTERNAL, Function, Graph, entries
-from formats.verbs.verify_nodes import NOTE
+from formats.verbs.verifying.nodes import NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,1 @@
+"""What `verify` checks in a model: its nodes, its parts, and the versions that it states."""
