@@ -28,6 +28,7 @@ _NAMES = {
     "verbs.steps.opening": "load loads",
     "verbs.steps.planning": "raise_model",
     "verbs.edit": "edit",
+    "verbs.extract": "extract",
     "verbs.compare": "Comparison Difference diff",
     "errors": (
         "CryptError DecodeError EditError EncodeError ExternalDataError FormatError LimitError MissingPackageError "

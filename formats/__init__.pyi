@@ -65,6 +65,7 @@ from formats.verbs.choices import RaisingOptions, ReplacementOptions, RuntimeOpt
 from formats.verbs.compare import Comparison, Difference, diff
 from formats.verbs.convert import convert, dumps, save
 from formats.verbs.edit import edit
+from formats.verbs.extract import extract
 from formats.verbs.inspect import Inspection, inspect
 from formats.verbs.link import link
 from formats.verbs.model_files import ModelFiles, files
@@ -159,6 +160,7 @@ __all__ = [
     "diff",
     "dumps",
     "edit",
+    "extract",
     "files",
     "from_numpy",
     "from_onnx",

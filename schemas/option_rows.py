@@ -31,6 +31,7 @@ TARGETS = tuple(dict.fromkeys(codec.options for codec in lookup.built_in()))
 IMPORTS = {  # the modules of the names in annotations
     "Callable": "collections.abc",
     "Mapping": "collections.abc",
+    "Sequence": "collections.abc",
     "Key": "formats.codecs.keys",
     "Source": "formats.tensordata.sources.source",
 }
@@ -62,6 +63,7 @@ KEYWORDS = (
     ),
     Keywords("ConvertKeywords", "The options of `formats.convert`: those of `load` and of `save`."),
     Keywords("EditKeywords", "The options of `formats.edit`: its own, and those of `formats.convert`."),
+    Keywords("ExtractKeywords", "The options of `formats.extract`: its own, and those of `formats.convert`."),
     Keywords(
         "JobKeywords", "The options of `formats.convert_many`: all that `formats.convert` has.", "ConvertKeywords"
     ),

@@ -324,7 +324,7 @@ def test_no_import_leads_around() -> None:
 def test_a_conversion_is_a_chain() -> None:
     """Opening, planning, executing and reporting do not know `convert`; of the verbs, few are conversions."""
     verbs = {name: found for name, found in graph().items() if name.startswith("formats.verbs.")}
-    assert {"formats.verbs.edit", "formats.verbs.link"} == {
+    assert {"formats.verbs.edit", "formats.verbs.extract", "formats.verbs.link"} == {
         name for name, found in verbs.items() if "formats.verbs.convert" in found
     }
     chain = {

@@ -39,6 +39,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "what follows from dims, and what contradicts them",
     ),
     "editing/test_weights.py": ("editing.weight_files", "weights in files of each kind"),
+    "verbs/test_extract.py": ("editing.tensor_files", "a weight as a file"),
     "verbs/test_edit.py": (
         "cli.conversion_options cli.editing_verbs editing.metadata editing.model_edits editing.options",
         "edits as users ask for them",
@@ -144,6 +145,7 @@ ACROSS = {
     "remedies rings types use without_docstrings",
     "cli": "bad_arguments convert limits mistakes",
     "codecs": "planning",
+    "editing": "exported",
     "onnxpb": "transformers_js",
     "onnxpb/encryption": "forgery",
     "onnxzip": "advice golden links other_readers readers rust_in_rten sharing",

@@ -1,9 +1,9 @@
-"""The verbs that change models: `edit`."""
+"""The verbs that make a model of others: `edit` and `extract`."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Verb
 from formats.cli.conversion_options import conversion_groups, conversion_keywords
@@ -13,7 +13,11 @@ from formats.cli.shared_options import how_to_tell, tell
 from formats.cli.streams import destination_of, is_stdout, source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from formats.cli.command_line import Group, Request
+    from formats.verbs.report import ConversionReport
 
 CHANGE = "Change"
 
@@ -27,28 +31,58 @@ def edit_groups(of_all_packages: bool) -> list[Group]:
 
 def edit(request: Request) -> int:
     """Change a model, and print what was done."""
-    from formats.cli.report_lines import summary
-    from formats.codecs import lookup
     from formats.editing.options import EditOptions
-    from formats.verbs.choices import ConversionOptions
     from formats.verbs.edit import edit as edit_model
 
-    src, dst = request.arguments[0], request.arguments[1] if len(request.arguments) > 1 else None
+    return _write(request, EditOptions, edit_model)
+
+
+def extract_groups(of_all_packages: bool) -> list[Group]:
+    """The options of `extract`: its own, and those of a conversion."""
+    from formats.editing.options import ExtractOptions
+
+    return conversion_groups(of_all_packages, (ExtractOptions,), in_short=False)
+
+
+def extract(request: Request) -> int:
+    """Write a part of a model, and print what was done."""
+    from formats.editing.options import ExtractOptions
+    from formats.verbs.extract import extract as extract_part
+
+    return _write(request, ExtractOptions, extract_part)
+
+
+def _write(request: Request, options: type, act: Callable[..., ConversionReport]) -> int:
+    """Write a model that is made of another one, and print what was done."""
+    from formats.cli.report_lines import summary
+
+    *_, last = request.arguments
+    dst = last if len(request.arguments) > 1 else None
     request.stdout_is_taken = dst is not None and is_stdout(dst)
     output = how_to_tell(request)
-    to_format = request.of(ConversionOptions).get("to_format")
-    source, destination = source_of(src), None if dst is None else destination_of(dst)
-    if to_format is not None:
-        target = lookup.by_name(to_format)
-    else:
-        target = lookup.for_writing(source if destination is None else destination, "to_format")
-    given = conversion_keywords(request, target, (EditOptions,))
+    places = [source_of(request.arguments[0]), *([] if dst is None else [destination_of(dst)])]
+    given = _keywords(request, options, places[-1])
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        report = edit_model(source, destination, progress=shown, **given)
+        report = act(*places, progress=shown, **given)
     rows, notes = request.rows(), output.get("notes", False)
     stream = sys.stderr if request.stdout_is_taken else None
     tell(output, report, lambda: (in_flags(line, rows, {}) for line in summary(report, notes=notes)), stream)
     return 0
+
+
+def _keywords(request: Request, options: type, destination: Path) -> dict[str, Any]:
+    """The keywords that were given: the own ones, and those for the format of the destination."""
+    from formats.codecs import lookup
+    from formats.verbs.choices import ConversionOptions
+
+    to_format = request.of(ConversionOptions).get("to_format")
+    if to_format is not None:
+        target = lookup.by_name(to_format)
+    elif request.of(options).get("tensor") is not None:  # a file of another kind
+        target = lookup.by_name("onnx")
+    else:
+        target = lookup.for_writing(destination, "to_format")
+    return conversion_keywords(request, target, (options,))
 
 
 EDITING_VERBS = (
@@ -69,6 +103,24 @@ EDITING_VERBS = (
             "formats edit model.onnx named.onnx --rename x=images --rename y=scores",
             "formats edit model.onnxz --metadata license=MIT",
             "formats edit model.onnx trained.onnx --weights epoch9.npz",
+        ),
+    ),
+    Verb(
+        "extract",
+        """Write a part of a model, or one weight.
+
+        The part computes --outputs from --inputs, and has all that it needs: weights, functions, subgraphs. An output
+        that needs anything else is an error, which names the path. --tensor writes one weight to a .npy or
+        .safetensors file.
+        """,
+        ("SRC", "DST"),
+        extract_groups,
+        extract,
+        CHANGE,
+        (
+            "formats extract model.onnx part.onnx --outputs y",
+            "formats extract model.onnx part.onnx --inputs x --outputs y --force",
+            "formats extract model.onnx w.npy --tensor w",
         ),
     ),
 )

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from formats.editing.copies import copied
 from formats.editing.dims import set_dims_in
 from formats.editing.edits import Done
+from formats.editing.extraction import extract_in
 from formats.editing.metadata import set_metadata_in
 from formats.editing.renaming import rename_in
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from formats.editing.options import EditOptions
     from formats.ir.model import Model
@@ -41,3 +42,14 @@ def edited(
     if options.metadata:
         done += set_metadata_in(new, options.metadata)
     return new, done
+
+
+def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, Done]:
+    """A new model of the nodes that compute `outputs` from `inputs`, and what was left out.
+
+    Raises: EditError for an unknown name, or if an output needs something else than the inputs.
+    """
+    if model.graph is None:
+        raise EditError("the model has no graph, so there is nothing to extract")
+    new = copied(model)
+    return new, extract_in(new, inputs, outputs)

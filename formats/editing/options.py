@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from formats.options import Kind, option, settle
+from formats.errors import OptionError
+from formats.options import Kind, option, settle, text
 from formats.python.late_dataclasses import dataclass
 
 PANEL = "What changes, in this order"
@@ -67,6 +68,17 @@ def _weights(value: Any) -> Any:
     raise TypeError(value)
 
 
+def _listed(value: Any) -> Sequence[str]:
+    """Names, from a list of them or from texts in which commas separate them."""
+    if isinstance(value, (str, Mapping)):
+        texts = [value] if isinstance(value, str) else [*value]
+        value = [name for text in texts for name in text.split(",")]
+    if not isinstance(value, Sequence) or not value:
+        raise TypeError(value)
+    return tuple(map(_text, value))
+
+
+VALUES = Kind("names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True)
 NAMES = Kind("names by name, such as input=images", _texts, "OLD=NEW", _split_last, repeatedly=True)
 SIZES = Kind(
     "sizes or names by the name of a dim or of an axis, such as batch=1 or images:0=batch",
@@ -126,3 +138,38 @@ class EditOptions:
 
     def __post_init__(self) -> None:
         settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractOptions:
+    """Which part of a model is extracted.
+
+    `inputs`, `outputs`: the names of values that become those of the new model, as a list or separated by commas;
+    without one of them, those of the model count. `tensor`: the name of one weight, which is written instead.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    inputs: Sequence[str] | None = option(
+        None,
+        VALUES,
+        "The values that become inputs, separated by commas; those of the model by default.",
+        common=True,
+    )
+    outputs: Sequence[str] | None = option(
+        None,
+        VALUES,
+        "The values that become outputs, separated by commas; those of the model by default.",
+        common=True,
+    )
+    tensor: str | None = option(
+        None,
+        text("NAME", "the name of a weight"),
+        "Write only this weight, to a .npy or .safetensors file.",
+        common=True,
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+        if self.tensor is not None and (self.inputs or self.outputs):
+            raise OptionError("`tensor` is one weight, so it excludes `inputs` and `outputs`")

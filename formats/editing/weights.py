@@ -38,7 +38,7 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     if not used:
         shown = next(iter(values), "")
         what = f"no weight is called like a tensor{source}" if values else f"there is no tensor{source}"
-        raise EditError(f"{what}{f', such as {shown!r}' if shown else ''}{nearest(shown, places)}")
+        raise EditError(f"{what}, such as {shown!r}{nearest(shown, places)}" if values else what)
     for name in used:
         new = values[name] if isinstance(values[name], Tensor) else from_numpy(_array(values[name]))
         for holder, key in places[name]:
@@ -55,6 +55,24 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     every = sum(map(len, places.values()))
     told = Edit("weights", f"{counted(weights, 'weight')} of {every:,} replaced{f' from {origin}' if origin else ''}")
     return Done((told,), tuple(losses if unused else ()))
+
+
+def tensor_named(model: Model, name: str) -> Tensor:
+    """The weight with a name, or the tensor at a dotted place.
+
+    Raises: EditError if there is none, or if several have the name.
+    """
+    places = _places(model)
+    if len(found := places.get(name, [])) == 1:
+        holder, key = found[0]
+        tensor: Tensor = holder[key] if isinstance(holder, list) else getattr(holder, key)
+        return tensor
+    if len(found) > 1:
+        raise EditError(f"{len(found)} weights in subgraphs are called {name}; name the dotted place of one")
+    for where, tensor in model.tensors():
+        if where == name:
+            return tensor
+    raise EditError(f"no weight is called {name!r}{nearest(name, places)}")
 
 
 def _listed(names: list[str]) -> str:

@@ -25,6 +25,11 @@ RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the mac
 GATHERED = frozenset((SPECIAL, DOCUMENTATION))  # notes about what few will see are only counted
 
 
+# The verdict about a model that was made of others, and what begins the line of an edit, by its kind.
+VERDICTS = {"tensor": "the same elements", "extract": "computes the same as this part of the model"}
+WORDS = {"tensor": "extracted", "extract": "extracted", "inputs": "note", "in_place": "in place"}
+
+
 class WrittenFile(NamedTuple):
     """A file that was written."""
 
@@ -66,7 +71,11 @@ class ConversionReport:
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
         if self.edits and not (self.is_translated or self.changes):
-            return verdict(self.losses, "computes the same but for what was edited")
+            kinds = {edit.kind for edit in self.edits}
+            found = next(
+                (VERDICTS[kind] for kind in VERDICTS if kind in kinds), "computes the same but for what was edited"
+            )
+            return verdict(self.losses, found)
         if not (self.is_translated or self.changes):
             return verdict(self.losses)
         return verdict(self.losses, "computes the same", ", up to float rounding")
@@ -145,7 +154,7 @@ def answer(report: ConversionReport, more: str = "report.losses", *, every: bool
     Notes that only NaN, infinities or empty tensors show, and lost documentation, are a number in the second line.
     `more` is where they are. If `every`, each has a line as well.
     """
-    edits = [f"edited: {edit.detail}" for edit in report.edits]
+    edits = [f"{WORDS.get(edit.kind, 'edited')}: {edit.detail}" for edit in report.edits]
     return [
         _written(report),
         *edits,

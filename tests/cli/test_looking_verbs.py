@@ -161,6 +161,7 @@ QUIET = {
     "convert": ["models/a.onnx", "out.rten"],
     "batch": ["models/a.onnx", "--out", "out", "--to", "onnxz"],
     "edit": ["models/a.onnx", "x.onnx", "--metadata", "license=MIT"],
+    "extract": ["models/a.onnx", "x.onnx", "--outputs", "w"],
     "inspect": ["models/a.onnx"],
     "verify": ["models/a.onnx"],
     "diff": ["models/a.onnx", "models/c.onnx"],

@@ -8,60 +8,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from nested_models import nested
+from onnx import helper
 
 import formats
 from formats.editing.copies import copied
 from formats.editing.renaming import rename_in
 from formats.ir.model import Message
-
-FLOAT = TensorProto.FLOAT
-BOOL = TensorProto.BOOL
-
-
-def value(name: str, kind: int = FLOAT, dims: list[Any] | None = None) -> onnx.ValueInfoProto:
-    """Return the description of a value."""
-    return helper.make_tensor_value_info(name, kind, ["n"] if dims is None else dims)
-
-
-def nested() -> onnx.ModelProto:
-    """Return a model whose inner If uses values of the main graph, through two levels, and defines others."""
-    inner = [
-        helper.make_graph([helper.make_node("Add", ["x", "w"], ["inner"])], "t", [], [value("inner")]),
-        helper.make_graph([helper.make_node("Sub", ["middle", "x"], ["other"])], "e", [], [value("other")]),
-    ]
-    outer = [
-        helper.make_graph(
-            [
-                helper.make_node("Mul", ["x", "x"], ["middle"]),
-                helper.make_node("If", ["second"], ["result"], then_branch=inner[0], else_branch=inner[1]),
-            ],
-            "then",
-            [],
-            [value("result")],
-        ),
-        helper.make_graph([helper.make_node("Neg", ["x"], ["result2"])], "else", [], [value("result2")]),
-    ]
-    node = helper.make_node("If", ["first"], ["chosen"], then_branch=outer[0], else_branch=outer[1])
-    last = helper.make_node("Twice", ["chosen"], ["y"], domain="own")
-    function = helper.make_function(
-        "own",
-        "Twice",
-        ["x"],
-        ["doubled"],
-        [helper.make_node("Add", ["x", "x"], ["doubled"])],
-        [helper.make_opsetid("", 17)],
-    )
-    weight = numpy_helper.from_array(np.array([5], dtype="float32"), "w")
-    graph = helper.make_graph(
-        [node, last], "g", [value("x"), value("first", BOOL, []), value("second", BOOL, [])], [value("y")], [weight]
-    )
-    graph.output.append(value("w", dims=[1]))  # an initializer that is an output
-    graph.value_info.append(value("chosen"))
-    annotation = graph.quantization_annotation.add(tensor_name="chosen")
-    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="w")
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    return helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=8)
 
 
 def renamed(proto: onnx.ModelProto, **names: str) -> onnx.ModelProto:

@@ -1,0 +1,249 @@
+"""A part of a model: the nodes between some values, with everything that they need.
+
+Spec: onnx.proto, GraphProto and FunctionProto.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.editing.copies import copied
+from formats.editing.edits import Done, Edit, counted
+from formats.editing.inference import inferred
+from formats.editing.scopes import names_used, scope_of, subgraphs
+from formats.errors import EditError, MissingPackageError
+from formats.ir.model import (
+    Dimension,
+    Graph,
+    Tensor,
+    TensorShape,
+    TensorType,
+    Type,
+    ValueInfo,
+    entries,
+)
+from formats.tensordata.plan import INTERFACE, USE, Loss
+from formats.wording.suggestions import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from formats.ir.model import Function, Model, Node
+
+SHOWN_STEPS = 4  # at each end of a path
+
+
+class _Part(NamedTuple):
+    """What some outputs need: nodes by index, the inputs, and the initializers."""
+
+    nodes: set[int]
+    inputs: dict[str, None]
+    initializers: set[str]
+
+
+def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Done:
+    """Leave of the model what computes `outputs` from `inputs`; without them, those of the model count.
+
+    Raises: EditError for an unknown name, or if an output needs something else than the inputs.
+    """
+    graph = model.graph
+    wanted = [*dict.fromkeys([value.name or "" for value in graph.output] if outputs is None else outputs)]
+    given = None if inputs is None else [*dict.fromkeys(inputs)]
+    _check_names(graph, [*(given or ()), *wanted])
+    part = _part(graph, given, wanted)
+    counts = len(graph.node), len(graph.initializer)
+    found, losses = _interface(model, [*part.inputs], wanted)
+    _keep(graph, part, found, wanted)
+    model.functions = _functions(model)
+    _keep_imports(model)
+    if entries(model, "training_info"):
+        model.training_info = []
+        losses.append(Loss("training_info", "training_info", "the information for training is left out", USE))
+    kept = f"{len(graph.node):,} of {counted(counts[0], 'node')}"
+    told = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
+    unneeded = [name for name in given or () if name not in part.inputs]
+    told += [Edit("inputs", f"the input {name} is not needed, and left out") for name in unneeded]
+    return Done(tuple(told), tuple(losses))
+
+
+def _check_names(graph: Graph, names: Iterable[str]) -> None:
+    """Raises EditError for a name that no value of the main graph has."""
+    main = scope_of(graph, "graph")
+    for name in names:
+        if name not in main.defined:
+            for scope in main.all_inner():
+                if name in scope.defined:
+                    raise EditError(f"{name} is a value in {scope.where}; only values of the main graph can be named")
+            first = [value.name or "" for value in (*graph.input, *graph.output)]
+            raise EditError(f"no value is called {name!r}{nearest(name, [*first, *sorted(main.defined)])}")
+
+
+def _part(graph: Graph, given: Sequence[str] | None, wanted: Sequence[str]) -> _Part:
+    """What the wanted values need."""
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    constants = {tensor.name or "" for tensor in graph.initializer}
+    constants |= {sparse.values.name or "" for sparse in entries(graph, "sparse_initializer") if sparse.values}
+    own = {value.name or "" for value in graph.input}
+    bounds = own - constants if given is None else set(given)
+    part = _Part(set(), {}, set())
+    reached: dict[str, str | None] = dict.fromkeys(wanted)  # the value that each one is needed for
+    waiting = [*reversed(wanted)]
+    while waiting:
+        name = waiting.pop()
+        if name in bounds:
+            part.inputs[name] = None
+        elif name in constants:
+            part.initializers.add(name)
+        elif name in makers:
+            if makers[name] not in part.nodes:
+                part.nodes.add(makers[name])
+                new = [each for each in dict.fromkeys(names_used(graph.node[makers[name]])) if each not in reached]
+                reached.update(dict.fromkeys(new, name))
+                waiting += reversed(new)
+        else:
+            raise EditError(_unreachable(graph, name, reached, makers, is_input=name in own))
+    order = given if given is not None else [value.name or "" for value in graph.input]
+    return part._replace(inputs={name: None for name in order if name in part.inputs})
+
+
+def _unreachable(
+    graph: Graph, name: str, reached: dict[str, str | None], makers: dict[str, int], *, is_input: bool
+) -> str:
+    """The error for a value that is needed but not given, with the path from the output to it."""
+    path, value = [name], reached[name]
+    while value is not None:
+        path.append(value)
+        value = reached[value]
+    steps = path[::-1]
+    pairs = pairwise(steps)
+    named = [steps[0], *(f"{_of(graph.node[makers[before]])} <- {after}" for before, after in pairs)]
+    if len(named) > 2 * SHOWN_STEPS:
+        named = [*named[:SHOWN_STEPS], "...", *named[-SHOWN_STEPS:]]
+    reason = "is not one of the inputs" if is_input else "nothing defines"
+    return f"{steps[0]} needs {name}, which {reason}: {' <- '.join(named)}"
+
+
+def _of(node: Node) -> str:
+    return f"{node.op_type} {node.name}" if node.name else node.op_type or "a node"
+
+
+def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
+    """The types of the new inputs and outputs, inferred if the model does not state them."""
+    known = _types(model.graph)
+    losses = []
+    why = ""
+    if any(not _is_complete(known.get(name)) for name in (*inputs, *outputs)):
+        try:
+            found = inferred(model)
+        except MissingPackageError as error:
+            found, why = None, f"; {error.message}"
+        for name, value in _types(found.graph).items() if found is not None else ():
+            if not _is_complete(known.get(name)):
+                known[name] = value
+    for kind, names in (("input", inputs), ("output", outputs)):
+        for name in names:
+            if not _is_complete(known.get(name)):
+                known.setdefault(name, ValueInfo(name))
+                part = "dims" if known[name].type is not None else "type"
+                detail = f"the {part} of the {kind} {name} {'are' if part == 'dims' else 'is'} not known{why}"
+                losses.append(Loss("type", f"graph.{kind}", detail, INTERFACE))
+    return {name: known[name] for name in (*inputs, *outputs)}, losses
+
+
+def _types(graph: Graph) -> dict[str, ValueInfo]:
+    """What a graph says of values, by name: in value infos, and by the dims of initializers."""
+    known = {tensor.name or "": value_of(tensor) for tensor in graph.initializer}
+    known.update((value.name or "", value) for value in (*entries(graph, "value_info"), *graph.output, *graph.input))
+    return known
+
+
+def value_of(tensor: Tensor) -> ValueInfo:
+    """The description of an initializer as a value."""
+    shape = TensorShape(dim=[Dimension(dim_value=dim) for dim in tensor.dims])
+    return ValueInfo(tensor.name, type=Type(tensor_type=TensorType(tensor.data_type, shape)))
+
+
+def _is_complete(value: ValueInfo | None) -> bool:
+    """Whether the type is known, and for a tensor the rank."""
+    if value is None or value.type is None or not any(getattr(value.type, name) for name in Type.oneof):
+        return False
+    tensor = value.type.tensor_type
+    return tensor is None or (bool(tensor.elem_type) and tensor.shape is not None)
+
+
+def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequence[str]) -> None:
+    """Remove from the graph what is not a part."""
+    nodes = [node for index, node in enumerate(graph.node) if index in part.nodes]
+    _without_names(nodes, part.inputs, graph)
+    annotations, names = _annotations(
+        graph, {*part.inputs, *part.initializers, *(n for node in nodes for n in node.output)}
+    )
+    constants = (part.initializers | names) - part.inputs.keys()
+    graph.quantization_annotation = annotations
+    graph.node = nodes
+    graph.initializer = [tensor for tensor in graph.initializer if tensor.name in constants]
+    sparse = entries(graph, "sparse_initializer")
+    graph.sparse_initializer = [each for each in sparse if each.values is not None and each.values.name in constants]
+    old = {value.name or "": value for value in graph.input}
+    defaults = [value for name, value in old.items() if name in constants]
+    graph.input = [*(types[name] for name in part.inputs), *defaults]
+    graph.output = [copied(types[name]) for name in wanted]
+    inner = {name for node in nodes for name in node.output} - {*part.inputs, *wanted}
+    inner |= {name for node in nodes for name in names_used(node)} & constants
+    graph.value_info = [value for value in entries(graph, "value_info") if value.name in inner - {*wanted}]
+
+
+def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> None:
+    """Rename outputs of nodes that are inputs now: the node is needed for another of its outputs."""
+    taken = set(scope_of(graph, "graph").defined)
+    for node in nodes:
+        for index, name in enumerate(node.output):
+            if name in inputs:
+                number = 2
+                while (new := f"{name}_{number}") in taken:
+                    number += 1
+                taken.add(new)
+                node.output[index] = new
+
+
+def _annotations(graph: Graph, names: set[str]) -> tuple[list[Any], set[str]]:
+    """The quantisation annotations of values that stay, and the initializers that these need."""
+    kept, needed = [], set()
+    constants = {tensor.name or "" for tensor in graph.initializer}
+    for annotation in entries(graph, "quantization_annotation"):
+        tensors = {entry.value or "" for entry in annotation.quant_parameter_tensor_names}
+        if annotation.tensor_name in names and tensors <= names | constants:
+            kept.append(annotation)
+            needed |= tensors & constants
+    return kept, needed
+
+
+def _all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
+    stack: list[Any] = [*messages]
+    while stack:
+        for node in stack.pop().node:
+            yield node
+            stack += [graph for _, graph in subgraphs(node)]
+
+
+def _functions(model: Model) -> list[Function]:
+    """The functions that the graph calls, directly or through others, in their order."""
+    by_name = {
+        (function.domain or "", function.name, function.overload or ""): function for function in model.functions
+    }
+    called: set[Any] = set()
+    waiting: list[Graph | Function] = [model.graph]
+    while waiting:
+        for node in _all_nodes([waiting.pop()]):
+            key = node.domain or "", node.op_type, node.overload or ""
+            if key in by_name and key not in called:
+                called.add(key)
+                waiting.append(by_name[key])
+    return [function for key, function in by_name.items() if key in called]
+
+
+def _keep_imports(model: Model) -> None:
+    """Remove the operator sets that no node uses, but not ONNX's own."""
+    used = {node.domain or "" for node in _all_nodes([model.graph, *model.functions])} | {"", "ai.onnx"}
+    model.opset_import = [entry for entry in model.opset_import if (entry.domain or "") in used]
