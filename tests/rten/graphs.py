@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from select import select
 from signal import SIGKILL
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ HELD_AS = {  # the type that RTen uses for each other one
 EXPLAIN_NOTHING = frozenset(("interface_type", "widened"))  # among the losses that matter
 
 
+SECONDS = 300  # for one graph with its smallest form: far more than any needs
 BLOCK_SIZES = (7, 8, 9, 31, 32, 33, 63, 64, 65)  # below, at and above the blocks that kernels work in
 
 
@@ -2275,10 +2277,11 @@ def shown(graph: Graph) -> str:
     return f"{text[:6000]}{fed}"
 
 
-def apart(seeds: range, work: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+def apart(seeds: range, work: Callable[[int], Any], seconds: float = SECONDS) -> Iterator[tuple[int, Any]]:
     """Yield what a function returns for each seed, from another process, in forms of JSON.
 
-    onnxruntime ends its process if it divides an integer by zero: then the next process goes on with the next seed.
+    onnxruntime ends its process if it divides an integer by zero, and never ends if the bias of a Conv is too short:
+    then, or after so many seconds without an answer, the next process goes on with the next seed.
     """
     while seeds:
         reading, writing = os.pipe()
@@ -2290,8 +2293,8 @@ def apart(seeds: range, work: Callable[[int], Any]) -> Iterator[tuple[int, Any]]
             os._exit(0)
         os.close(writing)
         try:
-            with os.fdopen(reading) as answers:
-                for line in answers:
+            with os.fdopen(reading, "rb", buffering=0) as answers:  # a buffer would hide lines from `select`
+                while select([answers], [], [], seconds)[0] and (line := answers.readline()):
                     seed, found = json.loads(line)
                     seeds = range(seed + 1, seeds.stop)
                     yield seed, found
@@ -2336,11 +2339,12 @@ def main(templates: Templates = FIRST) -> int:
                 refused[detail.rpartition("cannot be converted for RTen: ")[2].partition(" [")[0]] += 1
             if text:
                 print(text, flush=True)
-    print(", ".join(f"{kind} {count}" for kind, count in counts.most_common()))
+    counts["no answer"] += given.count - counts.total()
+    print(", ".join(f"{kind} {count}" for kind, count in counts.most_common() if count))
     print(f"{len(operators)} operators: " + ", ".join(f"{name} {count}" for name, count in operators.most_common()))
     for reason, count in refused.most_common(20):
         print(f"refused {count}: {reason}")
-    return 0 if not any(Outcome(kind).is_fault for kind in counts if kind != "not made") else 1
+    return 0 if not any(Outcome(kind).is_fault for kind in counts if kind not in ("not made", "no answer")) else 1
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from time import sleep
 
 import numpy as np
 import onnx
@@ -72,6 +73,12 @@ def test_a_process_that_dies_does_not_end_the_others():
     """The seeds after one whose process dies are judged in the next process."""
     found = apart(range(5), lambda seed: os.abort() if seed == 2 else seed * seed)
     assert [(0, 0), (1, 1), (3, 9), (4, 16)] == list(found)
+
+
+def test_a_graph_that_never_ends_does_not_stop_the_others():
+    """The seeds after one that gives no answer in time are judged in the next process."""
+    found = apart(range(5), lambda seed: sleep(60) if seed in (0, 3) else seed * seed, seconds=0.5)
+    assert [(1, 1), (2, 4), (4, 16)] == list(found)
 
 
 @pytest.mark.parametrize(
