@@ -58,7 +58,7 @@ FLOORS: tuple[dict[str, str], ...] = (
     {"editing": "editing ir"},
     {"verbs": "verbs"},
     {"bridges.to_others": "bridges.to_others"},
-    {"batch": "batch"},
+    {"batch": "batch", "pictures": "pictures"},
     {"cli": "cli __main__"},
     {"formats": ". codec signatures testing"},
 )

@@ -78,6 +78,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "onnxzip/reading/test_graph_scan.py": ("onnxzip.reading.external_tensors", "tensors in bytes, as in memory"),
     "onnxzip/test_links.py": ("ir.archive_link onnxpb.external.archive_links onnxzip.stale_links", "linked graphs"),
     "onnxzip/writing/test_archive.py": ("onnxzip.__init__ onnxzip.options", "archives, with all options for them"),
+    "pictures/test_pages.py": ("pictures.drawing", "whole pictures and pages"),
     "rten/convert/test_legalize.py": (
         "rten.convert.context rten.convert.distinct_outputs rten.convert.functions rten.convert.refusal "
         "rten.convert.shape_names",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from formats.cli.command_line import Request
     from formats.cli.shared_options import Report
+    from formats.verbs.compare import Comparison
     from formats.verbs.inspect import Inspection
 
 EXIT_WRONG = 1  # the file is damaged; the models differ
@@ -117,7 +118,18 @@ class InspectOptions:
         ),
         common=True,
     )
-    picture: Path | None = option(None, PICTURE, "Draw where everything is in the files.", common=True)
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PictureOptions:
+    """A picture of what `inspect` or `diff` finds."""
+
+    picture: Path | None = option(
+        None, PICTURE, "Draw the weights by module, and the files or the differences.", common=True
+    )
     overwrite: bool = option(False, SWITCH, "Replace files that exist.", short="-f", flag="--force", common=True)
 
     def __post_init__(self) -> None:
@@ -168,24 +180,25 @@ def inspect(request: Request) -> int:
     given = request.of(InspectOptions)
     if output.get("json") and "tensors" in given:
         raise OptionError("`tensors` has no effect with `json`, which lists all tensors")
-    chosen = InspectOptions(**given)
+    chosen, drawn = InspectOptions(**given), PictureOptions(**request.of(PictureOptions))
     reading = request.of(ReadOptions, FileOptions)
-    _check_one(request, given, ("picture",))
+    _check_one(request, request.of(PictureOptions), ("picture",))
 
     def see(file: Path) -> Seen:
-        found = inspect_model(
-            file, nodes=bool(chosen.nodes), params=chosen.params, **request.of(RuntimeQuestion), **reading
-        )
+        lists_nodes = bool(chosen.nodes) or drawn.picture is not None
+        found = inspect_model(file, nodes=lists_nodes, params=chosen.params, **request.of(RuntimeQuestion), **reading)
+        if drawn.picture is not None:
+            _draw_model(drawn, file, found, reading)
         found = _with_nodes_like(found, chosen.nodes)
-        if chosen.picture is not None:
-            draw(file, chosen.picture, chosen.overwrite, reading)
         return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
 
     return look(request, output, see, title="read")
 
 
 def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
-    """The inspection with the nodes whose name or operator matches the pattern, if there is one."""
+    """The inspection with the nodes whose name or operator matches the pattern, or all, or none if it is false."""
+    if not pattern:
+        return replace(found, nodes=None)
     if isinstance(pattern, bool) or found.nodes is None:
         return found
     nodes = (node for node in found.nodes if any(fnmatchcase(name, pattern) for name in (node.name, *node.operators)))
@@ -311,15 +324,23 @@ def _show_error(request: Request, output: dict[str, Any], file: Path, error: Exc
 
 
 def diff(request: Request) -> int:
-    """Print how two models differ."""
+    """Print how two models differ, and draw it."""
     from formats.cli.report_lines import comparison_lines
     from formats.verbs import compare
 
     output = how_to_tell(request)
     given = request.of(DiffOptions, ReadOptions)
+    drawn = PictureOptions(**request.of(PictureOptions))
     if request.arguments == [STREAM, STREAM]:
         raise OptionError("stdin has one model, so only one of A and B can be -")
-    result = compare.diff(*map(source_of, request.arguments), **given)
+    limit = given.pop("limit", DIFFERENCES)
+    shown = limit if drawn.picture is None else sys.maxsize  # a picture shows all
+    paths = [source_of(name) for name in request.arguments]
+    with progress(wanted=not (output.get("json") or output.get("quiet"))) as bar:
+        result = compare.diff(*paths, limit=shown, progress=bar, **given)
+    if drawn.picture is not None:
+        _draw_comparison(drawn, result, request.of(ReadOptions))
+        result = replace(result, differences=result.differences[:limit])
     tell(output, result, lambda: comparison_lines(result))
     return 0 if result.equal else EXIT_WRONG
 
@@ -335,18 +356,34 @@ def progress(*, wanted: bool) -> Iterator[Progress | None]:
             bar.close()
 
 
-def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) -> None:
-    """Write a picture of the layout of the files of a model, as SVG or HTML."""
+def _draw_model(drawn: PictureOptions, file: Path, found: Inspection, reading: dict[str, Any]) -> None:
+    """Write a picture of a model."""
+    from formats.pictures.pages import model_picture
+    from formats.verbs.layout import layout
+
+    files = layout(file, **reading)
+    _write(drawn, lambda as_html: model_picture(found, files, as_html=as_html))
+
+
+def _draw_comparison(drawn: PictureOptions, result: Comparison, reading: dict[str, Any]) -> None:
+    """Write a picture of two models that differ."""
+    from formats.pictures.pages import comparison_picture
+    from formats.verbs.inspect import inspect as inspect_model
+
+    first, second = (inspect_model(path, nodes=True, **reading) for path in result.paths)
+    _write(drawn, lambda as_html: comparison_picture(result, first, second, as_html=as_html))
+
+
+def _write(drawn: PictureOptions, draw: Callable[[bool], str]) -> None:
+    """Write a picture; it appears complete, or not at all."""
     from formats.tensordata.engine import EngineOptions, execute
     from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
     from formats.tensordata.sources.source import Literal
-    from formats.verbs import layout
 
-    files = layout.layout(file, **reading)
-    text = layout.to_html(files) if picture.suffix.lower() == ".html" else layout.to_svg(files)
-    data = text.encode()
-    plan = WritePlan((FilePlan(picture, len(data), (PlacedWrite(0, Literal(data)),)),))
-    execute(plan, EngineOptions(overwrite=overwrite))
+    assert drawn.picture is not None
+    data = draw(drawn.picture.suffix.lower() == ".html").encode()
+    plan = WritePlan((FilePlan(drawn.picture, len(data), (PlacedWrite(0, Literal(data)),)),))
+    execute(plan, EngineOptions(overwrite=drawn.overwrite))
 
 
 LOOKING_VERBS = (
@@ -358,7 +395,7 @@ LOOKING_VERBS = (
         gives exit code 1.
         """,
         ("FILE...",),
-        groups(FileOptions, RuntimeQuestion, InspectOptions, OutputOptions, ReadOptions),
+        groups(FileOptions, RuntimeQuestion, InspectOptions, PictureOptions, OutputOptions, ReadOptions),
         inspect,
         LOOK,
         (
@@ -394,10 +431,14 @@ LOOKING_VERBS = (
         compared.
         """,
         ("A", "B"),
-        groups(DiffOptions, OutputOptions, ReadOptions),
+        groups(DiffOptions, PictureOptions, OutputOptions, ReadOptions),
         diff,
         LOOK,
-        ("formats diff model.onnx model.onnxz", "formats diff old.onnx new.onnx --limit 10"),
+        (
+            "formats diff model.onnx model.onnxz",
+            "formats diff old.onnx new.onnx --limit 10",
+            "formats diff old.onnx new.onnx --picture differences.html",
+        ),
         failure=EXIT_TROUBLE,
     ),
 )

@@ -26,10 +26,9 @@ def table(model: Model) -> str:
         rows = list(_rows(model))
     except FormatError as error:  # an undecoded list is damaged
         rows = [("damaged", str(error))]
-    from html import escape
+    from formats.wording import html_tables
 
-    body = "".join(f"<tr><th>{escape(title)}</th><td>{escape(text)}</td></tr>" for title, text in rows)
-    return f"<table><thead><tr><th>Model</th><td>{escape(_name(model))}</td></tr></thead><tbody>{body}</tbody></table>"
+    return html_tables.table("Model", _name(model), rows)
 
 
 def _name(model: Model) -> str:

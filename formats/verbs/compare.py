@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError, LimitError
-from formats.ir import dtypes
+from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
 from formats.ir.model import (
     Attribute,
@@ -83,7 +83,7 @@ class Difference(NamedTuple):
     largest: float | None = None  # the largest difference of two numbers in it; inf if only one is NaN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """How two model files differ; `differences` are the first of `count`, in the order of the message's fields.
 
@@ -103,6 +103,20 @@ class Comparison:
     def equal(self) -> bool:
         """Whether the models are the same, as far as both formats can express them."""
         return not self.count
+
+    def __repr__(self) -> str:
+        """Which files were compared, and the number of differences; `differences` lists them."""
+        first, second = map(str, self.paths)
+        return f"Comparison({first!r}, {second!r}, equal={self.equal}, count={self.count})"
+
+    def _repr_html_(self) -> str:
+        """A short table, which notebooks show."""
+        from formats.wording.html_tables import first_rows, table
+
+        rows = [(difference.where, difference.detail) for difference in self.differences]
+        rows += [("note", note.detail) for note in self.notes]
+        found = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
+        return table(found, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
 
     def to_json(self) -> dict[str, Any]:
         """The comparison in strings, numbers, lists and dictionaries."""
@@ -126,13 +140,14 @@ def diff(
     *,
     storage: bool = False,
     limit: int = 100,
+    progress: Callable[[int, int], None] | None = None,
     **options: Unpack[ReadKeywords],
 ) -> Comparison:
     """Compare the models in two files, of the same or different formats; return the first `limit` differences.
 
     Weights are equal if their bytes in raw form are equal; how they are stored matters only with `storage`. If one file
-    has operators of its own format, the other model is first converted to that format. `options` are
-    those of `load`, for both.
+    has operators of its own format, the other model is first converted to that format. `progress` gets the bytes of
+    weights that were compared, and those of all weights of the first model. `options` are those of `load`, for both.
 
     Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
     """
@@ -144,7 +159,7 @@ def diff(
     form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
     count, kept, largest = 0, [], 0.0
     try:
-        for difference in differences(*models, storage=storage):
+        for difference in differences(*models, storage=storage, progress=progress):
             count += 1
             largest = max(largest, difference.largest or 0.0)
             if count <= limit:
@@ -202,9 +217,26 @@ def _content(file: FilePlan) -> Source:
     return Concat.of(*parts, Literal(bytes(file.nbytes - position)))
 
 
-def differences(first: Any, second: Any, *, storage: bool = False) -> Iterator[Difference]:
+def differences(
+    first: Any, second: Any, *, storage: bool = False, progress: Callable[[int, int], None] | None = None
+) -> Iterator[Difference]:
     """How two messages of the same class differ; an empty string equals a missing one."""
-    return _Walk(storage).messages("", first, second)
+    return _Walk(storage, _told(progress, first) if progress else None).messages("", first, second)
+
+
+def _told(progress: Callable[[int, int], None], model: Any) -> Callable[[Tensor], None]:
+    """A function that tells `progress` of a tensor of the model that was compared."""
+    from formats.verbs.inspect import raw_nbytes
+
+    total = sum(raw_nbytes(tensor) for _, tensor in walk.tensors(model))
+    done = 0
+
+    def tell(tensor: Tensor) -> None:
+        nonlocal done
+        done += raw_nbytes(tensor)
+        progress(min(done, total), total)
+
+    return tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +244,7 @@ class _Walk:
     """The comparison of two messages."""
 
     storage: bool
+    told: Callable[[Tensor], None] | None = None
 
     def messages(self, where: str, first: Any, second: Any) -> Iterator[Difference]:
         """The differences of two messages."""
@@ -278,6 +311,8 @@ class _Walk:
                 yield _change(f"{where}.{name}", name, mine, theirs)
         if (first.dims, first.data_type) == (second.dims, second.data_type):
             detail, largest = compare_elements(first, second)
+            if self.told is not None:
+                self.told(first)
             if detail:
                 yield Difference("weights", where, detail, largest=largest)
         if self.storage:

@@ -158,7 +158,7 @@ class RuntimeFindings(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Inspection:
     """The content of a model file.
 
@@ -185,6 +185,27 @@ class Inspection:
     nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
     parts: tuple[Part, ...] | None = None  # likewise; the largest first
     missing: tuple[MissingFile, ...] = ()
+
+    def __repr__(self) -> str:
+        """The file, and the numbers of nodes and tensors; the fields have the rest."""
+        numbers = f"nbytes={self.nbytes}, nodes={sum(self.operators.values())}, tensors={len(self.tensors)}"
+        return f"Inspection({str(self.path)!r}, format={self.format!r}, {numbers}, parameters={self.parameters})"
+
+    def _repr_html_(self) -> str:
+        """A short table, which notebooks show."""
+        from formats.wording.html_tables import first_rows, table
+
+        operators = [f"{count} {name}" for name, count in self.operators.items()]
+        rows = [
+            ("operator sets", ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())),
+            *first_rows([("input", f"{value.name}: {value.type}") for value in self.inputs]),
+            *first_rows([("output", f"{value.name}: {value.type}") for value in self.outputs]),
+            ("nodes", f"{sum(self.operators.values()):,}: {', '.join(operators)}"),
+            ("parameters", f"{self.parameters:,}"),
+            *((name, f"{total.tensors:,} tensors, {total.nbytes:,} bytes") for name, total in self.data_types.items()),
+            *first_rows([("missing", f"{file.path}: {file.reason}") for file in self.missing]),
+        ]
+        return table(f"{self.format}, {self.nbytes:,} bytes", str(self.path), rows)
 
     @property
     def nbytes(self) -> int:

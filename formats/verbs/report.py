@@ -37,7 +37,7 @@ class WrittenFile(NamedTuple):
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ConversionReport:
     """The result of a conversion, and what the target could not express; `source` is `None` for a model from memory."""
 
@@ -61,6 +61,24 @@ class ConversionReport:
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
         return "\n".join(answer(self))
+
+    def __repr__(self) -> str:
+        """What was written, and the numbers of losses and changes; `losses` and `changes` list them."""
+        numbers = f"nbytes={self.nbytes}, losses={len(self.losses)}, changes={len(self.changes)}"
+        return f"ConversionReport({str(self.destination)!r}, {self.verdict!r}, {numbers})"
+
+    def _repr_html_(self) -> str:
+        """A short table, which notebooks show."""
+        from formats.wording.html_tables import first_rows, table
+
+        first, *others = answer(self)
+        files = [(str(file.path), f"{file.nbytes:,} bytes") for file in reversed(self.files)]
+        lines = [
+            (title if found else "", text if found else line)
+            for line in others
+            for title, found, text in [line.partition(": ")]
+        ]
+        return table(self.verdict, first, [*first_rows(files), *first_rows(lines)])
 
     @property
     def nbytes(self) -> int:

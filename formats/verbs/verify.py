@@ -59,7 +59,7 @@ class Finding(NamedTuple):
     detail: str  # one sentence for people
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verification:
     """The result of a check: `errors` mean that the file is wrong, `notes` do not."""
 
@@ -75,6 +75,21 @@ class Verification:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.errors
+
+    def __repr__(self) -> str:
+        """What was checked, and the numbers of errors and notes; `errors` and `notes` list them."""
+        numbers = f"errors={len(self.errors)}, notes={len(self.notes)}"
+        return f"Verification({str(self.path)!r}, ok={self.ok}, tensors={self.tensors}, {numbers})"
+
+    def _repr_html_(self) -> str:
+        """A short table, which notebooks show."""
+        from formats.wording.html_tables import first_rows, table
+
+        found = [("error", each) for each in self.errors] + [("note", each) for each in self.notes]
+        rows = [(title, ": ".join(filter(None, (each.where, each.detail)))) for title, each in found]
+        return table(
+            "ok" if self.ok else "wrong", str(self.path), [*first_rows(rows), ("tensors", f"{self.tensors:,}")]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The verification in strings, numbers, lists and dictionaries."""

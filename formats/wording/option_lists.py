@@ -259,6 +259,9 @@ strict=True: Refuse a conversion whose report has a warning.
 _OF_LOAD = """\
 lenient=True: Read an .onnxz file that another zip tool made.
 """
+_OF_DIFF = """\
+progress: A function that is called from time to time with the bytes done and the bytes to do.
+"""
 _OF_LINK = """\
 overwrite=True: Replace files that exist.
 fsync=True: Force files to disk; by default only files that replace others.

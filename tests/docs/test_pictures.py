@@ -12,6 +12,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 sys.path.insert(0, str(FOLDER))
 import terminal  # noqa: E402 - a script in the folder of its pictures
+import weights  # noqa: E402 - likewise
 
 SPAN = re.compile(r'<text [^>]*clip-path="url\(#formats-line-(\d+)\)">([^<]*)</text>')
 
@@ -34,6 +35,11 @@ def test_picture_shows_what_the_commands_print(name: str) -> None:
     """A picture of a terminal has the words that the commands print today, apart from times."""
     expected = [word for line, text in terminal.printed() for word in without_times(f"$ {line} {text}").split()]
     assert expected == words((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def test_picture_of_a_model_is_of_today() -> None:
+    """The picture of the example model is the one that `inspect --picture` draws today."""
+    assert weights.drawn() == weights.PICTURE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.svg")), ids=lambda path: path.name)
