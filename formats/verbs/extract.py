@@ -20,9 +20,9 @@ from formats.tensordata.plan import WritePlan
 from formats.verbs.arguments import path_of
 from formats.verbs.choices import ConversionOptions, ReplacementOptions, check_replacement
 from formats.verbs.convert import Way, converted
-from formats.verbs.executing import execute_plan
-from formats.verbs.opening import located, open_model
 from formats.verbs.report import ConversionReport, WrittenFile
+from formats.verbs.steps.executing import execute_plan
+from formats.verbs.steps.opening import located, open_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
