@@ -282,7 +282,7 @@ OPTIONS = {
     "raise_model": _RAISE,
     "edit": _OF_CONVERT + _EDIT,
     "extract": _OF_CONVERT + _EXTRACT,
-    "diff": _READ,
+    "diff": _OF_DIFF + _READ,
     "inspect": _READ,
     "link": _OF_LINK + _READ,
     "cp": _PLACE,
