@@ -52,6 +52,7 @@ _NAMES = {
     "verbs.relocate": "Relocation cp mv rm",
     "verbs.report": "ConversionReport WrittenFile",
     "verbs.repair": "Repair repair",
+    "pictures.progress_bar": "Progress",
     "rten.options": "RtenOptions",
     "verbs.share": "DataFile ShareOptions Sharing share",
     "tensordata.engine": "EngineOptions",

@@ -57,6 +57,7 @@ from formats.ir.model import (
 from formats.ir.storage import from_numpy
 from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
 from formats.onnxzip.options import ArchiveOptions
+from formats.pictures.progress_bar import Progress
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.plan import Loss
@@ -119,6 +120,7 @@ __all__ = [
     "OperatorSetId",
     "OptionError",
     "OptionalType",
+    "Progress",
     "RaisingOptions",
     "ReadOptions",
     "Relocation",

@@ -25,7 +25,10 @@ THROUGH: dict[str, tuple[str, str]] = {
     "batch/test_run.py": ("batch.job batch.job_list batch.manifest", "a run makes its jobs, and records each"),
     "bridges/test_to_others.py": ("bridges.from_others", "what is passed out is taken back"),
     "cli/test_verbs.py": ("cli.__init__ cli.file_verbs cli.shared_options __main__", "commands, as users start them"),
-    "cli/test_convert.py": ("cli.streams cli.progress_bar cli.other_converts", "the same of the command `convert`"),
+    "cli/test_convert.py": (
+        "cli.streams pictures.progress_bar cli.other_converts",
+        "the same of the command `convert`",
+    ),
     "cli/test_looking_verbs.py": ("cli.columns", "tables and sentences in terminals of any width"),
     "cli/test_error_text.py": ("cli.report_lines cli.printing", "texts for people and for programs"),
     "cli/test_command_line.py": ("cli.typer_commands", "both parsers take each line alike"),

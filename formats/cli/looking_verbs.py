@@ -12,13 +12,13 @@ from formats.cli.columns import printable
 from formats.cli.command_line import Verb
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, say, show
-from formats.cli.progress_bar import Progress
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import STREAM, check_single, source_of
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import RUNTIME
 from formats.errors import FormatError, OptionError
 from formats.options import SWITCH, Flag, Kind, count, option, settle
+from formats.pictures.progress_bar import Progress
 from formats.python.late_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from formats.cli.columns import printable
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, say, show
-from formats.cli.progress_bar import JobProgress
 from formats.errors import OptionError
 from formats.options import SWITCH, Kind, count, option, settle, text
+from formats.pictures.progress_bar import JobProgress
 from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:

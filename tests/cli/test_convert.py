@@ -21,9 +21,9 @@ import pytest
 
 import formats
 from formats import __version__
-from formats.cli import progress_bar
 from formats.codecs import lookup
 from formats.codecs.keys import Key
+from formats.pictures import progress_bar
 from formats.tensordata.local import output
 from formats.tensordata.replacing import publication
 from formats.verbs import convert, verify
@@ -822,3 +822,34 @@ def test_types_that_rten_lacks_are_pinned(command: Command, tmp_path: Path) -> N
     for flags in (("--pin", "x"), ("--pin", "b=int65"), ("--pin", "nobody=int64")):
         assert command(rten, str(tmp_path / "c.onnx"), *flags).returncode in (1, 2)
     assert not (tmp_path / "c.onnx").exists()
+
+
+def test_a_program_shows_progress(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`formats.Progress` is the `progress` of every function that takes long, and disappears also after an error."""
+    seen: list[Any] = []
+
+    class Bar:
+        task_ids = (0,)
+
+        def update(self, task: int, **values: Any) -> None:
+            seen.append((values["completed"], values["total"]))
+
+        def stop(self) -> None:
+            seen.append("gone")
+
+    monkeypatch.setattr(progress_bar, "PROGRESS_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bar, "new_bar", Bar)
+    other = digits.with_name("other.onnx")
+    shutil.copy(digits, other)
+    model = formats.load(other)
+    assert model.graph is not None
+    for tensor in model.graph.initializer:
+        tensor.raw_data = bytes(tensor.source().nbytes)
+    formats.save(model, other, overwrite=True)
+    with pytest.raises(ZeroDivisionError), formats.Progress() as bar:
+        result = formats.diff(digits, other, progress=bar)
+        assert result.count == 6
+        raise ZeroDivisionError
+    total = seen[0][1]
+    assert [done for done, _ in seen[:-1]] == sorted(done for done, _ in seen[:-1])
+    assert (seen[-1], seen[-2]) == ("gone", (total, total))

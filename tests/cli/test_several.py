@@ -18,7 +18,7 @@ import pytest
 from fleets import environment, lines, save
 
 import formats
-from formats.cli import progress_bar
+from formats.pictures import progress_bar
 
 
 @pytest.fixture

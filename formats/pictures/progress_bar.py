@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PROGRESS_DELAY_SECONDS = 0.5
 
 
 class Progress:
-    """A bar on stderr, which appears only if the work takes long."""
+    """A bar on stderr, or in the cell of a notebook, which appears only if the work takes long.
+
+    It is the `progress` of a function, and disappears at the end of the `with` statement that it is made for:
+
+        with formats.Progress() as bar:
+            formats.convert("model.onnx", "model.onnxz", progress=bar)
+    """
 
     def __init__(self) -> None:
         self._started = perf_counter()
@@ -22,6 +31,12 @@ class Progress:
                 return
             self._bar = new_bar()
         self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Remove the bar."""
