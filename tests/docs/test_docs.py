@@ -359,7 +359,10 @@ def test_kinds_of_findings_and_differences_are_documented() -> None:
     """docs/json.md has each word for a kind that `verify` and `diff` write, and no other."""
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     table = text.partition("| kind | what it is about |")[2].partition("\n\n")[0]
-    modules = [path.stem for path in (ROOT / "formats" / "verbs").glob("verify*.py")]
+    modules = [
+        "verify",
+        *(f"verifying/{path.stem}" for path in (ROOT / "formats" / "verbs" / "verifying").glob("*.py")),
+    ]
     found = {*kinds_in(*modules), "structure", formats.verbs.verify.HIDDEN}  # the word is chosen before
     assert set(re.findall("^\\| `([a-z]+)`", table, re.MULTILINE)) == found
     listed = text.partition("\n## `diff`")[2].partition("`kind` (")[2].partition(")")[0]
