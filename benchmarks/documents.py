@@ -27,6 +27,17 @@ CHOSEN = (
     ("load", "formats", "onnx"),
     ("nodes-resave", "formats", "onnx"),
 )
+# The cases of the plot, what people ask for; the table has all.
+PLOTTED = {
+    "inline-to-rten",
+    "inline-to-onnxz",
+    "inline-to-external",
+    "load",
+    "save-from-memory",
+    "nodes-resave",
+    "tensors-to-onnxz",
+    "start-up",
+}
 
 
 def results(*cases: Case) -> list[Row]:
@@ -110,7 +121,12 @@ def publish() -> None:
     rows = results()
     for path, table in TABLES.items():
         path.write_text(current(path.read_text(encoding="utf-8"), table(rows)), encoding="utf-8")
-    draw(rows, PLOT, digest(rows))
+    draw(plotted(rows), PLOT, digest(plotted(rows)))
+
+
+def plotted(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the plot."""
+    return [row for row in rows if row.case in PLOTTED]
 
 
 if __name__ == "__main__":

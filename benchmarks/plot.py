@@ -84,7 +84,8 @@ def draw(rows: Sequence[Row], path: Path, description: str = "") -> None:
         fontsize=9,
     )
     handles = [pyplot.Line2D([], [], color=FORMATS_COLOUR, linewidth=2.5, label="formats")]
-    for colour, marker, label in STYLES.values():
+    used = {style_of(row.tool) for row in others}
+    for colour, marker, label in (style for prefix, style in STYLES.items() if prefix in used):
         handles.append(pyplot.Line2D([], [], color=colour, marker=marker, linestyle="none", label=label))
     figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=9, frameon=False,
                   columnspacing=1.2, handletextpad=0.4)  # fmt: skip
