@@ -29,6 +29,7 @@ _NAMES = {
     "verbs.steps.planning": "raise_model",
     "verbs.edit": "edit",
     "verbs.extract": "extract",
+    "verbs.merge": "merge",
     "verbs.compare": "Comparison Difference diff",
     "errors": (
         "CryptError DecodeError EditError EncodeError ExternalDataError FormatError LimitError MissingPackageError "

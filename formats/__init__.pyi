@@ -69,6 +69,7 @@ from formats.verbs.edit import edit
 from formats.verbs.extract import extract
 from formats.verbs.inspect import Inspection, inspect
 from formats.verbs.link import link
+from formats.verbs.merge import merge
 from formats.verbs.model_files import ModelFiles, files
 from formats.verbs.relocate import Relocation, cp, mv, rm
 from formats.verbs.repair import Repair, repair
@@ -171,6 +172,7 @@ __all__ = [
     "link",
     "load",
     "loads",
+    "merge",
     "mv",
     "onnxruntime_session",
     "raise_model",

@@ -42,7 +42,7 @@ def keywords_of(function: Callable[..., Any]) -> str:
 def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     """The classes of options of each class of `formats.keywords`, if these are the codecs that write."""
     from formats.codecs.contract import ReadOptions
-    from formats.editing.options import EditOptions, ExtractOptions
+    from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
     from formats.tensordata.engine import EngineOptions
     from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
     from formats.verbs.relocate import PlaceOptions
@@ -57,6 +57,7 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
         "ConvertKeywords": (ReadOptions, *writing),
         "EditKeywords": (EditOptions, ReadOptions, *writing),
         "ExtractKeywords": (ExtractOptions, ReadOptions, *writing),
+        "MergeKeywords": (MergeOptions, ReadOptions, *writing),
         "JobKeywords": (ReadOptions, *writing, ConversionOptions),
         "ShareKeywords": (ShareOptions, ReadOptions, EngineOptions, ReplacementOptions),
         "PlaceKeywords": (PlaceOptions, ReplacementOptions),

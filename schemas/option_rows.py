@@ -64,6 +64,7 @@ KEYWORDS = (
     Keywords("ConvertKeywords", "The options of `formats.convert`: those of `load` and of `save`."),
     Keywords("EditKeywords", "The options of `formats.edit`: its own, and those of `formats.convert`."),
     Keywords("ExtractKeywords", "The options of `formats.extract`: its own, and those of `formats.convert`."),
+    Keywords("MergeKeywords", "The options of `formats.merge`: its own, and those of `formats.convert`."),
     Keywords(
         "JobKeywords", "The options of `formats.convert_many`: all that `formats.convert` has.", "ConvertKeywords"
     ),

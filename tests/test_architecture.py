@@ -39,6 +39,7 @@ LONG_FUNCTIONS = {
 MANY_PARAMETERS = {
     "formats.ir.model.Type.__init__": "the fields of the message",
     "formats.options.option": "all that a row can say",
+    "formats.verbs.merge.merge": "two sources, and the keywords of a conversion",
 }
 
 # The rooms of the package by floor, from the lowest to the highest, each with the modules that belong to it. A module
@@ -142,7 +143,12 @@ OPTIONAL = {  # and the modules that may import them
     "cryptography": ("formats.onnxpb.encryption.ciphers",),
     "distributed": ("formats.batch.clusters",),
     "google": ("formats.bridges.from_others",),
-    "onnx": ("formats.bridges.to_others", "formats.editing.inference", "formats.onnxpb.serialization"),
+    "onnx": (
+        "formats.bridges.to_others",
+        "formats.editing.inference",
+        "formats.editing.joined_sets",
+        "formats.onnxpb.serialization",
+    ),
     "onnx_ir": ("formats.bridges.from_others", "formats.bridges.to_others"),
     "onnxruntime": ("formats.bridges.to_others",),
     "aiohttp": ("formats.tensordata.remote.stores",),
@@ -325,7 +331,7 @@ def test_no_import_leads_around() -> None:
 def test_a_conversion_is_a_chain() -> None:
     """Opening, planning, executing and reporting do not know `convert`; of the verbs, few are conversions."""
     verbs = {name: found for name, found in graph().items() if name.startswith("formats.verbs.")}
-    assert {"formats.verbs.edit", "formats.verbs.extract", "formats.verbs.link"} == {
+    assert {f"formats.verbs.{name}" for name in ("edit", "extract", "link", "merge")} == {
         name for name, found in verbs.items() if "formats.verbs.convert" in found
     }
     chain = {

@@ -1,4 +1,4 @@
-"""The verbs that make a model of others: `edit` and `extract`."""
+"""The verbs that make a model of others: `edit`, `extract` and `merge`."""
 
 from __future__ import annotations
 
@@ -52,15 +52,30 @@ def extract(request: Request) -> int:
     return _write(request, ExtractOptions, extract_part)
 
 
+def merge_groups(of_all_packages: bool) -> list[Group]:
+    """The options of `merge`: its own, and those of a conversion."""
+    from formats.editing.options import MergeOptions
+
+    return conversion_groups(of_all_packages, (MergeOptions,), in_short=False)
+
+
+def merge(request: Request) -> int:
+    """Write two models as one, and print what was done."""
+    from formats.editing.options import MergeOptions
+    from formats.verbs.merge import merge as merge_models
+
+    return _write(request, MergeOptions, merge_models)
+
+
 def _write(request: Request, options: type, act: Callable[..., ConversionReport]) -> int:
-    """Write a model that is made of another one, and print what was done."""
+    """Write a model that is made of others, and print what was done."""
     from formats.cli.report_lines import summary
 
-    *_, last = request.arguments
-    dst = last if len(request.arguments) > 1 else None
+    *sources, last = request.arguments
+    dst = last if sources else None
     request.stdout_is_taken = dst is not None and is_stdout(dst)
     output = how_to_tell(request)
-    places = [source_of(request.arguments[0]), *([] if dst is None else [destination_of(dst)])]
+    places = [*map(source_of, sources), source_of(last) if dst is None else destination_of(dst)]
     given = _keywords(request, options, places[-1])
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
         report = act(*places, progress=shown, **given)
@@ -121,6 +136,22 @@ EDITING_VERBS = (
             "formats extract model.onnx part.onnx --outputs y",
             "formats extract model.onnx part.onnx --inputs x --outputs y --force",
             "formats extract model.onnx w.npy --tensor w",
+        ),
+    ),
+    Verb(
+        "merge",
+        """Write two models as one: outputs of A become inputs of B.
+
+        Names of B that meet those of A get a number, or all of them a prefix. Operator sets are brought together.
+        Weights that are the same bytes of the same file are stored once.
+        """,
+        ("A", "B", "DST"),
+        merge_groups,
+        merge,
+        CHANGE,
+        (
+            "formats merge a.onnx b.onnx both.onnx --connect y=x",
+            "formats merge encoder.onnx decoder.onnx both.onnxz --connect y=x --prefix d/",
         ),
     ),
 )

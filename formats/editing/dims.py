@@ -50,7 +50,7 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
         else:
             axes[name] = axis
     _check_names(symbols, known)
-    done = [_set_symbols(model, symbols, known)] if symbols else []
+    done = [set_symbols(model, symbols, known)] if symbols else []
     gone: dict[str, _Axis] = {}
     for name, axis in axes.items():
         size = sizes[name]
@@ -103,7 +103,7 @@ def _check_names(symbols: Mapping[str, int | str], known: Mapping[str, None]) ->
             raise EditError(f"{name} cannot be called {size}, the name of another dim: both would have one size")
 
 
-def _set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> Done:
+def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> Done:
     """Set dims by name, all at once, so that two names can change places.
 
     A text with operators, such as "batch*seq", is computed from others only if these exist: it may be just a name.

@@ -219,7 +219,8 @@ def _annotations(graph: Graph, names: set[str]) -> tuple[list[Any], set[str]]:
     return kept, needed
 
 
-def _all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
+def all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
+    """The nodes of graphs and functions, with those of their subgraphs."""
     stack: list[Any] = [*messages]
     while stack:
         for node in stack.pop().node:
@@ -235,7 +236,7 @@ def _functions(model: Model) -> list[Function]:
     called: set[Any] = set()
     waiting: list[Graph | Function] = [model.graph]
     while waiting:
-        for node in _all_nodes([waiting.pop()]):
+        for node in all_nodes([waiting.pop()]):
             key = node.domain or "", node.op_type, node.overload or ""
             if key in by_name and key not in called:
                 called.add(key)
@@ -245,5 +246,5 @@ def _functions(model: Model) -> list[Function]:
 
 def _keep_imports(model: Model) -> None:
     """Remove the operator sets that no node uses, but not ONNX's own."""
-    used = {node.domain or "" for node in _all_nodes([model.graph, *model.functions])} | {"", "ai.onnx"}
+    used = {node.domain or "" for node in all_nodes([model.graph, *model.functions])} | {"", "ai.onnx"}
     model.opset_import = [entry for entry in model.opset_import if (entry.domain or "") in used]

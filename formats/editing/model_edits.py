@@ -9,6 +9,7 @@ from formats.editing.copies import copied
 from formats.editing.dims import set_dims_in
 from formats.editing.edits import Done
 from formats.editing.extraction import extract_in
+from formats.editing.merging import merge_in
 from formats.editing.metadata import set_metadata_in
 from formats.editing.renaming import rename_in
 from formats.editing.weights import set_weights_in
@@ -42,6 +43,19 @@ def edited(
     if options.metadata:
         done += set_metadata_in(new, options.metadata)
     return new, done
+
+
+def merged(
+    first: Model, second: Model, connect: Sequence[tuple[str, str]] = (), prefix: str = ""
+) -> tuple[Model, Done]:
+    """A new model of two, in which outputs of the first one are inputs of the second, and what was done.
+
+    Raises: EditError for an unknown name, or for models that do not fit each other.
+    """
+    if first.graph is None or second.graph is None:
+        raise EditError("a model has no graph, so there is nothing to merge")
+    new = copied(first)
+    return new, merge_in(new, copied(second), connect, prefix)
 
 
 def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, Done]:

@@ -78,6 +78,26 @@ def _listed(value: Any) -> Sequence[str]:
     return tuple(map(_text, value))
 
 
+def _links(value: Any) -> Sequence[tuple[str, str]]:
+    """Pairs of an output and an input: from a mapping of outputs to one or several inputs, or from typed pairs."""
+    if not isinstance(value, Mapping):
+        value = dict.fromkeys(value)
+    found: list[tuple[str, str]] = []
+    for output, names in value.items():
+        if names is None and isinstance(output, tuple):
+            output, names = output
+        found += [(_text(output), _text(name)) for name in ([names] if isinstance(names, str) else names)]
+    return tuple(found)
+
+
+LINKS = Kind(
+    "inputs by outputs, such as features=input",
+    _links,
+    "OUT=IN",
+    lambda typed: (_split_last(typed), None),
+    keyword_type="Mapping[str, str | Sequence[str]]",
+    repeatedly=True,
+)
 VALUES = Kind("names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True)
 NAMES = Kind("names by name, such as input=images", _texts, "OLD=NEW", _split_last, repeatedly=True)
 SIZES = Kind(
@@ -173,3 +193,28 @@ class ExtractOptions:
         settle(self)
         if self.tensor is not None and (self.inputs or self.outputs):
             raise OptionError("`tensor` is one weight, so it excludes `inputs` and `outputs`")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """How two models become one.
+
+    `connect`: inputs of the second model by outputs of the first one; an input of the first one may be given, too, and
+    then both models use it. `prefix`: a text that all names of the second model get in front.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    connect: Sequence[tuple[str, str]] | None = option(
+        None,
+        LINKS,
+        "Let the output OUT of A be the input IN of B; repeat the option for each one.",
+        common=True,
+        keyword_help="Inputs of the second model by outputs of the first one, such as {'features': 'input'}.",
+    )
+    prefix: str | None = option(
+        None, text("PREFIX"), "Begin all names of B with PREFIX; by default, names that meet get a number.", common=True
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)

@@ -134,11 +134,11 @@ def _apply(
         own = new_names.get(id(scope.message), {})
         names = {old: new for old, new in around.items() if old not in scope.defined} | dict(own)
         if names:
-            _Renamer(names, counts).rename(scope.message)
+            Renamer(names, counts).rename(scope.message)
         stack.extend((inner, names) for inner in scope.inner)
 
 
-class _Renamer:
+class Renamer:
     """Replaces names in the messages of one scope, and counts where."""
 
     def __init__(self, names: Mapping[str, str], counts: dict[str, int]) -> None:

@@ -19,16 +19,18 @@ from formats.verbs.report import report_of
 from formats.verbs.steps.executing import carry_out
 from formats.verbs.steps.opening import located, open_model
 from formats.verbs.steps.planning import is_translated, plan_of, plan_of_any, target_of
-from formats.verbs.trust import permissions
+from formats.verbs.trust import common_permissions, permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Unpack
 
+    from formats.codecs.contract import Codec
     from formats.editing.edits import Done
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, WriteKeywords
+    from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnyModel, AnySource
     from formats.verbs.report import ConversionReport
 
@@ -115,7 +117,8 @@ def convert(
 class Way(NamedTuple):
     """How a model is converted: the function that was called, and its own keywords.
 
-    `change` makes another model of the one that was read, and says what it did.
+    `change` makes another model of the one that was read, and says what it did. It adds other files that it reads to
+    `others`, each with its codec.
     """
 
     called: Callable[..., Any]
@@ -125,6 +128,7 @@ class Way(NamedTuple):
     lenient: bool = False
     options: object = None
     change: Callable[[Model], tuple[Model, Done]] | None = None
+    others: Sequence[tuple[Source, Codec]] = ()
 
 
 def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str, Any]) -> ConversionReport:
@@ -159,7 +163,8 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
                 model, done = way.change(model)
             plan, changes = plan_of(model, target, destination, chosen)
         losses = (*opened.cautions(), *(done.losses if done else ()), *plan.losses)
-        plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
+        allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
+        plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
         plan, replaced = carry_out(plan, target, chosen, way.strict)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     return replace(

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
+from formats.codecs.lookup import by_name
 from formats.editing.edits import Done, Edit
 from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
@@ -16,7 +17,7 @@ from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.writing import editing
 from formats.options import check_names, made, names_of
 from formats.tensordata.engine import EngineOptions
-from formats.tensordata.file import or_stream
+from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import in_order
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.choices import ConversionOptions
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from formats.codecs.contract import Codec
     from formats.ir.model import Model
     from formats.keywords import EditKeywords
+    from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnySource
 
 
@@ -58,17 +61,19 @@ def edit(
     given: dict[str, Any] = {**keywords}
     edits = made(EditOptions, {name: given.pop(name) for name in names_of(EditOptions) & given.keys()})
 
-    def change(model: Model) -> tuple[Model, Done]:
-        return edited(model, edits, *_weights_of(edits.weights))
+    others: list[tuple[Source, Codec]] = []
 
-    way = Way(edit, from_format, to_format, strict, lenient, options, change)
+    def change(model: Model) -> tuple[Model, Done]:
+        return edited(model, edits, *_weights_of(edits.weights, others))
+
+    way = Way(edit, from_format, to_format, strict, lenient, options, change, others)
     if dst is None:
         return _in_place(src, way, given)
     return converted(src, dst, way, given)
 
 
-def _weights_of(weights: Any) -> tuple[Mapping[str, Any], str]:
-    """The tensors or arrays by name, and the name of the file that they are in.
+def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mapping[str, Any], str]:
+    """The tensors or arrays by name, and the name of the file that they are in, which is added to `others`.
 
     Raises: FormatError if the file cannot be read.
     """
@@ -76,9 +81,11 @@ def _weights_of(weights: Any) -> tuple[Mapping[str, Any], str]:
         return weights or {}, ""
     path = local_path_of(weights)
     if path.suffix.lower() in (SAFETENSORS, NPZ):
+        others.append((File.open(path).span(), by_name("onnx")))
         return read_weights(path), path.name
-    graph = open_model(path).model.graph
-    return {tensor.name or "": tensor for tensor in graph.initializer}, path.name
+    opened = open_model(path)
+    others.append((opened.source, opened.codec))
+    return {tensor.name or "": tensor for tensor in opened.model.graph.initializer}, path.name
 
 
 def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:

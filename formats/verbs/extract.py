@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
+from formats.codecs.lookup import by_name
 from formats.editing.edits import Edit
 from formats.editing.model_edits import part_of
 from formats.editing.options import ExtractOptions
@@ -23,6 +24,7 @@ from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile
 from formats.verbs.steps.executing import execute_plan
 from formats.verbs.steps.opening import located, open_model
+from formats.verbs.trust import permissions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +90,8 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
     opened = open_model(path, way.from_format, reading, lenient=way.lenient, called="from_format")
     with located(path):
         tensor = tensor_named(opened.model, name)
-        plan = WritePlan((tensor_plan(tensor, name, destination),))
+        allowed = permissions(opened.source, opened.codec, by_name("onnx"))
+        plan = WritePlan((tensor_plan(tensor, name, destination),), permissions=allowed)
     plan, done = execute_plan(plan, engine, replacement)
     report = ConversionReport(
         source=path,

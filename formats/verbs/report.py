@@ -26,8 +26,12 @@ GATHERED = frozenset((SPECIAL, DOCUMENTATION))  # notes about what few will see 
 
 
 # The verdict about a model that was made of others, and what begins the line of an edit, by its kind.
-VERDICTS = {"tensor": "the same elements", "extract": "computes the same as this part of the model"}
-WORDS = {"tensor": "extracted", "extract": "extracted", "inputs": "note", "in_place": "in place"}
+VERDICTS = {
+    "tensor": "the same elements",
+    "extract": "computes the same as this part of the model",
+    "merge": "computes the same as both models",
+}
+WORDS = {"tensor": "extracted", "extract": "extracted", "merge": "merged", "inputs": "note", "in_place": "in place"}
 
 
 class WrittenFile(NamedTuple):

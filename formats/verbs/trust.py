@@ -8,6 +8,8 @@ from formats.errors import CryptError
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from formats.codecs.contract import Codec, ReadOptions
     from formats.tensordata.sources.source import Source
 
@@ -22,6 +24,14 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
     if options.key is not None and not any(codec.encrypted for codec in codecs):
         found = " and ".join(codec.title for codec in codecs)
         raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anyone could have made it")
+
+
+def common_permissions(given: Iterable[Permissions]) -> Permissions:
+    """Return the permissions that all of these allow, for a file that is made from several."""
+    found = Permissions(0o777)
+    for each in given:
+        found = Permissions(found.new & each.new, found.replaced & each.replaced)
+    return found
 
 
 def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:

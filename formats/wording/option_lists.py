@@ -174,6 +174,48 @@ source_hash: The bytes of the .onnx file, for `onnx_hash`.
 encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering, ChaCha20-Poly1305
     (2), or AES-256-GCM (3, the default).
 """
+_MERGE = """\
+connect: Inputs of the second model by outputs of the first one, such as {'features': 'input'}.
+prefix=PREFIX: Begin all names of B with PREFIX; by default, names that meet get a number.
+max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
+hard_links=False: Refuse data files with more than one name (hard links).
+key: The key of an encrypted model.
+allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
+storage_options: Options of the store.
+retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+threads=N: Use N threads; 0, the default, chooses a suitable number.
+chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
+in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
+overwrite=True: Replace files that exist.
+parents=True: Make missing parent folders.
+dry_run=True: Change nothing; say what would be done.
+fsync=True: Force files to disk; by default only files that replace others.
+progress: A function that is called from time to time with the bytes done and the bytes to do.
+clean=True: Remove data files of a replaced model that nothing else in its folder uses.
+backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
+pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
+runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines.
+external_data: Put weights into a file next to DST, named DST.data or NAME.
+external_data=False: Put all weights into DST itself.
+size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
+alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.
+max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0.
+one_file_per_tensor=True: Put each weight into a separate file.
+checksum=True: Store the SHA-1 of each data file, for `formats verify --data`.
+data_names='transformers.js': Name data files as transformers.js loads them, each small enough for browsers,
+    and print their setting.
+link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers
+    to them.
+dedup=True: Store equal weights only once.
+metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
+onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
+exact=True: Avoid operators whose results in RTen differ from ONNX.
+rten_target=RELEASE: Write for this release of RTen and later ones; by default for all known releases.
+rten_version=1 or 2: Version of the file; 2 by default.
+source_hash: The bytes of the .onnx file, for `onnx_hash`.
+encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering, ChaCha20-Poly1305
+    (2), or AES-256-GCM (3, the default).
+"""
 _JOB = """\
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
@@ -282,6 +324,7 @@ OPTIONS = {
     "raise_model": _RAISE,
     "edit": _OF_CONVERT + _EDIT,
     "extract": _OF_CONVERT + _EXTRACT,
+    "merge": _OF_CONVERT + _MERGE,
     "diff": _OF_DIFF + _READ,
     "inspect": _READ,
     "link": _OF_LINK + _READ,

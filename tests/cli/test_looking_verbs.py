@@ -162,6 +162,7 @@ QUIET = {
     "batch": ["models/a.onnx", "--out", "out", "--to", "onnxz"],
     "edit": ["models/a.onnx", "x.onnx", "--metadata", "license=MIT"],
     "extract": ["models/a.onnx", "x.onnx", "--outputs", "w"],
+    "merge": ["models/a.onnx", "models/a.onnx", "x.onnx"],
     "inspect": ["models/a.onnx"],
     "verify": ["models/a.onnx"],
     "diff": ["models/a.onnx", "models/c.onnx"],
