@@ -71,6 +71,7 @@ from formats.verbs.inspect import Inspection, inspect
 from formats.verbs.link import link
 from formats.verbs.merge import merge
 from formats.verbs.model_files import ModelFiles, files
+from formats.verbs.pack import PackOptions, Packed, Unpacked, pack, unpack
 from formats.verbs.relocate import Relocation, cp, mv, rm
 from formats.verbs.repair import Repair, repair
 from formats.verbs.report import ConversionReport, WrittenFile
@@ -121,6 +122,8 @@ __all__ = [
     "OperatorSetId",
     "OptionError",
     "OptionalType",
+    "PackOptions",
+    "Packed",
     "Progress",
     "RaisingOptions",
     "ReadOptions",
@@ -151,6 +154,7 @@ __all__ = [
     "TruncatedError",
     "Type",
     "UnknownFormatError",
+    "Unpacked",
     "UnsupportedError",
     "ValueInfo",
     "Verification",
@@ -175,6 +179,7 @@ __all__ = [
     "merge",
     "mv",
     "onnxruntime_session",
+    "pack",
     "raise_model",
     "repair",
     "rm",
@@ -182,5 +187,6 @@ __all__ = [
     "share",
     "to_onnx",
     "to_onnx_ir",
+    "unpack",
     "verify",
 ]

@@ -22,6 +22,8 @@ class ReadKeywords(TypedDict, total=False):
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
     hard_links: bool
     """hard_links=False: Refuse data files with more than one name (hard links)."""
+    model: str | None
+    """model=NAME: Read this model of an archive that holds several."""
     key: Key | str | bytes | None
     """key: The key of an encrypted model."""
     allow_encryption: int | None
@@ -91,6 +93,8 @@ class WriteKeywords(TypedDict, total=False):
     refers to them."""
     dedup: bool
     """dedup=True: Store equal weights only once."""
+    sha256: bool
+    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     metadata: Mapping[str, str] | None
     """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
@@ -117,6 +121,8 @@ class ConvertKeywords(TypedDict, total=False):
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
     hard_links: bool
     """hard_links=False: Refuse data files with more than one name (hard links)."""
+    model: str | None
+    """model=NAME: Read this model of an archive that holds several."""
     key: Key | str | bytes | None
     """key: The key of an encrypted model."""
     allow_encryption: int | None
@@ -170,6 +176,8 @@ class ConvertKeywords(TypedDict, total=False):
     refers to them."""
     dedup: bool
     """dedup=True: Store equal weights only once."""
+    sha256: bool
+    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     metadata: Mapping[str, str] | None
     """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
@@ -202,6 +210,8 @@ class EditKeywords(TypedDict, total=False):
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
     hard_links: bool
     """hard_links=False: Refuse data files with more than one name (hard links)."""
+    model: str | None
+    """model=NAME: Read this model of an archive that holds several."""
     key: Key | str | bytes | None
     """key: The key of an encrypted model."""
     allow_encryption: int | None
@@ -255,6 +265,8 @@ class EditKeywords(TypedDict, total=False):
     refers to them."""
     dedup: bool
     """dedup=True: Store equal weights only once."""
+    sha256: bool
+    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     onnx_hash: bool | None
     """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
     exact: bool
@@ -283,6 +295,8 @@ class ExtractKeywords(TypedDict, total=False):
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
     hard_links: bool
     """hard_links=False: Refuse data files with more than one name (hard links)."""
+    model: str | None
+    """model=NAME: Read this model of an archive that holds several."""
     key: Key | str | bytes | None
     """key: The key of an encrypted model."""
     allow_encryption: int | None
@@ -336,6 +350,8 @@ class ExtractKeywords(TypedDict, total=False):
     refers to them."""
     dedup: bool
     """dedup=True: Store equal weights only once."""
+    sha256: bool
+    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     metadata: Mapping[str, str] | None
     """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
@@ -364,6 +380,8 @@ class MergeKeywords(TypedDict, total=False):
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
     hard_links: bool
     """hard_links=False: Refuse data files with more than one name (hard links)."""
+    model: str | None
+    """model=NAME: Read this model of an archive that holds several."""
     key: Key | str | bytes | None
     """key: The key of an encrypted model."""
     allow_encryption: int | None
@@ -417,6 +435,8 @@ class MergeKeywords(TypedDict, total=False):
     refers to them."""
     dedup: bool
     """dedup=True: Store equal weights only once."""
+    sha256: bool
+    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     metadata: Mapping[str, str] | None
     """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
@@ -460,6 +480,8 @@ class ShareKeywords(TypedDict, total=False):
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
     hard_links: bool
     """hard_links=False: Refuse data files with more than one name (hard links)."""
+    model: str | None
+    """model=NAME: Read this model of an archive that holds several."""
     key: Key | str | bytes | None
     """key: The key of an encrypted model."""
     allow_encryption: int | None
@@ -488,6 +510,47 @@ class ShareKeywords(TypedDict, total=False):
     """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
     backup: bool
     """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
+
+
+class PackKeywords(TypedDict, total=False):
+    """The options of `formats.pack`: its own, those of `load` and of the engine."""
+
+    default: str | None
+    """default=NAME: Make this model the default one."""
+    size_threshold: int | str
+    """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
+    alignment: int | str
+    """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default."""
+    max_depth: int
+    """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
+    hard_links: bool
+    """hard_links=False: Refuse data files with more than one name (hard links)."""
+    model: str | None
+    """model=NAME: Read this model of an archive that holds several."""
+    key: Key | str | bytes | None
+    """key: The key of an encrypted model."""
+    allow_encryption: int | None
+    """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
+    storage_options: Mapping[str, Any] | None
+    """storage_options: Options of the store."""
+    retries: int
+    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+    threads: int
+    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
+    chunk_bytes: int | str
+    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
+    in_flight_bytes: int | str
+    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
+    overwrite: bool
+    """overwrite=True: Replace files that exist."""
+    parents: bool
+    """parents=True: Make missing parent folders."""
+    dry_run: bool
+    """dry_run=True: Change nothing; say what would be done."""
+    fsync: bool | None
+    """fsync=True: Force files to disk; by default only files that replace others."""
+    progress: Callable[[int, int], None] | None
+    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
 
 
 class PlaceKeywords(TypedDict, total=False):

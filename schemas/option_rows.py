@@ -69,6 +69,7 @@ KEYWORDS = (
         "JobKeywords", "The options of `formats.convert_many`: all that `formats.convert` has.", "ConvertKeywords"
     ),
     Keywords("ShareKeywords", "The options of `formats.share`: its own, those of `load` and of the engine."),
+    Keywords("PackKeywords", "The options of `formats.pack`: its own, those of `load` and of the engine."),
     Keywords("PlaceKeywords", "The options of `formats.cp` and `formats.mv`."),
 )
 LISTS = '''\

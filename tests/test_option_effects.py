@@ -81,6 +81,7 @@ EFFECTS = {
     "ArchiveOptions.size_threshold": Effect("convert m.onnx new.onnxz", "--size-threshold 1M"),
     "ArchiveOptions.alignment": Effect("convert m.onnx new.onnxz", "--alignment 8K"),
     "ArchiveOptions.dedup": Effect("convert m.onnx new.onnxz", "--dedup"),
+    "ArchiveOptions.sha256": Effect("convert m.onnx new.onnxz", "--sha256"),
     "RtenOptions.metadata": Effect(TO_RTEN, "--metadata license.json"),
     "RtenOptions.onnx_hash": Effect(TO_RTEN, "--no-onnx-hash"),
     "RtenOptions.exact": Effect("convert wide.onnx new.rten", "--exact"),
@@ -100,6 +101,7 @@ EFFECTS = {
     "InspectOptions.params": Effect("inspect m.onnx", "--params"),
     "PictureOptions.picture": Effect("inspect m.onnx", "--picture new.svg"),
     "PictureOptions.overwrite": Effect("inspect m.onnx --picture old.svg", "--force"),
+    "ReadOptions.model": Effect("convert two.onnxz new.onnx", "--model a"),
     "VerifyOptions.data": Effect("verify m.onnxz", "--data"),
     "VerifyOptions.original": Effect("verify m.rten --data", "--original m.onnx"),
     "VerifyOptions.threads": Effect("verify m.onnxz --data", "--threads 3"),
@@ -114,6 +116,10 @@ EFFECTS = {
     "IntoOptions.out": Effect("share m.onnx wide.onnx", "--out new"),
     "ShareOptions.external_data": Effect("share m.onnx wide.onnx --out new", "--external-data w.data"),
     "ShareOptions.size_threshold": Effect("share m.onnx wide.onnx --out new", "--size-threshold 1M"),
+    "PackOptions.default": Effect("pack a=m.onnx b=wide.onnx new.onnxz", "--default a"),
+    "PackOptions.size_threshold": Effect("pack m.onnx wide.onnx new.onnxz", "--size-threshold 1M"),
+    "PackOptions.alignment": Effect("pack m.onnx wide.onnx new.onnxz", "--alignment 8K"),
+    "FolderOptions.parents": Effect("unpack m.onnxz deep/er", "--parents"),
     "ShareOptions.alignment": Effect("share m.onnx wide.onnx --out new", "--alignment 8K"),
 }
 # What no command line on small local files shows, and the tests that show it.
@@ -175,6 +181,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("bad1.onnx", "bad2.onnx"):
         (path / name).write_bytes(b"bad")
     formats.convert(path / "m.onnx", path / "m.onnxz")
+    formats.pack([f"a={path / 'm.onnx'}", path / "wide.onnx"], path / "two.onnxz")
     formats.convert(path / "m.onnx", path / "m.rten")
     formats.convert(path / "m.onnx", path / "m.onnxc", key="secret words")
     formats.convert(path / "m.onnx", path / "old.onnxc", key="secret words", encryption=1)

@@ -22,6 +22,8 @@ CLASSES = (ConversionOptions, RaisingOptions, RuntimeOptions, ReadOptions, Engin
 ROWS = [pytest.param(each, row, id=f"{each.__name__}.{row.name}") for each in CLASSES for row in rows_of(each)]
 KEY = formats.Key.of("secret words")
 GOOD: dict[str, list[Any]] = {  # valid values
+    "model": ["encoder"],
+    "default": ["encoder"],
     "from_format": ["onnx"],
     "to_format": ["onnx"],
     "pin": [{"x": "float16"}],
@@ -57,6 +59,8 @@ BAD: dict[str, list[Any]] = {
     "external_data": [1, "", "../w", "sub/w", "/w", ".", b"w"],
     "data_names": ["", "onnx", True],
     "metadata": ["MIT", {"author": "me"}, {"license": 1}],
+    "model": [1, 0, True, []],
+    "default": [1, 0, True, []],
     "rten_version": [0, 3, "2", True],
     "rten_target": ["", "0.24", 0.25],
     "encryption": [0, 4, "3", True],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb
 from formats.cli.error_text import in_flags
-from formats.cli.looking_verbs import LOOK, Seen, is_several, look
+from formats.cli.looking_verbs import LOOK, Seen, is_several, look, progress
 from formats.cli.several import CONVERT, out_option
 from formats.cli.shared_options import FileOptions, NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import source_of
@@ -41,6 +41,13 @@ class IntoOptions:
     """Where models that share weights are written."""
 
     out: Path | None = out_option()
+
+
+@dataclass(frozen=True, slots=True)
+class FolderOptions:
+    """The folder that is written."""
+
+    parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
 
 
 def files(request: Request) -> int:
@@ -122,7 +129,6 @@ def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) 
 def share(request: Request) -> int:
     """Write models with equal weights stored once, and print what that saves."""
     from formats.batch import job_list
-    from formats.cli.looking_verbs import progress
     from formats.cli.report_lines import sharing_lines
     from formats.tensordata.engine import EngineOptions
     from formats.verbs.choices import ReplacementOptions
@@ -150,6 +156,41 @@ def share_groups(of_all_packages: bool) -> Sequence[Group]:
 
     writing = (IntoOptions, ShareOptions, EngineOptions, ReplacementOptions)
     return groups(*writing, OutputOptions, NoteOptions, ReadOptions)(of_all_packages)
+
+
+def pack(request: Request) -> int:
+    """Write models and files into an archive, and print what is in it."""
+    from formats.tensordata.engine import EngineOptions
+    from formats.verbs.pack import PackOptions
+    from formats.verbs.pack import pack as pack_models
+
+    output = how_to_tell(request)
+    *sources, destination = request.arguments
+    if not sources:
+        raise OptionError("name the models and files, then the archive to write")
+    given = request.of(PackOptions, EngineOptions) | request.of(ReadOptions)
+    with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
+        done = pack_models(sources, destination, progress=shown, **given)
+    tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in done.lines()))
+    return 0
+
+
+def pack_groups(of_all_packages: bool) -> Sequence[Group]:
+    """The options of `pack`."""
+    from formats.tensordata.engine import EngineOptions
+    from formats.verbs.pack import PackOptions
+
+    return groups(PackOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
+
+
+def unpack(request: Request) -> int:
+    """Write what is in an archive into a folder, and print it."""
+    from formats.verbs.pack import unpack as unpack_archive
+
+    output = how_to_tell(request)
+    done = unpack_archive(*request.arguments, **request.of(FolderOptions))
+    tell(output, done, done.lines)
+    return 0
 
 
 FILES = "Copy, move, remove, repair"
@@ -218,5 +259,34 @@ FILE_VERBS = (
         share,
         CONVERT,
         ("formats share encoder.onnx decoder.onnx --out shared",),
+    ),
+    Verb(
+        "pack",
+        """Write models and other files into one .onnxz archive.
+
+        Weights that several models have are stored once. SRC is a model, or any file that goes with them. A model gets
+        the name of its file; NAME=PATH chooses another. Other files become files/NAME. DST comes last.
+        """,
+        ("SRC...", "DST"),
+        pack_groups,
+        pack,
+        CONVERT,
+        (
+            "formats pack encoder.onnx decoder.onnx tokenizer.json whisper.onnxz",
+            "formats pack first=a.onnx second=b.onnx both.onnxz --default first",
+        ),
+    ),
+    Verb(
+        "unpack",
+        """Write what is in an .onnxz archive into a folder.
+
+        The graphs are then models with external data, and sha256sum -c __SHA256SUMS checks all files. FOLDER must be
+        new or empty.
+        """,
+        ("SRC", "FOLDER"),
+        groups(FolderOptions, OutputOptions),
+        unpack,
+        CONVERT,
+        ("formats unpack whisper.onnxz whisper",),
     ),
 )

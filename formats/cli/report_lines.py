@@ -44,6 +44,17 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
     If there are nodes, they are counted, and listed on request.
     """
     yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}"
+    if seen.bundled:
+        files = ((str(file.path), f"{file.nbytes:,}") for file in seen.bundled)
+        yield from ("", *table(("file in the archive", "bytes"), [*files]), "")
+    for each in (*seen.others, seen):
+        if seen.others:
+            yield f"model {each.model}" if each.model is not None else "the default model"
+        yield from _model_lines(each, tensors, lists_nodes)
+
+
+def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Iterator[str]:
+    """The content of one model of a file."""
     facts = {
         "producer": " ".join(filter(None, (seen.producer_name, seen.producer_version))),
         "ir version": "" if seen.ir_version is None else str(seen.ir_version),

@@ -22,6 +22,7 @@ from formats.options import (
     retries_option,
     settle,
     store_option,
+    text,
 )
 from formats.python.handed import Handed
 from formats.python.late_dataclasses import dataclass
@@ -86,7 +87,8 @@ KEY_FLAGS = (  # other users could see a key in an argument
 class ReadOptions:
     """How a file is read, in any format that has such a choice.
 
-    `max_depth`: how deeply messages may be nested. `hard_links`: whether a file of external data may have other names,
+    `max_depth`: how deeply messages may be nested. `model`: the name of the model, in an archive with several; without
+    it, the default one. `hard_links`: whether a file of external data may have other names,
     some of which could be outside the model's directory. `key`: the key of an encrypted model; with it, a file that is
     not encrypted is refused. `allow_encryption`: 1 also opens the variant of encrypted models that does not detect
     changes and forgeries.
@@ -107,6 +109,12 @@ class ReadOptions:
         panel=READING,
     )
     hard_links: bool = option(True, SWITCH, "Refuse data files with more than one name (hard links).", panel=READING)
+    model: str | None = option(
+        None,
+        text("NAME", "the name of a model"),
+        "Read this model of an archive that holds several.",
+        panel=READING,
+    )
     key: Key | str | bytes | None = option(
         None, KEY, "The key of an encrypted model.", flags=KEY_FLAGS, panel=ENCRYPTED
     )
@@ -135,7 +143,7 @@ class Reader(Protocol):
 
 
 class Region(NamedTuple):
-    """A range of a file, and its content; `kind` is "header", "model", "tensor", "directory" or "padding"."""
+    """A range of a file, and its content; `kind` is "header", "model", "tensor", "file", "directory" or "padding"."""
 
     file_offset: int
     nbytes: int
@@ -155,6 +163,23 @@ class Checksum(NamedTuple):
     algorithm: str
     expected: str
     source: Source
+
+
+class Bundle(NamedTuple):
+    """What a file has that may hold several models: their names, `None` for the default one, and other files."""
+
+    models: tuple[str | None, ...]
+    files: tuple[tuple[str, int], ...] = ()  # names and sizes in bytes
+    has_hashes: bool = False
+
+    def others(self, model: str | None) -> str:
+        """What the file has besides the model with this name, for people; empty if this is all."""
+        models = sorted(name or "the default one" for name in self.models if name != model) if self.models[1:] else []
+        files = [name for name, _ in self.files]
+        parts = ([f"the models {', '.join(models)}"] if models else []) + (
+            [f"the files {', '.join(files)}"] if files else []
+        )
+        return " and ".join(parts)
 
 
 class Change(NamedTuple):
@@ -222,8 +247,8 @@ class Codec(NamedTuple):
     its extension must be encrypted: otherwise, an attacker could replace the file by one that was made without the key.
     `shared_data` reports which other models get other weights through a plan, or refuses the plan if nothing may be
     overwritten; it also reports the data files that no model needs any more. If a change of a file in place was
-    interrupted, `settled` gives the file as it was before; otherwise, it gives the file as it is. `runtime` is the
-    runtime of the format, if that reads ONNX, too.
+    interrupted, `settled` gives the file as it was before; otherwise, it gives the file as it is. `bundle` says what a
+    file has that may hold several models. `runtime` is the runtime of the format, if that reads ONNX, too.
     """
 
     name: str
@@ -241,6 +266,7 @@ class Codec(NamedTuple):
     cautions: Callable[[Source, Model], Iterable[Loss]] | None = None
     encrypted: bool = False
     settled: Callable[[Source, Path], Source] | None = None
+    bundle: Callable[[Source], Bundle] | None = None
     shared_data: Callable[[WritePlan, bool], Iterable[Loss]] | None = None
     runtime: Runtime | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from formats.codecs.contract import READ_DEFAULTS, Codec, Match
+from formats.codecs.contract import READ_DEFAULTS, Bundle, Codec, Match
 from formats.errors import FormatError
 from formats.onnxzip.options import ArchiveOptions
 
@@ -35,9 +35,9 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
     from formats.onnxzip.reading.model import advised, read_model
 
     try:
-        return read_model(source, options.max_depth)
+        return read_model(source, options.max_depth, options.model)
     except FormatError as error:
-        raise advised(error, source, options.max_depth) from None
+        raise advised(error, source, options.max_depth, options.model) from None
 
 
 def check(source: Source) -> None:
@@ -56,7 +56,7 @@ def read_lenient(
     """The model in `source`, which any zip tool may have made, and notes on faults for which `read` refuses it."""
     from formats.onnxzip.reading.model import read_loose_model
 
-    return read_loose_model(source, options.max_depth)
+    return read_loose_model(source, options.max_depth, options.model)
 
 
 def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
@@ -71,8 +71,12 @@ def update(
     path: str | os.PathLike[str],
     options: ArchiveOptions | None = None,
     engine: EngineOptions | None = None,
+    *,
+    name: str | None = None,
 ) -> Update:
     """Write back `model`, read from the archive at `path` and changed; unchanged weights are not rewritten.
+
+    In an archive with several models, this is the one with this name, or the default one; all others and files stay.
 
     Models that were read from the archive earlier cannot read their weights any more: read it again. A process that is
     killed meanwhile leaves the old archive, the new one, or one that every reader refuses until `repair`.
@@ -83,7 +87,7 @@ def update(
     from formats.onnxzip.writing import editing
     from formats.tensordata.engine import EngineOptions
 
-    return editing.update(model, Path(path), options or ArchiveOptions(), engine or EngineOptions())
+    return editing.update(model, Path(path), options or ArchiveOptions(), engine or EngineOptions(), name)
 
 
 def repair(path: str | os.PathLike[str]) -> bool:
@@ -105,6 +109,15 @@ def settled(source: Source, path: Path) -> Source:
     from formats.onnxzip.writing import editing
 
     return editing.settled(source, path)
+
+
+def bundle(source: Source) -> Bundle:
+    """The models and the files in the archive in `source`."""
+    from formats.onnxzip.reading.contents import read_contents
+
+    contents = read_contents(source)
+    files = tuple((entry.name, entry.nbytes) for entry in contents.files)
+    return Bundle(tuple(contents.graphs), files, contents.hashes is not None)
 
 
 def regions(source: Source) -> Iterator[Region]:
@@ -141,5 +154,6 @@ CODEC = Codec(
     checksums=checksums,
     read_lenient=read_lenient,
     settled=settled,
+    bundle=bundle,
     shared_data=shared_data,
 )

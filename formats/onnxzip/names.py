@@ -1,51 +1,127 @@
-"""Names of archive entries: which ones are allowed, and which one a tensor gets.
+"""Names of archive entries: which ones are allowed, what each means, and which one a tensor gets.
 
-A name is a C identifier, so that it is a file name on every system and a variable in every language, and is never a
-path.
+The name of a tensor is a C identifier, so that it is a file name on every system and a variable in every language, and
+is never a path.
+
+Spec: docs/onnxz.md, section 4.
 """
 
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from formats.tensordata.local.osio import DEVICE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-MODEL_NAME = "__MODEL_PROTO"
+MODEL_NAME = "__MODEL_PROTO"  # the default graph
+MODEL_PREFIX = "__MODEL_PROTO_"  # before the name of any other graph
+HASHES_NAME = "__SHA256SUMS"
+FILES_PREFIX = "files/"
+HASH_DIGITS = 64  # of a SHA-256
 MAX_NAME_BYTES = 255  # the limit of file systems
 CUT_BYTES = 128  # the limit of the writer; the rest is for suffixes
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ALLOWED = re.compile(r"(?!__)" + _IDENTIFIER.pattern)
+_GRAPH = re.compile(rf"{MODEL_NAME}(?:_[A-Za-z0-9_]+)?")
+_COMPONENT = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?"
+_FILE = re.compile(rf"{FILES_PREFIX}{_COMPONENT}(?:/{_COMPONENT})*")
 _REPLACED = re.compile(r"[^A-Za-z0-9]+")
 
 
-def is_entry_name(name: str) -> bool:
-    """Whether an entry may have this name: the graph's, or any C identifier that is no device and has no `__` first."""
-    if name == MODEL_NAME:
-        return True
+class Part(IntEnum):
+    """What an entry is; the entries of an archive are in this order."""
+
+    TENSOR = 0
+    FILE = 1
+    HASHES = 2
+    GRAPH = 3
+    DEFAULT = 4  # the default graph
+
+
+def part_of(name: str) -> Part:
+    """What an entry with this name is, if the name is allowed."""
+    if name.startswith("__"):
+        return Part.HASHES if name == HASHES_NAME else Part.DEFAULT if name == MODEL_NAME else Part.GRAPH
+    return Part.FILE if name.startswith(FILES_PREFIX) else Part.TENSOR
+
+
+def model_of(name: str) -> str | None:
+    """The name of the model whose graph is the entry with this name; `None` for the default one."""
+    return None if name == MODEL_NAME else name.removeprefix(MODEL_PREFIX)
+
+
+def entry_of(model: str | None) -> str:
+    """The name of the entry of the graph of a model."""
+    return MODEL_NAME if model is None else MODEL_PREFIX + model
+
+
+def is_tensor_name(name: str) -> bool:
+    """Whether a tensor's entry may have this name: any C identifier that is no device and has no `__` first."""
     return len(name) <= MAX_NAME_BYTES and bool(_ALLOWED.fullmatch(name)) and name.lower() not in DEVICE_NAMES
+
+
+def is_entry_name(name: str) -> bool:
+    """Whether an entry may have this name."""
+    return is_tensor_name(name) or broken_by_name(name) is None
 
 
 def broken_by_name(name: str) -> str | None:
     """The requirement of docs/onnxz.md that a name breaks, if it breaks one."""
-    if is_entry_name(name):
-        return None
-    if not _IDENTIFIER.fullmatch(name):
-        return "Z-4.2"
     if len(name) > MAX_NAME_BYTES:
         return "Z-4.3"
-    return "Z-4.4" if name.startswith("__") else "Z-4.5"
+    if name.startswith("__") and _IDENTIFIER.fullmatch(name):
+        return None if name == HASHES_NAME or _GRAPH.fullmatch(name) else "Z-4.4"
+    if name.startswith(FILES_PREFIX):
+        if not _FILE.fullmatch(name):
+            return "Z-4.7"
+        components = name.removeprefix(FILES_PREFIX).split("/")
+    elif not _IDENTIFIER.fullmatch(name):
+        return "Z-4.2"
+    else:
+        components = [name]
+    return "Z-4.5" if any(each.lower().partition(".")[0] in DEVICE_NAMES for each in components) else None
+
+
+def broken_by_names(names: Sequence[str]) -> tuple[str, str] | None:
+    """The requirement that allowed names break together, and how, if they break one."""
+    seen: dict[str, str] = {}
+    before = Part.TENSOR
+    for name in names:
+        other = seen.get(name.lower())
+        if other is not None:
+            return "Z-4.6", f"two entries are called {other} and {name}, which some systems cannot distinguish"
+        seen[name.lower()] = name
+    for name in names:
+        folder, slash, _ = name.lower().rpartition("/")
+        while slash:
+            if folder in seen:
+                return "Z-4.8", f"an entry is called {seen[folder]}, which is the folder of {name}"
+            folder, slash, _ = folder.rpartition("/")
+    if not names or part_of(names[-1]) < Part.GRAPH:
+        return "Z-4.1", f"the last entry is not {MODEL_NAME} or {MODEL_PREFIX}NAME, so this is not an .onnxz archive"
+    for name in names:
+        part = part_of(name)
+        if part < before:
+            return "Z-4.9", f"entry {name} must come earlier: tensors, files, {HASHES_NAME}, graphs, {MODEL_NAME}"
+        before = part
+    return None
+
+
+def hashes_nbytes(names: Iterable[str]) -> int:
+    """The size of the entry with the hashes of entries with these names."""
+    return sum(HASH_DIGITS + 2 + len(name) + 1 for name in names)
 
 
 class EntryNames:
     """Gives every tensor a name that no other has, even if case is ignored."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {*DEVICE_NAMES, *(name.lower() for name in taken)}
+        self._taken = {*DEVICE_NAMES, FILES_PREFIX[:-1], *(name.lower() for name in taken)}
         self._next_suffix: dict[str, int] = {}
 
     def add(self, *wishes: str) -> str:

@@ -16,7 +16,7 @@ class ArchiveOptions:
     from which a tensor gets its own entry. An entry costs about 200 bytes, and tools that read only the unpacked graph,
     such as shape inference, need the small tensors in it. Therefore the default is 1,024, as in ONNX. `dedup`: tensors
     with equal bytes share an entry. Planning then reads tensors whose size another tensor has; without it, only tensors
-    that are one range of one file share an entry.
+    that are one range of one file share an entry. `sha256`: the archive has the SHA-256 of each other entry.
 
     Raises: OptionError for an invalid value.
     """
@@ -26,6 +26,7 @@ class ArchiveOptions:
         64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of these tensors at a multiple of SIZE; 64 by default."
     )
     dedup: bool = option(False, SWITCH, "Store equal weights only once.")
+    sha256: bool = option(False, SWITCH, "Add the SHA-256 of each entry, for `sha256sum -c` and signatures.")
 
     def __post_init__(self) -> None:
         settle(self)

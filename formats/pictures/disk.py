@@ -19,6 +19,7 @@ COLOURS = {  # of a kind of bytes; tensors alternate between two, so that neighb
     "header": ("#52616b", "headers"),
     "model": ("#e0a030", "model: graph and names"),
     "tensor": ("#1f7a70", "tensors"),
+    "file": ("#c2853a", "other file"),
     "padding": ("#d5dbe0", "padding"),
     "directory": ("#8a5fb0", "directory"),
     "unused": ("#d1495b", "not used"),

@@ -305,7 +305,7 @@ def what_is_told_holds(subject: Subject, make: Callable[[], Model], folder: Path
     position = 0
     for region in sorted(subject.codec.regions(source)) if subject.codec.regions else ():
         assert position <= region.file_offset, "regions must not overlap"
-        assert region.kind in ("header", "model", "tensor", "directory", "padding")
+        assert region.kind in ("header", "model", "tensor", "file", "directory", "padding")
         position = region.end
     assert position <= source.nbytes, "regions must be inside the file"
     model = subject.read(path)

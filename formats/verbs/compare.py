@@ -38,7 +38,7 @@ from formats.tensordata.plan import DOCUMENTATION, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
 from formats.verbs.compare_elements import compare_elements
-from formats.verbs.steps.opening import open_model
+from formats.verbs.steps.opening import for_each, open_model
 from formats.verbs.trust import check_key
 
 if TYPE_CHECKING:
@@ -153,7 +153,9 @@ def diff(
     """
     paths = path_of(first), path_of(second)
     reading = made(ReadOptions, options, by=diff)
-    opened = [open_model(path, None, reading, key_is_for_it=False, called="") for path in paths]
+    each = for_each(paths, reading)
+    given = zip(paths, each, strict=True)
+    opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in given]
     codecs = [found.codec for found in opened]
     check_key(reading, *codecs)
     form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])

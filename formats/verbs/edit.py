@@ -105,7 +105,7 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         if way.strict and (matter := tuple(loss for loss in losses if loss.matters)):
             raise UnsupportedError(f"`strict` refuses these losses: {listed(matter)}")
         if not engine.dry_run:
-            update = editing.update(model, path, ArchiveOptions(), engine)
+            update = editing.update(model, path, ArchiveOptions(), engine, reading.model)
             written = f"{in_units(update.written_bytes)} of the archive were written again"
             done += Done((Edit("in_place", written),), update.losses)
     return ConversionReport(

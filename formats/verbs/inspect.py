@@ -19,7 +19,7 @@ from formats.tensordata.absent import AbsentFile
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.choices import RuntimeOptions
-from formats.verbs.steps.opening import read_model
+from formats.verbs.steps.opening import models_in, read_model
 from formats.verbs.steps.planning import raise_model
 
 if TYPE_CHECKING:
@@ -185,6 +185,9 @@ class Inspection:
     nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
     parts: tuple[Part, ...] | None = None  # likewise; the largest first
     missing: tuple[MissingFile, ...] = ()
+    model: str | None = None  # its name, in an archive with several
+    others: tuple[Inspection, ...] = ()  # the other models in the archive
+    bundled: tuple[ModelFile, ...] = ()  # other files in the archive
 
     def __repr__(self) -> str:
         """The file, and the numbers of nodes and tensors; the fields have the rest."""
@@ -251,6 +254,12 @@ class Inspection:
             **({} if self.runtime is None else {"runtime": self.runtime.to_json()}),
             **({} if self.nodes is None else {"nodes": [node.to_json() for node in self.nodes]}),
             **({} if self.parts is None else {"parts": [part._asdict() for part in self.parts]}),
+            **({"model": self.model, "others": [other.to_json() for other in self.others]} if self.others else {}),
+            **(
+                {"bundled": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.bundled]}
+                if self.bundled
+                else {}
+            ),
         }
 
 
@@ -267,6 +276,8 @@ def inspect(
 
     This also works if data files are missing or too short; `missing` lists them.
 
+    Of an archive with several models, it describes the one that `model` names, or all: the default one, and `others`.
+
     With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
     With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all initialisers
     whose names begin with the same words: the words that all names share, then up to `params` more words. Dots and
@@ -275,7 +286,25 @@ def inspect(
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
     path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), RuntimeOptions(runtime)
+    *others, last = (
+        _inspect(path, format, replace(reading, model=name), chosen, nodes=nodes, params=params)
+        for name in models_in(path, format, reading)
+    )
+    return replace(last, others=tuple(others))
+
+
+def _inspect(
+    path: Path,
+    format: str | None,  # noqa: A002 - as in `load`
+    reading: ReadOptions,
+    chosen: RuntimeOptions,
+    *,
+    nodes: bool,
+    params: int,
+) -> Inspection:
+    """One model of the file."""
     codec, source, model = read_model(path, format, reading)
+    bundle = codec.bundle(source) if codec.bundle is not None else None
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     tensors = tuple(_entry(where, tensor, path) for where, tensor in found)
@@ -299,6 +328,8 @@ def inspect(
         nodes=tuple(_nodes(model)) if nodes else None,
         parts=_parts(tensors, params) if params else None,
         missing=missing_files(tensor for _, tensor in found),
+        model=reading.model,
+        bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
     )
 
 

@@ -12,9 +12,10 @@ from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.onnxpb.external.safetensors import header_of
 from formats.options import made
+from formats.python.late_dataclasses import replace
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import raw_nbytes, span_of
-from formats.verbs.steps.opening import read_model
+from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,7 +48,9 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     Raises: FormatError if it cannot be read; OSError if a file cannot.
     """
     reading = made(ReadOptions, options, by=layout)
-    codec, source, model = read_model(path_of(path), format, reading)
+    path = path_of(path)
+    reading = replace(reading, model=models_in(path, format, reading)[-1])
+    codec, source, model = read_model(path, format, reading)
     parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}
     inner = []

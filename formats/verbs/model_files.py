@@ -13,11 +13,11 @@ from formats.errors import FormatError
 from formats.ir import walk
 from formats.onnxpb.external.shared_data import references
 from formats.options import made
-from formats.python.late_dataclasses import dataclass
+from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.verbs.arguments import local_path_of
 from formats.verbs.inspect import tolerant
-from formats.verbs.steps.opening import read_model
+from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -112,6 +112,9 @@ def open_files(
     With `alone`, no other graph is read, and every file may move. With `trusts_unread`, graphs that
     cannot be read do not count: none of them uses the data.
     """
+    reading = replace(
+        reading, model=models_in(path, format_name, reading)[-1]
+    )  # models of one file have no other files
     codec, source, model = read_model(path, format_name, reading)
     file = next(source.files())
     data: dict[str, File] = {}

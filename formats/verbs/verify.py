@@ -16,7 +16,7 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, Graph, SparseTensor, entries
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
-from formats.python.late_dataclasses import dataclass
+from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File, with_storage
@@ -25,13 +25,13 @@ from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.sources.source import Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
-from formats.verbs.steps.opening import read_model
+from formats.verbs.steps.opening import models_in, read_model
 from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NOTE, NodeCheck
 from formats.verbs.verifying.parts import part_problems, sparse_problem, tensor_problem
 from formats.verbs.verifying.versions import NEWEST_IR_VERSION, newer_parts, version_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
@@ -120,6 +120,7 @@ def verify(
     This checks its structure, the names in its graphs and the size of every tensor without reading weights. With
     `data`, it also verifies all checksums: of entries of an archive, of data files, and of the file `original` that it
     was made from. `options` are those of `load`, `threads` and `progress` those of `EngineOptions`.
+    Of an archive with several models, this checks all, unless `model` names one.
     An encrypted model whose variant does not detect changes is an error without `allow_encryption=1`, and a note with
     it.
 
@@ -130,6 +131,36 @@ def verify(
     engine = EngineOptions(threads=threads, progress=progress)
     if original is not None and not data:
         raise OptionError("`original` has an effect only with `data=True`")
+    *others, last = models_in(path, format, reading)
+    found = _verify(path, format, replace(reading, model=last), engine, data=data, original=original)
+    for name in others:
+        other = _verify(path, format, replace(reading, model=name), engine)
+        found = replace(
+            found,
+            tensors=found.tensors + other.tensors,
+            errors=(*found.errors, *_of_model(name, other.errors, found.errors)),
+            notes=(*found.notes, *_of_model(name, other.notes, found.notes)),
+        )
+    return found
+
+
+def _of_model(name: str | None, findings: Iterable[Finding], known: Collection[Finding]) -> Iterator[Finding]:
+    """The findings about one of several models, without those that are about the whole file and `known`."""
+    for finding in findings:
+        if finding not in known:
+            yield finding._replace(where=": ".join(filter(None, (name, finding.where))))
+
+
+def _verify(
+    path: Path,
+    format: str | None,
+    reading: ReadOptions,
+    engine: EngineOptions,
+    *,
+    data: bool = False,
+    original: AnySource | None = None,
+) -> Verification:
+    """What is wrong with one model of the file, and with `data`, with all data in the file."""
     try:
         codec, source, model = read_model(path, format, reading)
     except FormatError as error:

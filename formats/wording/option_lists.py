@@ -3,6 +3,7 @@
 _READ = """\
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
 key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
@@ -38,6 +39,7 @@ data_names='transformers.js': Name data files as transformers.js loads them, eac
 link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers
     to them.
 dedup=True: Store equal weights only once.
+sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
@@ -51,6 +53,7 @@ encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tamp
 _CONVERT = """\
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
 key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
@@ -79,6 +82,7 @@ data_names='transformers.js': Name data files as transformers.js loads them, eac
 link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers
     to them.
 dedup=True: Store equal weights only once.
+sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
@@ -95,6 +99,7 @@ rename: New names of values, such as {'input.1': 'images'}.
 metadata: Texts of the metadata by key, such as {'license': 'MIT'}; an empty one removes the key.
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
 key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
@@ -123,6 +128,7 @@ data_names='transformers.js': Name data files as transformers.js loads them, eac
 link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers
     to them.
 dedup=True: Store equal weights only once.
+sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
 rten_target=RELEASE: Write for this release of RTen and later ones; by default for all known releases.
@@ -137,6 +143,7 @@ outputs=NAMES: The values that become outputs, separated by commas; those of the
 tensor=NAME: Write only this weight, to a .npy or .safetensors file.
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
 key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
@@ -165,6 +172,7 @@ data_names='transformers.js': Name data files as transformers.js loads them, eac
 link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers
     to them.
 dedup=True: Store equal weights only once.
+sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
@@ -179,6 +187,7 @@ connect: Inputs of the second model by outputs of the first one, such as {'featu
 prefix=PREFIX: Begin all names of B with PREFIX; by default, names that meet get a number.
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
 key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
@@ -207,6 +216,7 @@ data_names='transformers.js': Name data files as transformers.js loads them, eac
 link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers
     to them.
 dedup=True: Store equal weights only once.
+sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
@@ -219,6 +229,7 @@ encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tamp
 _JOB = """\
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
 key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
@@ -247,6 +258,7 @@ data_names='transformers.js': Name data files as transformers.js loads them, eac
 link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers
     to them.
 dedup=True: Store equal weights only once.
+sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
@@ -266,6 +278,7 @@ size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by defau
 alignment=SIZE: Put each of these tensors at a multiple of SIZE; 4K by default.
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
 key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
@@ -280,6 +293,26 @@ fsync=True: Force files to disk; by default only files that replace others.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
 clean=True: Remove data files of a replaced model that nothing else in its folder uses.
 backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
+"""
+_PACK = """\
+default=NAME: Make this model the default one.
+size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
+alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default.
+max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
+hard_links=False: Refuse data files with more than one name (hard links).
+model=NAME: Read this model of an archive that holds several.
+key: The key of an encrypted model.
+allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
+storage_options: Options of the store.
+retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+threads=N: Use N threads; 0, the default, chooses a suitable number.
+chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
+in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
+overwrite=True: Replace files that exist.
+parents=True: Make missing parent folders.
+dry_run=True: Change nothing; say what would be done.
+fsync=True: Force files to disk; by default only files that replace others.
+progress: A function that is called from time to time with the bytes done and the bytes to do.
 """
 _PLACE = """\
 overwrite=True: Replace the model at DST and its data files, but no other files.
@@ -328,6 +361,7 @@ OPTIONS = {
     "diff": _OF_DIFF + _READ,
     "inspect": _READ,
     "link": _OF_LINK + _READ,
+    "pack": _PACK,
     "cp": _PLACE,
     "mv": _PLACE,
     "share": _SHARE,

@@ -43,9 +43,10 @@
  */
 
 /**
- * A tensor of the graph whose bytes are an entry.
+ * A tensor of a graph whose bytes are an entry.
  * @typedef {object} Tensor
  * @property {string} name of the tensor; tensors in different graphs of a model can have the same name
+ * @property {string | null} model the name of the model whose graph has the tensor; null for the default one
  * @property {bigint[]} dims
  * @property {number} dataType a value of `TensorProto.DataType`
  * @property {string} location the name of the entry
@@ -60,8 +61,11 @@
  * @property {{ path: string, data: Uint8Array }[]} externalData its weights, in the order of the archive
  */
 
-/** The name of the entry that is the graph. */
+/** The name of the entry that is the default graph. The others have a `_` and the name of their model after it. */
 export const GRAPH_NAME = "__MODEL_PROTO";
+const GRAPH_PREFIX = `${GRAPH_NAME}_`;
+const HASHES_NAME = "__SHA256SUMS";
+const FILES_PREFIX = "files/";
 
 /** The archive does not meet the specification, so no reader may accept it. */
 export class ArchiveError extends Error {
@@ -541,8 +545,8 @@ function readDirectory(directory, count, directoryOffset) {
     const end = nameAt + nameBytes + extraBytes;
     if (end > directory.length) throw new ArchiveError("Z-5.1", `entry ${index} reaches beyond the directory`);
     const name = ASCII.decode(directory.subarray(nameAt, nameAt + nameBytes));
-    checkName(name, index === count - 1);
-    const key = name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+    checkName(name);
+    const key = lowerCase(name);
     const other = names.get(key);
     if (other !== undefined) throw new ArchiveError("Z-4.6", `the names ${other} and ${name} differ at most in case`);
     names.set(key, name);
@@ -608,7 +612,10 @@ function readDirectory(directory, count, directoryOffset) {
     at = end;
   }
   if (at !== directory.length) throw new ArchiveError("Z-5.1", "the directory has bytes after its last entry");
-  if (count === 0) throw new ArchiveError("Z-4.1", `the archive is empty: it has no ${GRAPH_NAME}`);
+  checkNames(
+    entries.map(({ entry }) => entry.name),
+    names,
+  );
 
   // Each entry ends where the next one begins. So the place of each payload is known without its local header.
   if (entries[0]?.headerOffset !== 0) throw new ArchiveError("Z-2.2", "the first entry does not begin at 0");
@@ -625,26 +632,72 @@ function readDirectory(directory, count, directoryOffset) {
   return entries;
 }
 
+/** @param {string} name */
+const lowerCase = (name) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+
+/** What entries are. The entries of an archive are in this order. */
+const PARTS = /** @type {const} */ ({ tensor: 0, file: 1, hashes: 2, graph: 3, defaultGraph: 4 });
+
 /**
+ * What an entry with this name is, if the name is allowed.
  * @param {string} name
- * @param {boolean} last
  */
-function checkName(name, last) {
-  if (last !== (name === GRAPH_NAME))
-    throw new ArchiveError("Z-4.1", `the last entry, and no other, is called ${GRAPH_NAME}`);
-  if (last) return;
-  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+function partOf(name) {
+  if (name === GRAPH_NAME) return PARTS.defaultGraph;
+  if (name.startsWith(GRAPH_PREFIX)) return PARTS.graph;
+  if (name === HASHES_NAME) return PARTS.hashes;
+  return name.startsWith(FILES_PREFIX) ? PARTS.file : PARTS.tensor;
+}
+
+/**
+ * The name of the model whose graph is the entry with this name; null for the default one.
+ * @param {string} name
+ */
+const modelOf = (name) => (name === GRAPH_NAME ? null : name.slice(GRAPH_PREFIX.length));
+
+/** @param {string} name */
+function checkName(name) {
+  if (name.length > NAME_CHARACTERS) throw new ArchiveError("Z-4.3", "a name has more than 255 characters");
+  const isWord = /^[A-Za-z0-9_]*$/.test(name);
+  if (name.startsWith("__") && isWord) {
+    if (name === GRAPH_NAME || name === HASHES_NAME) return;
+    if (name.startsWith(GRAPH_PREFIX) && name !== GRAPH_PREFIX) return;
+    throw new ArchiveError("Z-4.4", `the name ${name} is reserved; the archive may have a later version of the format`);
+  }
+  let components = [name];
+  if (name.startsWith(FILES_PREFIX)) {
+    components = name.slice(FILES_PREFIX.length).split("/");
+    const areRight = components.every((each) => /^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(each) && !each.endsWith("."));
+    if (!areRight) throw new ArchiveError("Z-4.7", `the name ${quote(name)} is not allowed for a file`);
+  } else if (!isWord || !/^[A-Za-z_]/.test(name)) {
     throw new ArchiveError("Z-4.2", `the name ${quote(name)} has other characters than letters, digits and _`);
   }
-  if (name.length > NAME_CHARACTERS) throw new ArchiveError("Z-4.3", "a name has more than 255 characters");
-  if (name.startsWith("__")) {
-    throw new ArchiveError(
-      "Z-4.4",
-      `the name ${name} begins with __; the archive may have a later version of the format`,
-    );
-  }
-  if (/^(con|prn|aux|nul|com[0-9]|lpt[0-9])$/i.test(name)) {
+  if (components.some((each) => /^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)/i.test(each))) {
     throw new ArchiveError("Z-4.5", `the name ${name} is reserved by Windows`);
+  }
+}
+
+/**
+ * Checks that the names of all entries fit together.
+ * @param {string[]} names in the order of the archive
+ * @param {ReadonlyMap<string, string>} byKey the names by their form in lower case
+ */
+function checkNames(names, byKey) {
+  for (const name of names) {
+    if (partOf(name) !== PARTS.file) continue;
+    const key = lowerCase(name);
+    for (let at = key.indexOf("/"); at >= 0; at = key.indexOf("/", at + 1)) {
+      const other = byKey.get(key.slice(0, at));
+      if (other !== undefined) throw new ArchiveError("Z-4.8", `the name ${other} is that of a folder of ${name}`);
+    }
+  }
+  const last = names.at(-1);
+  if (last === undefined || partOf(last) < PARTS.graph)
+    throw new ArchiveError("Z-4.1", `the last entry is not ${GRAPH_NAME} or ${GRAPH_PREFIX}NAME`);
+  for (const [index, name] of names.entries()) {
+    const before = names[index - 1];
+    if (before !== undefined && partOf(before) > partOf(name))
+      throw new ArchiveError("Z-4.9", `entry ${name} comes after ${before}, but must come before it`);
   }
 }
 
@@ -697,6 +750,7 @@ function checkLocalHeader(placed, header) {
 }
 
 const MAX_DEPTH = 100;
+const PREFIX_BYTES = 5;
 const VARINT = 0;
 const FIXED_64 = 1;
 const LENGTH = 2;
@@ -739,10 +793,12 @@ const ELEMENT_BITS = [
 class GraphReader {
   /**
    * @param {Uint8Array} bytes
-   * @param {Map<string, Entry>} entries
+   * @param {string | null} model
+   * @param {ReadonlyMap<string, Entry>} entries of tensors
    */
-  constructor(bytes, entries) {
+  constructor(bytes, model, entries) {
     this.bytes = bytes;
+    this.model = model;
     this.entries = entries;
     /** @type {Tensor[]} */
     this.tensors = [];
@@ -760,11 +816,6 @@ class GraphReader {
   read() {
     const fields = this.enter("ModelProto", [[0, this.bytes.length]], 0);
     if (!fields.has(7)) throw new ArchiveError("Z-6.5", "the graph's ModelProto has no graph");
-    const referred = new Set(this.tensors.map((tensor) => tensor.location));
-    for (const name of this.entries.keys()) {
-      if (name !== GRAPH_NAME && !referred.has(name))
-        throw new ArchiveError("Z-7.11", `no tensor refers to entry ${name}`);
-    }
     return this.tensors;
   }
 
@@ -790,6 +841,16 @@ class GraphReader {
   }
 
   /**
+   * Reads a tag or a length.
+   * @param {number} end
+   */
+  prefix(end) {
+    const start = this.at;
+    this.varint(end);
+    if (this.at - start > PREFIX_BYTES) throw this.malformed("Z-6.2", "a tag or a length has more than 5 bytes");
+  }
+
+  /**
    * @param {string} requirement
    * @param {string} message
    */
@@ -802,7 +863,7 @@ class GraphReader {
 
   /** @param {number} end */
   tag(end) {
-    this.varint(end);
+    this.prefix(end);
     this.number = this.low >>> 3;
     this.wireType = this.low & 7;
     if (this.high !== 0 || this.number === 0) throw this.malformed("Z-6.1", "a field has an impossible number");
@@ -826,7 +887,7 @@ class GraphReader {
   value(end) {
     this.start = this.at;
     if (this.wireType === VARINT) return this.varint(end);
-    if (this.wireType === LENGTH) this.varint(end);
+    if (this.wireType === LENGTH) this.prefix(end);
     else if (this.wireType !== FIXED_64 && this.wireType !== FIXED_32) {
       throw this.malformed("Z-6.1", `a field has wire type ${this.wireType}`);
     }
@@ -937,11 +998,10 @@ class GraphReader {
     const location = keys.get("location");
     const entry = location === undefined ? undefined : this.entries.get(location);
     demand("Z-7.2", "its external data have no location", location !== undefined);
-    demand("Z-7.3", "it refers to the graph", location !== GRAPH_NAME);
     if (entry === undefined)
       throw new ArchiveError(
         "Z-7.3",
-        `tensor ${quote(label)}: it refers to ${quote(location ?? "")}, which is no entry`,
+        `tensor ${quote(label)}: it refers to ${quote(location ?? "")}, which is no entry of a tensor`,
       );
     demand("Z-7.4", "it begins inside an entry", (keys.get("offset") ?? "0") === "0");
     demand(
@@ -965,6 +1025,7 @@ class GraphReader {
     );
     this.tensors.push({
       name: label,
+      model: this.model,
       dims: allDims,
       dataType,
       location: entry.name,
@@ -1094,13 +1155,44 @@ export async function open(source, options = {}) {
     const { count, offset, size } = readEnd(await bytes.read(bytes.size - tailBytes, tailBytes), bytes.size);
     const placed = readDirectory(await bytes.read(offset, size), count, offset);
     if (!bytes.remote) await checkLocalHeaders(bytes, placed);
-    const graph = await readPayload(bytes, /** @type {PlacedEntry} */ (placed.at(-1)));
-    const tensors = new GraphReader(graph, new Map(placed.map(({ entry }) => [entry.name, entry]))).read();
-    return new Archive(bytes, placed, tensors, bytes.remote ? graph : undefined);
+    const first = placed.findIndex(({ entry }) => partOf(entry.name) >= PARTS.hashes);
+    const tail = await readPayloads(bytes, placed.slice(first));
+    const graphs = new Map([...tail].filter(([{ entry }]) => partOf(entry.name) >= PARTS.graph));
+    for (const [hashes, text] of tail) if (!graphs.has(hashes)) checkHashes(text, placed);
+    const entries = new Map(
+      placed.filter(({ entry }) => partOf(entry.name) === PARTS.tensor).map(({ entry }) => [entry.name, entry]),
+    );
+    const tensors = [...graphs].flatMap(([{ entry }, graph]) =>
+      new GraphReader(graph, modelOf(entry.name), entries).read(),
+    );
+    const referred = new Set(tensors.map((tensor) => tensor.location));
+    for (const name of entries.keys()) {
+      if (!referred.has(name)) throw new ArchiveError("Z-7.11", `no tensor refers to entry ${name}`);
+    }
+    return new Archive(bytes, placed, tensors, bytes.remote ? graphs : new Map());
   } catch (error) {
     await bytes.close();
     throw error;
   }
+}
+
+/**
+ * Checks the form of the hashes.
+ * @param {Uint8Array} bytes
+ * @param {PlacedEntry[]} placed all entries
+ */
+function checkHashes(bytes, placed) {
+  let at = 0;
+  for (const { entry } of placed) {
+    if (entry.name === HASHES_NAME) continue;
+    const end = at + 64 + 2 + entry.name.length + 1;
+    const line = ASCII.decode(bytes.subarray(at, end));
+    if (!/^[0-9a-f]{64}$/.test(line.slice(0, 64)) || line.slice(64) !== `  ${entry.name}\n`) {
+      throw new ArchiveError("Z-4.10", `${HASHES_NAME} has no right line for entry ${entry.name}`);
+    }
+    at = end;
+  }
+  if (at !== bytes.length) throw new ArchiveError("Z-4.10", `${HASHES_NAME} has more lines than other entries`);
 }
 
 /** An archive that `open` opened. */
@@ -1109,43 +1201,72 @@ export class Archive {
   #source;
   /** @type {PlacedEntry[]} */
   #placed;
-  /** The graph of a remote archive, kept so that it is not fetched twice.
-   * @type {Uint8Array | undefined} */
-  #graph;
+  /** The graphs of a remote archive, kept so that they are not fetched twice.
+   * @type {Map<PlacedEntry, Uint8Array>} */
+  #graphs;
 
   /**
    * @param {ByteSource} source
    * @param {PlacedEntry[]} placed
    * @param {Tensor[]} tensors
-   * @param {Uint8Array | undefined} graph
+   * @param {Map<PlacedEntry, Uint8Array>} graphs
    * @internal
    */
-  constructor(source, placed, tensors, graph) {
+  constructor(source, placed, tensors, graphs) {
     this.#source = source;
     this.#placed = placed;
-    this.#graph = graph;
+    this.#graphs = graphs;
     /** The size of the archive. */
     this.size = source.size;
     /**
-     * All entries, in the order of the archive. The last entry is the graph.
+     * All entries, in the order of the archive: tensors, files, hashes, graphs.
      * @type {readonly Entry[]}
      */
     this.entries = placed.map(({ entry }) => entry);
     /**
-     * The tensors whose bytes are entries, anywhere in the graph.
+     * The names of the models. `null` is the default one, whose graph is the last entry.
+     * @type {readonly (string | null)[]}
+     */
+    this.models = this.entries.filter(({ name }) => partOf(name) >= PARTS.graph).map(({ name }) => modelOf(name));
+    /**
+     * The files that go with the models. The name of each begins with `files/`.
+     * @type {readonly Entry[]}
+     */
+    this.files = this.entries.filter(({ name }) => partOf(name) === PARTS.file);
+    /**
+     * The tensors whose bytes are entries, anywhere in a graph.
      * @type {readonly Tensor[]}
      */
     this.tensors = tensors;
   }
 
   /**
-   * The graph: a serialised ModelProto, whose external data are the entries.
+   * The graph of a model: a serialised ModelProto, whose external data are entries.
    *
    * For an archive in memory, the result is a view. Otherwise, the result is a copy.
+   * @param {string | null} [model] the name of the model; without it, the default one, or the only one
    * @returns {Promise<Uint8Array>}
+   * @throws {RangeError} there is no such model
    */
-  async graph() {
-    return this.#graph?.slice() ?? readPayload(this.#source, /** @type {PlacedEntry} */ (this.#placed.at(-1)));
+  async graph(model) {
+    const placed = this.#graphOf(model);
+    return this.#graphs.get(placed)?.slice() ?? readPayload(this.#source, placed);
+  }
+
+  /**
+   * @param {string | null | undefined} model
+   * @returns {PlacedEntry}
+   */
+  #graphOf(model) {
+    const only = this.models.length === 1 ? this.models[0] : null;
+    const name = model ?? only ?? null;
+    const entryName = name === null ? GRAPH_NAME : `${GRAPH_PREFIX}${name}`;
+    const placed = this.#placed.find(({ entry }) => entry.name === entryName);
+    if (placed === undefined) {
+      const known = this.models.map((each) => JSON.stringify(each)).join(", ");
+      throw new RangeError(`the archive has no ${name === null ? "default model" : `model ${quote(name)}`}, but ${known}`);
+    }
+    return placed;
   }
 
   /**
@@ -1157,28 +1278,24 @@ export class Archive {
   async read(name) {
     const placed = this.#placed.find(({ entry }) => entry.name === name);
     if (placed === undefined) throw new RangeError(`the archive has no entry ${JSON.stringify(name)}`);
-    return name === GRAPH_NAME ? this.graph() : readPayload(this.#source, placed);
+    return this.#graphs.get(placed)?.slice() ?? readPayload(this.#source, placed);
   }
 
   /**
-   * The whole model, in the form that `InferenceSession.create(model, { externalData })` of onnxruntime accepts.
+   * A whole model, in the form that `InferenceSession.create(model, { externalData })` of onnxruntime accepts.
    *
    * From an HTTP address, entries that are next to each other are fetched together, and four ranges at once.
+   * @param {string | null} [model] the name of the model; without it, the default one, or the only one
    * @returns {Promise<Model>}
+   * @throws {RangeError} there is no such model
    */
-  async model() {
-    const weights = this.#placed.slice(0, -1);
-    const { rangeBytes } = this.#source;
-    /** @type {Map<PlacedEntry, Uint8Array>} */
-    const data = new Map();
-    await inParallel(together(weights, endOf, { bytes: rangeBytes, between: rangeBytes }), async (group) => {
-      const [first, last] = /** @type {[PlacedEntry, PlacedEntry]} */ ([group[0], group.at(-1)]);
-      if (first === last) return void data.set(first, await readPayload(this.#source, first));
-      const bytes = await this.#source.read(first.headerOffset, endOf(last) - first.headerOffset);
-      for (const placed of group) data.set(placed, payloadIn(bytes, first.headerOffset, placed).slice());
-    });
+  async model(model) {
+    const name = modelOf(this.#graphOf(model).entry.name);
+    const used = new Set(this.tensors.filter((tensor) => tensor.model === name).map(({ location }) => location));
+    const weights = this.#placed.filter(({ entry }) => used.has(entry.name));
+    const data = await readPayloads(this.#source, weights);
     return {
-      model: await this.graph(),
+      model: await this.graph(model),
       externalData: weights.map((placed) => ({
         path: placed.entry.name,
         data: /** @type {Uint8Array} */ (data.get(placed)),
@@ -1220,7 +1337,7 @@ export class Archive {
    * @returns {Promise<void>}
    */
   async close() {
-    this.#graph = undefined;
+    this.#graphs = new Map();
     await this.#source.close();
   }
 }
@@ -1242,6 +1359,24 @@ async function readPayload(source, placed) {
   if (placed.checked) return source.read(offset, size);
   const bytes = await source.read(placed.headerOffset, offset + size - placed.headerOffset);
   return payloadIn(bytes, placed.headerOffset, placed);
+}
+
+/**
+ * Reads the payloads of entries, and several neighbours at once.
+ * @param {ByteSource} source
+ * @param {PlacedEntry[]} wanted in the order of the archive
+ */
+async function readPayloads(source, wanted) {
+  const { rangeBytes } = source;
+  /** @type {Map<PlacedEntry, Uint8Array>} */
+  const data = new Map();
+  await inParallel(together(wanted, endOf, { bytes: rangeBytes, between: Math.min(rangeBytes, READ_BYTES) }), async (group) => {
+    const [first, last] = /** @type {[PlacedEntry, PlacedEntry]} */ ([group[0], group.at(-1)]);
+    if (first === last) return void data.set(first, await readPayload(source, first));
+    const bytes = await source.read(first.headerOffset, endOf(last) - first.headerOffset);
+    for (const placed of group) data.set(placed, payloadIn(bytes, first.headerOffset, placed).slice());
+  });
+  return new Map(wanted.map((placed) => [placed, /** @type {Uint8Array} */ (data.get(placed))]));
 }
 
 /**

@@ -45,6 +45,7 @@ RARE = {
     "allow_encryption": "files of an old and unsafe variant",
     "key": "encrypted models; `convert` to .onnxc without a key says how to give one",
     "lenient": "archives that another zip tool made",
+    "model": "archives with several models",
     "link": "graphs that are linked to an archive",
     "max_depth": "messages in messages, a hundred deep",
     "pin": ".rten files whose original is lost",

@@ -172,6 +172,8 @@ QUIET = {
     "mv": ["own/a.onnx", "y.onnx"],
     "rm": ["own/a.onnx"],
     "share": ["models/a.onnx", "models/c.onnx", "--out", "shared"],
+    "pack": ["models/a.onnx", "models/c.onnx", "packed.onnxz"],
+    "unpack": ["models/in/b.onnxz", "unpacked"],
 }
 
 
@@ -180,7 +182,9 @@ def test_every_verb_can_be_quiet_and_speak_json(folder: Path) -> None:
     assert {verb.name for verb in VERBS} == {*QUIET}
     for verb, arguments in QUIET.items():
         for flag in ("-q", "--json"):
-            assert 0 == subprocess.call(["rm", "-rf", "out", "out.rten", "x.onnx", "x.onnx.data", "shared"])
+            assert 0 == subprocess.call(
+                ["rm", "-rf", "out", "out.rten", "x.onnx", "x.onnx.data", "shared", "packed.onnxz", "unpacked"]
+            )
             if Path("y.onnx").exists():
                 formats.mv("y.onnx", "own/a.onnx", parents=True)
             for path in ("models/a.onnx", "own/a.onnx"):  # the latter is not next to damaged models

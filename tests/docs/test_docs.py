@@ -136,13 +136,15 @@ def many_models(folder: Path) -> Path:
     (folder / "models.txt").write_text("a.onnx\nb.onnx\n")
     np.savez(folder / "epoch9.npz", w=np.zeros((32, 32), "float32"))
     formats.convert(folder / "model.onnx", folder / "split.onnx", external_data=True)
+    (folder / "tokenizer.json").write_text("{}")
+    formats.pack([folder / "encoder.onnx", folder / "decoder.onnx"], folder / "whisper.onnxz", overwrite=True)
     return folder
 
 
 @pytest.mark.parametrize("line", examples())
 def test_examples_of_the_help_run(line: str, many_models: Path) -> None:
     """Every example of a help works in a folder that has the models which it names, and is short."""
-    run_in_shell(line.replace("formats convert", "formats convert --force"), many_models)
+    run_in_shell(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models)
     assert len(line) <= 78
 
 

@@ -6,8 +6,10 @@ data. `ROWS` and `LARGE_ROWS` become the test vectors, `golden/vectors.json` and
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -266,6 +268,69 @@ def with_extra(local: bytes, central: bytes = b"", **changes: int) -> Zip:
     return Zip([weight(local_extra=local, central_extra=central).both(**changes), proto()])
 
 
+def graph(name: bytes, *tensors: bytes) -> Member:
+    """Return the member of a graph with a name, by default with one tensor in `w`."""
+    return Member(b"__MODEL_PROTO_" + name, model(*(tensors or (TENSOR,))))
+
+
+def bundle(*graphs: Member) -> Zip:
+    """Return an archive with these graphs before the default one."""
+    return Zip([weight(), *graphs, proto()])
+
+
+def a_file(name: bytes) -> Member:
+    """Return the member of a file."""
+    return Member(b"files/" + name, b"text")
+
+
+def filed(*names: bytes) -> Zip:
+    """Return an archive with files of these names."""
+    return Zip([weight(), *map(a_file, names), proto()])
+
+
+def hashes_of(*members: Member, change: Callable[[bytes], bytes] = bytes) -> Member:
+    """Return the member with the hashes of other members, changed."""
+    lines = (b"%b  %b\n" % (hashlib.sha256(each.data).hexdigest().encode(), each.name) for each in members)
+    return Member(b"__SHA256SUMS", change(b"".join(lines)))
+
+
+def hashed(
+    *files: Member,
+    tensors: tuple[Member, ...] | None = None,
+    more: tuple[Member, ...] = (),
+    last: Member | None = None,
+    change: Callable[[bytes], bytes] = bytes,
+) -> Zip:
+    """Return an archive with hashes."""
+    before = [*((weight(),) if tensors is None else tensors), *files]
+    graphs = [*more, last or proto()]
+    return Zip([*before, hashes_of(*before, *graphs, change=change), *graphs])
+
+
+def two_hashes() -> Zip:
+    """Return an archive that has hashes twice."""
+    first, hashes, last = hashed().members
+    return Zip([first, hashes, hashes, last])
+
+
+def hashes_last() -> Zip:
+    """Return an archive whose last entry are the hashes."""
+    first, hashes, last = hashed().members
+    return Zip([first, last, hashes])
+
+
+def wrong_order() -> Zip:
+    """Return an archive with hashes before a file."""
+    first, text = weight(), a_file(b"a")
+    return Zip([first, hashes_of(first, text, proto()), text, proto()])
+
+
+def late_hashes() -> Zip:
+    """Return an archive with hashes between two graphs."""
+    first, other = weight(), graph(b"a")
+    return Zip([first, other, hashes_of(first, other, proto()), proto()])
+
+
 PADDING = extra(0x5A4F, bytes(20))
 LARGE_SIZES = {"size": MAX_32, "packed": MAX_32}
 THE_FILE: list[Row] = [
@@ -396,9 +461,22 @@ NAMES: list[Row] = [
     Row("Z-4.3", "long name", named(b"w" * 256), "not an allowed name", named(b"w" * 255)),
     *(
         Row("Z-4.4", f"name {name!r}", named(name), "later version", named(name[1:]))
-        for name in (b"__w", b"__", b"__MODEL_PROTO_2", b"__model_proto")
+        for name in (b"__w", b"__", b"__model_proto", b"__MODEL_PROTO2", b"__sha256sums", b"__SHA256SUMS_", b"__files")
     ),
-    Row("Z-4.4", "other name of the graph", Zip([weight(), Member(b"__MODEL_PROTO2", model(TENSOR))]), "later version"),
+    *(
+        Row("Z-4.4", f"graph {name!r}", bundle(Member(name, model(TENSOR))), "later version", bundle(graph(good)))
+        for name, good in (
+            (b"__MODEL_PROTO_", b"_"),
+            (b"__MODEL_PROTO2", b"2"),
+            (b"__model_proto_a", b"a"),
+            (b"__MODEL_proto", b"proto"),
+            (b"__METADATA", b"METADATA"),
+        )
+    ),
+    *(
+        Row("Z-4.2", f"graph {name!r}", bundle(graph(name)), "not an allowed name", bundle(graph(good)))
+        for name, good in ((b"a-b", b"a_b"), (b"a.onnx", b"a_onnx"), (b"a/b", b"aXb"), (b"\xc3\xa9", b"e"))
+    ),
     *(
         Row("Z-4.5", f"name {name!r}", named(name), "not an allowed name", named(name + b"_"))
         for name in (b"con", b"CON", b"Prn", b"aux", b"nul", b"com0", b"Com9", b"lpt1", b"LPT0")
@@ -407,6 +485,137 @@ NAMES: list[Row] = [
     Row("Z-4.6", "two graphs", Zip([weight(), proto(), proto()]), "two entries are called"),
     Row("Z-4.6", "same name", Zip([weight(), weight(), proto()]), "two entries are called w and w"),
     Row("Z-4.6", "same but for case", named(b"w", b"W"), "two entries are called w and W", named(b"w", b"V")),
+    Row(
+        "Z-4.6",
+        "graphs but for case",
+        bundle(graph(b"a"), graph(b"A")),
+        "two entries",
+        bundle(graph(b"a"), graph(b"B")),
+    ),
+    Row("Z-4.6", "hashes twice", two_hashes(), "two entries", hashed()),
+    Row("Z-4.6", "files but for case", filed(b"a", b"A"), "two entries", filed(b"a", b"B")),
+    Row("Z-4.3", "long name of a graph", bundle(graph(b"g" * 242)), "not an allowed name", bundle(graph(b"g" * 241))),
+    Row("Z-4.3", "long name of a file", filed(b"f" * 250), "not an allowed name", filed(b"f" * 249)),
+    Row("Z-4.1", "hashes last", hashes_last(), "the last entry is not", hashed()),
+    Row("Z-4.1", "file last", Zip([weight(), proto(), a_file(b"a")]), "the last entry is not", filed(b"a")),
+    Row(
+        "Z-4.1", "graphs of every name", None, "", bundle(graph(b"0"), graph(b"_"), graph(b"con"), graph(b"SHA256SUMS"))
+    ),
+    Row("Z-4.1", "a graph with a name only", None, "", Zip([weight(), graph(b"a")])),
+    Row("Z-4.1", "graphs with names only", None, "", Zip([weight(), graph(b"b"), graph(b"a")])),
+    *(
+        Row("Z-4.7", f"file {name!r}", filed(name), "not an allowed name", filed(good))
+        for name, good in (
+            (b"", b"a"),
+            (b"/a", b"a"),
+            (b"a/", b"a"),
+            (b"a//b", b"a/b"),
+            (b".", b"a"),
+            (b"..", b"a.b"),
+            (b"../w", b"w"),
+            (b"a/../w", b"a/w"),
+            (b"a/./w", b"a/w"),
+            (b".a", b"_a"),
+            (b"-a", b"a-"),
+            (b"a.", b"a.b"),
+            (b"a./b", b"a.a/b"),
+            (b"a b", b"a_b"),
+            (b"a:b", b"a-b"),
+            (b"a\\b", b"a/b"),
+            (b"\xc3\xa9", b"e"),
+            (b"a\0", b"a0"),
+            (b"a\n", b"a"),
+        )
+    ),
+    Row(
+        "Z-4.2",
+        "folder in other case",
+        Zip([Member(b"FILES/a"), weight(), proto()]),
+        "not an allowed name",
+        filed(b"a"),
+    ),
+    Row("Z-4.2", "other folder", Zip([Member(b"data/a"), weight(), proto()]), "not an allowed name", filed(b"data/a")),
+    *(
+        Row("Z-4.5", f"file {name!r}", filed(name), "not an allowed name", filed(good))
+        for name, good in (
+            (b"con", b"con_"),
+            (b"NUL.txt", b"NULL.txt"),
+            (b"com1.tar.gz", b"com10.tar.gz"),
+            (b"aux/a", b"aux_/a"),
+            (b"a/Prn.b", b"a/b.Prn"),
+        )
+    ),
+    Row("Z-4.8", "file as a folder", filed(b"a", b"a/b"), "which is the folder of", filed(b"a", b"b/a")),
+    Row(
+        "Z-4.8",
+        "file as a folder afterwards",
+        filed(b"a/b/c", b"a/b"),
+        "which is the folder of",
+        filed(b"a/b/c", b"a/c"),
+    ),
+    Row("Z-4.8", "file as a folder in other case", filed(b"A", b"a/b"), "which is the folder of", filed(b"A", b"ab/b")),
+    Row(
+        "Z-4.8", "file as a folder of a folder", filed(b"a", b"a/b/c"), "which is the folder of", filed(b"ab", b"a/b/c")
+    ),
+    *(
+        Row(
+            "Z-4.8",
+            f"tensor {name!r}",
+            Zip([weight(name), a_file(b"a"), proto(tensor(name.decode()))]),
+            "which is the folder of",
+            Zip([weight(name), proto(tensor(name.decode()))]),
+        )
+        for name in (b"files", b"FILES")
+    ),
+    Row("Z-4.8", "folders in two cases", None, "", filed(b"a/b", b"A/c")),
+    Row("Z-4.9", "file before a tensor", Zip([a_file(b"a"), weight(), proto()]), "must come earlier", filed(b"a")),
+    Row("Z-4.9", "hashes before a file", wrong_order(), "must come earlier", hashed(a_file(b"a"))),
+    Row(
+        "Z-4.9",
+        "tensor after a graph",
+        Zip([graph(b"a", OWN), weight(), proto()]),
+        "must come earlier",
+        bundle(graph(b"a")),
+    ),
+    Row("Z-4.9", "hashes after a graph", late_hashes(), "must come earlier", hashed()),
+    Row(
+        "Z-4.9",
+        "file after a graph",
+        Zip([weight(), graph(b"a"), a_file(b"f"), proto()]),
+        "must come earlier",
+        filed(b"f"),
+    ),
+    Row(
+        "Z-4.9", "default graph first", Zip([weight(), proto(), graph(b"a")]), "must come earlier", bundle(graph(b"a"))
+    ),
+    *(
+        Row("Z-4.10", name, hashed(change=change), "SHA256SUMS", hashed())
+        for name, change in (
+            ("no hashes", lambda text: b""),
+            ("no last line feed", lambda text: text[:-1]),
+            ("line feed missing", lambda text: text.replace(b"\n", b" ", 1)),
+            ("additional line feed", lambda text: text + b"\n"),
+            ("line end of Windows", lambda text: text.replace(b"\n", b"\r\n")),
+            ("hash in upper case", lambda text: text[:64].upper() + text[64:]),
+            ("hash with another letter", lambda text: b"g" + text[1:]),
+            ("hash with a line feed", lambda text: b"\n" + text[1:]),
+            ("one space", lambda text: text.replace(b"  ", b" ")),
+            ("binary mark", lambda text: text.replace(b"  ", b" *")),
+            ("tab", lambda text: text.replace(b"  ", b"\t ")),
+            ("other name", lambda text: text.replace(b"  w\n", b"  v\n")),
+            ("name in other case", lambda text: text.replace(b"  w\n", b"  W\n")),
+            ("name in a folder", lambda text: text.replace(b"  w\n", b"  ./w\n")),
+            ("one entry missing", lambda text: text.split(b"\n", 1)[1]),
+            ("graph missing", lambda text: text.split(b"\n", 1)[0] + b"\n"),
+            ("one entry twice", lambda text: text.split(b"\n", 1)[0] + b"\n" + text),
+            ("other order", lambda text: b"".join(reversed(text.splitlines(keepends=True)))),
+            ("itself", lambda text: bytes(64).hex().encode()[:64] + b"  __SHA256SUMS\n" + text),
+            ("comment", lambda text: b"# SHA-256\n" + text),
+        )
+    ),
+    Row("Z-4.10", "wrong hashes", None, "", hashed(change=lambda text: b"0" * 64 + text[64:])),
+    Row("Z-4.10", "hashes of several", None, "", hashed(a_file(b"a"), a_file(b"b/c"), more=(graph(b"a"),))),
+    Row("Z-4.10", "hashes of a graph alone", None, "", hashed(tensors=(), last=proto(OWN))),
 ]
 THE_END: list[Row] = [
     Row("Z-5.1", "one entry too few", PLAIN.but(end={"on_disk": 1, "entries": 1}), "end record says 1"),
@@ -530,21 +739,22 @@ def groups(depth: int) -> bytes:
 
 NODE = message(1, message(1, b"x"))  # a node with a name
 IN_GRAPH = message(5, TENSOR)
+PLACES: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
+    ("model", lambda field: model(TENSOR) + field),
+    ("graph", lambda field: of_graph(IN_GRAPH, field)),
+    ("node", lambda field: of_graph(IN_GRAPH, message(1, field))),
+    ("attribute", lambda field: of_graph(IN_GRAPH, attribute(field))),
+    ("tensor", lambda field: model(tensor(more=field))),
+    ("tensor with its own data", lambda field: model(TENSOR, OWN + field)),
+    (
+        "reference",
+        lambda field: model(tensor(places=message(13, message(1, b"location"), message(2, b"w"), field))),
+    ),
+)
 THE_GRAPH: list[Row] = [
     *(
         Row("Z-6.1", f"{name}, in a {where}", around(wrap(bad)), reason, around(wrap(good)))
-        for where, wrap in (
-            ("model", lambda field: model(TENSOR) + field),
-            ("graph", lambda field: of_graph(IN_GRAPH, field)),
-            ("node", lambda field: of_graph(IN_GRAPH, message(1, field))),
-            ("attribute", lambda field: of_graph(IN_GRAPH, attribute(field))),
-            ("tensor", lambda field: model(tensor(more=field))),
-            ("tensor with its own data", lambda field: model(TENSOR, OWN + field)),
-            (
-                "reference",
-                lambda field: model(tensor(places=message(13, message(1, b"location"), message(2, b"w"), field))),
-            ),
-        )
+        for where, wrap in PLACES
         for name, bad, reason, good in (
             ("number 0", b"\0\0", "invalid", number(99, 0)),
             ("number 2**29", varint(1 << 32) + b"\0", "invalid", varint((1 << 32) - 8) + b"\0"),
@@ -553,8 +763,8 @@ THE_GRAPH: list[Row] = [
             ("cut 8 bytes", tag(99, 1) + bytes(7), "inside a field", tag(99, 1) + bytes(8)),
             ("cut 4 bytes", tag(99, 5) + bytes(3), "inside a field", tag(99, 5) + bytes(4)),
             ("cut bytes", tag(99, 2) + b"\2\0", "inside a field", tag(99, 2) + b"\1\0"),
-            ("huge length", tag(99, 2) + varint(1 << 63), "inside a field", tag(99, 2) + b"\0"),
-            ("cut tag", b"\x98", "inside a field", tag(99, 2) + varint(0, 10)),
+            ("huge length", tag(99, 2) + varint(1 << 34), "inside a field", tag(99, 2) + b"\0"),
+            ("cut tag", b"\x98", "inside a field", tag(99, 2) + varint(0, 5)),
             ("end of a group", tag(99, 4), "ends but did not begin", group(99)),
         )
     ),
@@ -585,27 +795,39 @@ THE_GRAPH: list[Row] = [
             ("varint of 2**64", b"\x80" * 9 + b"\2", b"\xff" * 9 + b"\1"),
         )
     ),
-    Row(
-        "Z-6.2",
-        "tag of 11 bytes",
-        around(model(TENSOR) + varint(99 << 3, 11) + b"\0"),
-        "a varint",
-        around(model(TENSOR) + varint(99 << 3, 10) + b"\0"),
+    *(
+        Row(
+            "Z-6.2",
+            f"{name}, in a {where}",
+            around(wrap(bad)),
+            "longer than 5 bytes",
+            around(wrap(good)),
+        )
+        for where, wrap in PLACES
+        for name, bad, good in (
+            ("tag of 6 bytes", varint(99 << 3, 6) + b"\0", varint(99 << 3, 5) + b"\0"),
+            ("length of 6 bytes", tag(99, 2) + varint(0, 6), tag(99, 2) + varint(0, 5)),
+            ("tag in a group of 6 bytes", group(99, varint(98 << 3, 6) + b"\0"), group(99, varint(98 << 3, 5) + b"\0")),
+            ("length in a group of 6 bytes", group(99, tag(98, 2), varint(0, 6)), group(99, tag(98, 2), varint(0, 5))),
+            ("end of a group of 6 bytes", tag(99, 3) + varint(99 << 3 | 4, 6), tag(99, 3) + varint(99 << 3 | 4, 5)),
+        )
     ),
     Row(
         "Z-6.2",
-        "length of 11 bytes",
-        around(model(TENSOR) + tag(99, 2) + varint(0, 11)),
-        "a varint",
-        around(model(TENSOR) + tag(99, 2) + varint(0, 10)),
+        "long tag and length of the graph",
+        around(varint(7 << 3 | 2, 6) + message(7, IN_GRAPH)[1:]),
+        "longer than 5 bytes",
+        around(varint(7 << 3 | 2, 5) + varint(len(IN_GRAPH) + 4, 5) + varint(5 << 3 | 2, 5) + IN_GRAPH[1:]),
     ),
     Row(
         "Z-6.2",
-        "long tags",
-        None,
-        "",
-        around(varint(7 << 3 | 2, 10) + varint(len(IN_GRAPH) + 9, 10) + varint(5 << 3 | 2, 10) + IN_GRAPH[1:]),
+        "long length of the graph",
+        around(tag(7, 2) + varint(len(IN_GRAPH), 6) + IN_GRAPH),
+        "longer than 5 bytes",
+        around(tag(7, 2) + varint(len(IN_GRAPH), 5) + IN_GRAPH),
     ),
+    Row("Z-6.2", "long dims", None, "", of(tensor(dims=(), more=tag(1, 0) + varint(8, 10)))),
+    Row("Z-6.2", "long packed dims", None, "", of(tensor(dims=(), more=message(1, varint(8, 10))))),
     Row(
         "Z-6.3",
         "group that ends as another",
@@ -910,10 +1132,10 @@ TYPES = {  # the bits of an element
 
 
 def typed(data_type: int, more: int = 0) -> Zip:
-    """Return an archive with a tensor of three elements of a type, in an entry with `more` extra bytes."""
-    nbytes = (3 * TYPES[data_type] + 7) // 8
+    """Return an archive with a tensor of four elements of a type, in an entry with `more` extra bytes."""
+    nbytes = (4 * TYPES[data_type] + 7) // 8
     place = external(location="w", length=str(nbytes + more))
-    return of(tensor(dims=(3,), data_type=data_type, places=place), data=bytes(nbytes + more))
+    return of(tensor(dims=(4,), data_type=data_type, places=place), data=bytes(nbytes + more))
 
 
 def sized(dims: tuple[int, ...], nbytes: int, data_type: int = 2) -> Zip:
@@ -925,6 +1147,13 @@ def placed(*entries: tuple[str | None, str | None]) -> Zip:
     """Return an archive with a tensor that has these entries of external data."""
     encoded = [[None if text is None else text.encode() for text in pair] for pair in entries]
     return of(tensor(places=b"".join(entry(key, value) for key, value in encoded)))
+
+
+def several(location: str) -> Zip:
+    """Return an archive with files, hashes and two graphs, in which a tensor of 8 bytes refers to this entry."""
+    return hashed(
+        Member(b"files/a", DATA), more=(graph(b"a"),), last=proto(TENSOR, tensor(places=external(location=location)))
+    )
 
 
 W, ZERO, EIGHT = ("location", "w"), ("offset", "0"), ("length", "8")
@@ -985,6 +1214,16 @@ TENSORS: list[Row] = [
     Row("Z-7.3", "location empty", placed(("location", "")), "'', which is not an entry"),
     Row("Z-7.3", "location without a value", placed(("location", None)), "'', which is not an entry"),
     Row("Z-7.3", "the graph", placed(("location", "__MODEL_PROTO")), "'__MODEL_PROTO', which is not an entry"),
+    Row("Z-7.3", "a graph with a name", several("__MODEL_PROTO_a"), "which is not an entry"),
+    Row("Z-7.3", "a file", several("files/a"), "which is not an entry"),
+    Row("Z-7.3", "the hashes", several("__SHA256SUMS"), "which is not an entry"),
+    Row(
+        "Z-7.3",
+        "a name in another graph",
+        Zip([weight(), graph(b"a", tensor("v")), proto()]),
+        "not an entry",
+        bundle(graph(b"a")),
+    ),
     Row("Z-7.3", "location with NUL", placed(("location", "w\0")), "which is not an entry"),
     *(
         Row("Z-7.4", f"offset {value!r}", placed(W, ("offset", value)), "offset is", placed(W, ZERO))
@@ -1066,6 +1305,49 @@ TENSORS: list[Row] = [
     Row("Z-7.10", "half bytes", sized((17,), 8, 22), "need 9", sized((15,), 8, 22)),
     Row("Z-7.10", "product of many", sized((1 << 62,) * 40, 8), "need", sized((1 << 62,) * 40 + (0,), 0)),
     Row("Z-7.11", "unused entry", of(OWN), "belong to no tensor"),
+    Row(
+        "Z-7.11",
+        "entries of several graphs",
+        Zip([weight(), graph(b"a", OWN), proto(OWN)]),
+        "belong to no tensor",
+        Zip([weight(), graph(b"a"), proto(OWN)]),
+    ),
+    Row(
+        "Z-7.11",
+        "entry of the first of three graphs",
+        None,
+        "",
+        Zip([weight(), graph(b"a"), graph(b"b", OWN), proto(OWN)]),
+    ),
+    Row(
+        "Z-7.10",
+        "dims in another graph",
+        bundle(graph(b"a", tensor(dims=(7,)))),
+        "need 7",
+        bundle(graph(b"a", tensor(dims=(2, 4)))),
+    ),
+    Row(
+        "Z-6.5",
+        "no graph in another model",
+        bundle(Member(b"__MODEL_PROTO_a", number(1, 10))),
+        "no graph",
+        bundle(Member(b"__MODEL_PROTO_a", number(1, 10) + message(7))),
+    ),
+    Row(
+        "Z-6.1",
+        "another model cut",
+        bundle(Member(b"__MODEL_PROTO_a", model(TENSOR)[:-1])),
+        "needed",
+        bundle(graph(b"a")),
+    ),
+    Row("Z-3.4", "another graph compressed", bundle(graph(b"a").both(method=8)), "compressed", bundle(graph(b"a"))),
+    Row(
+        "Z-2.2",
+        "gap before another graph",
+        Zip([weight(), Member(**{**vars(graph(b"a")), "gap": b"\0"}), proto()]),
+        "not where the one before",
+        bundle(graph(b"a")),
+    ),
     Row(
         "Z-7.11",
         "unused entry of no bytes",

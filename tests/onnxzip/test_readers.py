@@ -23,7 +23,9 @@ from programs import need
 
 import formats
 from formats import onnxzip
+from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError
+from formats.onnxzip.reading.contents import read_contents
 from formats.onnxzip.reading.external_tensors import check_external
 from formats.onnxzip.reading.graph_scan import scan
 from formats.onnxzip.reading.reader import read_entries
@@ -49,18 +51,28 @@ Verdict = dict[str, Any]
 def of_python(path: Path) -> Verdict:
     """Return the verdict of our own reader, in the form of the others."""
     source = Literal(path.read_bytes())
-    refusals = [refusal(lambda: onnxzip.check(source)), refusal(lambda: onnxzip.read(source, None))]
+    refusals = [refusal(lambda: onnxzip.check(source)), refusal(lambda: onnxzip.read(source, None, last_model(source)))]
     if refusals != ["", ""]:
         assert all(refusals), f"{path.name}: to check it and to read its model differ: {refusals}"
         return {"ok": False, "requirement": refusals[0]}
     places = {entry.name: [entry.name, entry.payload_offset, entry.nbytes] for entry in read_entries(source)}
-    _, offset, nbytes = places["__MODEL_PROTO"]
-    graph = source.slice(offset, nbytes)
-    sizes = {name: nbytes for name, _, nbytes in places.values()}
+    contents = read_contents(source)
+    sizes = {entry.name: entry.nbytes for entry in contents.tensors}
     tensors: list[list[Any]] = []
-    scan(graph, lambda tensor: tensors.append(places[check_external(tensor, sizes)]))
+    for entry in contents.graphs.values():
+        _, offset, nbytes = places[entry.name]
+        graph = source.slice(offset, nbytes)
+        scan(graph, lambda tensor: tensors.append(places[check_external(tensor, sizes)]))
     digest = hashlib.sha256(path.read_bytes()[offset : offset + nbytes]).hexdigest()
     return {"ok": True, "graph": digest, "entries": [*places.values()], "tensors": tensors}
+
+
+def last_model(source: Literal) -> ReadOptions:
+    """Return the options that choose the last model, if there is one."""
+    try:
+        return ReadOptions(model=onnxzip.bundle(source).models[-1])
+    except FormatError:
+        return ReadOptions()
 
 
 def refusal(read: Callable[[], object]) -> str:

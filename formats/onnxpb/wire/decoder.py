@@ -56,6 +56,7 @@ from formats.onnxpb.wire.tables import (
 from formats.onnxpb.wire.varints import (
     MAX_VARINT_BYTES,
     WireType,
+    decode_prefix,
     decode_varint,
     end_of_run,
     end_of_whole_fields,
@@ -337,13 +338,13 @@ class _Decoder:
         """
         row = None
         try:
-            tag, after = decode_varint(window, 0)
+            tag, after = decode_prefix(window, 0)
             row = table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
                 data, stop = self.group(position, end, tag, after)
                 row = None  # an error will name the field
                 return position + self.fields(values, table, data, 0, min(stop, len(data)), position, depth)
-            size, after = decode_varint(window, after)
+            size, after = decode_prefix(window, after)
             begin, stop = position + after, position + after + size
             if stop > end:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
@@ -529,7 +530,7 @@ class _Decoder:
                 tag = data[position]
                 position += 1
                 if tag >= 0x80:
-                    tag, position = decode_varint(data, start)
+                    tag, position = decode_prefix(data, start)
                 row = by_tag.get(tag)
                 if row is None:
                     position = skip_field(data, position, tag)
@@ -541,7 +542,7 @@ class _Decoder:
                     size = data[position]
                     position += 1
                     if size >= 0x80:
-                        size, position = decode_varint(data, position - 1)
+                        size, position = decode_prefix(data, position - 1)
                     begin, position = position, position + size
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
@@ -685,7 +686,7 @@ class _Decoder:
                 return stop
             size, begin = data[stop + 1], stop + 2
             if size >= 0x80:
-                size, begin = decode_varint(data, stop + 1)
+                size, begin = decode_prefix(data, stop + 1)
             if begin + size > end:  # the caller reports it
                 return stop
             stop = begin + size
@@ -701,7 +702,7 @@ class _Decoder:
             while position < end:
                 begin, tag = position, data[position]
                 if tag in TEXTS:
-                    size, after = decode_varint(data, position + 1)
+                    size, after = decode_prefix(data, position + 1)
                     position = after + size
                     fields[TEXTS[tag]] = data[after:position].decode()
                 elif tag == ATTRIBUTE and "attribute" not in left:
@@ -790,8 +791,8 @@ def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:
 def _is_large(window: bytes) -> bool:
     """Whether the field at the start of the window is larger than any window."""
     try:
-        tag, after = decode_varint(window, 0)
-        return tag & 7 == WireType.LEN and decode_varint(window, after)[0] > WINDOW_BYTES
+        tag, after = decode_prefix(window, 0)
+        return tag & 7 == WireType.LEN and decode_prefix(window, after)[0] > WINDOW_BYTES
     except (IndexError, FormatError):
         return False
 

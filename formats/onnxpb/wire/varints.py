@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Buffer: TypeAlias = bytes | memoryview
 
 MAX_VARINT_BYTES = 10
+MAX_PREFIX_BYTES = 5  # of a tag or a length; the official parsers have the same limit
 MAX_FIELD_NUMBER = (1 << 29) - 1
 MAX_GROUP_DEPTH = 100
 
@@ -39,6 +40,7 @@ class UnclosedGroupError(GroupError, TruncatedError):
 
 INT64 = 64, True  # the width in bits of an integer, and whether it is signed; see `signed`
 TOO_LARGE = "a varint exceeds 64 bits"
+PREFIX_TOO_LONG = f"a tag or a length is longer than {MAX_PREFIX_BYTES} bytes"
 TOO_LONG = f"a varint is longer than {MAX_VARINT_BYTES} bytes"
 
 
@@ -89,6 +91,23 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
     raise VarintError(TOO_LONG)
 
 
+def decode_prefix(data: Buffer, position: int) -> tuple[int, int]:
+    """The value of the tag or length at `position`, and the position after it.
+
+    Raises: WireError if it is longer than 5 bytes; IndexError if the buffer ends in it.
+    """
+    first = data[position]
+    if first < 0x80:
+        return first, position + 1
+    second = data[position + 1]
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 2
+    value, after = decode_varint(data, position)
+    if after - position > MAX_PREFIX_BYTES:
+        raise VarintError(PREFIX_TOO_LONG)
+    return value, after
+
+
 def make_tag(number: int, wire_type: int) -> int:
     """The tag of a field as an integer."""
     return number << 3 | wire_type
@@ -108,7 +127,7 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
         if not 0 < number <= MAX_FIELD_NUMBER:
             raise WireError(f"field number {number} is invalid")
         if wire_type == WireType.LEN:
-            size, position = decode_varint(data, position)
+            size, position = decode_prefix(data, position)
             position += size
         elif wire_type == WireType.VARINT:
             _, position = decode_varint(data, position)
@@ -131,7 +150,7 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
             return position
         if position >= len(data):
             raise UnclosedGroupError("the data ends inside a group")
-        tag, position = decode_varint(data, position)
+        tag, position = decode_prefix(data, position)
 
 
 def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
@@ -139,13 +158,13 @@ def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
     The first of them is complete; the tags of the others are one byte.
     """
-    tag, after = decode_varint(data, position)
-    largest, after = decode_varint(data, after)
+    tag, after = decode_prefix(data, position)
+    largest, after = decode_prefix(data, after)
     position = after + largest
     while position < end - 1 and data[position] == tag:
         size, after = data[position + 1], position + 2
         if size >= 0x80:
-            size, after = decode_varint(data, position + 1)
+            size, after = decode_prefix(data, position + 1)
         after += size
         if after > end:
             break
@@ -161,8 +180,8 @@ def ends_of_fields(data: Buffer, position: int) -> list[int]:
     while position < len(data):
         size, after = data[position + 1], position + 2
         if data[position] >= 0x80 or size >= 0x80:
-            _, after = decode_varint(data, position)
-            size, after = decode_varint(data, after)
+            _, after = decode_prefix(data, position)
+            size, after = decode_prefix(data, after)
         position = after + size
         ends.append(position)
     return ends
@@ -173,7 +192,7 @@ def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
     stop = 0
     try:
         while stop < len(data) and data[stop] not in ending:
-            tag, after = decode_varint(data, stop)
+            tag, after = decode_prefix(data, stop)
             after = skip_field(data, after, tag)
             if after > len(data):
                 break

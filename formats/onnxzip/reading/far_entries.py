@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError
+from formats.onnxzip.names import Part, part_of
 from formats.onnxzip.reading.headers import check_names, fields_of, listed_entries, local_entry, read_end
 from formats.onnxzip.records import MAX_EXTRA_BYTES, Entry
 from formats.tensordata.sources.source import FileSpan, Source
@@ -30,7 +31,7 @@ class FarEntry(Entry):
 
 
 def read_far_entries(source: Source) -> list[Entry]:
-    """The entries of the archive in `source`, the graph's last; only the graph's local header is checked.
+    """The entries of the archive in `source`; only the local headers of hashes and graphs are checked.
 
     Raises: DecodeError with the reason why the archive is refused.
     """
@@ -48,13 +49,21 @@ def read_far_entries(source: Source) -> list[Entry]:
         raise DecodeError(message, file_offset=0, requirement="Z-2.2")
     for fields, start, end in zip(listed, starts, (*starts[1:], directory.file_offset), strict=True):
         entries.append(_placed(fields, start, end, directory.file_offset))
-    if 0 <= directory.file_offset - starts[-1] < AT_ONCE_BYTES:
-        source.read(starts[-1], directory.file_offset - starts[-1])  # it is kept, so that header and graph are one read
-    entries[-1] = local_entry(source, listed[-1], starts[-1], directory.file_offset)
-    if entries[-1].end != directory.file_offset:
-        message = f"{directory.file_offset - entries[-1].end} bytes before the directory belong to no entry"
-        raise DecodeError(message, file_offset=entries[-1].end, requirement="Z-2.3")
+    tail = next(index for index, fields in enumerate(listed) if part_of(fields.name) >= Part.HASHES)
+    if 0 <= directory.file_offset - starts[tail] < AT_ONCE_BYTES:
+        source.read(starts[tail], directory.file_offset - starts[tail])  # kept, so that headers and graphs are one read
+    for index in range(tail, len(entries)):
+        entries[index] = local_entry(source, listed[index], starts[index], directory.file_offset)
+        _check_end(entries[index].end, (*starts, directory.file_offset)[index + 1], directory.file_offset)
     return entries
+
+
+def _check_end(end: int, begin: int, limit: int) -> None:
+    """Raises DecodeError if an entry with this end is not followed at once by what begins at `begin`."""
+    if end != begin:
+        after = "the directory" if begin == limit else "the next entry"
+        message = f"{begin - end} bytes before {after} belong to no entry"
+        raise DecodeError(message, file_offset=end, requirement="Z-2.3" if begin == limit else "Z-2.2")
 
 
 def _placed(fields: Fields, start: int, end: int, limit: int) -> FarEntry:

@@ -22,6 +22,7 @@ from formats.onnxpb.wire.varints import (
     GroupError,
     VarintError,
     WireType,
+    decode_prefix,
     decode_varint,
     end_of_whole_fields,
     make_tag,
@@ -136,7 +137,7 @@ class _Tensor:
         elif tag == _DIM_TAG:
             self.dims.append(data[position:stop])
         elif tag in (_DIMS_TAG, _EXTERNAL_TAG):
-            _, begin = decode_varint(data, position)
+            _, begin = decode_prefix(data, position)
             (self.dims if tag == _DIMS_TAG else self.external_data).append(data[begin:stop])
         elif tag >> 3 in _REFUSED:
             self.others.add(tag >> 3)
@@ -179,7 +180,7 @@ class _Scanner:
                 tag = data[position]
                 position += 1
                 if tag >= 0x80:
-                    tag, position = decode_varint(data, start)
+                    tag, position = decode_prefix(data, start)
                 inner = entered.get(tag)
                 if inner is None:
                     position = tensor.add(data, position, tag) if tensor else skip_field(data, position, tag)
@@ -189,7 +190,7 @@ class _Scanner:
                 size = data[position]
                 position += 1
                 if size >= 0x80:
-                    size, position = decode_varint(data, position - 1)
+                    size, position = decode_prefix(data, position - 1)
                 begin, position = position, position + size
                 if position > end:
                     raise TruncatedError(f"needed {size} bytes, {end - begin} left")
@@ -226,7 +227,7 @@ class _Scanner:
                 return stop
             size, begin = data[stop + 1], stop + 2
             if size >= 0x80:
-                size, begin = decode_varint(data, stop + 1)
+                size, begin = decode_prefix(data, stop + 1)
             if begin + size > end:  # the caller reports it
                 return stop
             stop = begin + size
@@ -253,7 +254,7 @@ class _Scanner:
 
     def large_field(self, message: _Message, window: bytes, position: int, end: int, depth: int, parts: _Parts) -> int:
         """Read the field at `position` of the source, which begins with `window`; return the position after it."""
-        tag, after = decode_varint(window, 0)
+        tag, after = decode_prefix(window, 0)
         if tag & 7 != WireType.LEN:  # a group, or an incomplete field
             data = self.source.read(position, end - position)
             stop = skip_field(data, after, tag)
@@ -261,7 +262,7 @@ class _Scanner:
             if stop > len(data):
                 raise TruncatedError("the message ends inside a field")
             return position + stop
-        size, after = decode_varint(window, after)
+        size, after = decode_prefix(window, after)
         begin, stop = position + after, position + after + size
         if stop > end:
             raise TruncatedError(f"needed {size} bytes, {end - begin} left")
@@ -346,10 +347,10 @@ def _place(entry: bytes) -> tuple[str, str]:
     found = {_KEY_TAG: b"", _VALUE_TAG: b""}
     position = 0
     while position < len(entry):
-        tag, begin = decode_varint(entry, position)
+        tag, begin = decode_prefix(entry, position)
         position = skip_field(entry, begin, tag)
         if tag in found:
-            _, begin = decode_varint(entry, begin)
+            _, begin = decode_prefix(entry, begin)
             found[tag] = entry[begin:position]
     if position > len(entry):
         raise TruncatedError("the message ends inside a field")

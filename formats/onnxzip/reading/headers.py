@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
-from formats.onnxzip.names import MAX_NAME_BYTES, MODEL_NAME, broken_by_name, is_entry_name
+from formats.onnxzip.names import MAX_NAME_BYTES, broken_by_name, broken_by_names, is_entry_name
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
     END,
@@ -251,24 +251,19 @@ def _name(data: bytes, file_offset: int) -> str:
     name = data.decode("ascii", "replace")
     requirement = broken_by_name(name)
     if requirement:
-        later = "; the archive may have a later version of the format" if name.startswith("__") else ""
+        later = "; the archive may have a later version of the format" if requirement == "Z-4.4" else ""
         message = f"an entry is called {name!r:.80}, which is not an allowed name{later}"
         raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     return name
 
 
 def check_names(names: list[str]) -> None:
-    """Check that the names differ even if case is ignored, and that the last one is the graph's."""
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.get(name.lower())
-        if other is not None:
-            message = f"two entries are called {other} and {name}, which some systems cannot distinguish"
-            raise DecodeError(message, requirement="Z-4.6")
-        seen[name.lower()] = name
-    if not names or names[-1] != MODEL_NAME:
-        message = f"the last entry is not {MODEL_NAME}, so this is not an .onnxz archive"
-        raise DecodeError(message, requirement="Z-4.1")
+    """Check that the names of all entries fit together.
+
+    Raises: DecodeError.
+    """
+    if broken := broken_by_names(names):
+        raise DecodeError(broken[1], requirement=broken[0])
 
 
 def _extra(data: bytes, allowed: tuple[int, ...], name: str, file_offset: int, requirement: str) -> dict[int, bytes]:

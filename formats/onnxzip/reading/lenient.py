@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
-from formats.onnxzip.names import MODEL_NAME
+from formats.onnxzip.names import MODEL_NAME, Part, entry_of, is_entry_name, model_of, part_of
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
     END,
@@ -104,19 +104,36 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
     return files, notes + [Loss(LENIENT, "", detail, USE) for detail, is_so in facts.items() if is_so]
 
 
-def model_entry(entries: Sequence[LooseEntry]) -> LooseEntry:
-    """The entry with the graph, which may be in a directory.
+def model_entry(entries: Sequence[LooseEntry], model: str | None = None) -> LooseEntry:
+    """The entry with the graph, which may be in a directory: that of the model with this name, or the default one.
 
     Raises: DecodeError if there is none, or more than one.
     """
     found = [entry for entry in entries if _is_model(entry.name)]
+    if model is not None or len(found) > 1:
+        found = [entry for entry in found if model_of(_base(entry.name)) == model]
     if len(found) != 1:
-        raise DecodeError(f"{len(found)} entries are called {MODEL_NAME}, but exactly one must be")
+        message = f"{len(found)} entries are called {entry_of(model)}, but exactly one must be"
+        raise DecodeError(message)
     return found[0]
 
 
+def is_about_others(name: str) -> bool:
+    """Whether an entry with this name belongs to no single model: a file, hashes, or a graph."""
+    return is_entry_name(name) and part_of(name) != Part.TENSOR
+
+
+def is_graph(name: str) -> bool:
+    """Whether an entry with this name is a graph."""
+    return name.startswith(MODEL_NAME) and is_entry_name(name)
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
 def _is_model(name: str) -> bool:
-    return name.rpartition("/")[2] == MODEL_NAME
+    return is_graph(_base(name))
 
 
 def _find_directory(source: Source) -> tuple[int, int, int, int]:

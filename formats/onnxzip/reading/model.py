@@ -13,19 +13,19 @@ from formats.ir import walk
 from formats.ir.model import DEFAULT, Model, Tensor
 from formats.ir.storage import raw_source
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxzip.names import MODEL_NAME
+from formats.onnxzip.reading.contents import read_contents
 from formats.onnxzip.reading.external_tensors import check_external, external_tensor
 from formats.onnxzip.reading.far_entries import payload_of
 from formats.onnxzip.reading.graph_scan import check_undecoded, scan
-from formats.onnxzip.reading.lenient import LENIENT, model_entry, read_loose_entries
-from formats.onnxzip.reading.reader import read_entries
+from formats.onnxzip.reading.lenient import LENIENT, is_about_others, is_graph, model_entry, read_loose_entries
 from formats.onnxzip.writing.archive import has_typed_data
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from formats.onnxzip.reading.contents import Contents
     from formats.onnxzip.reading.lenient import LooseEntry
     from formats.onnxzip.records import Entry
     from formats.tensordata.sources.source import Source
@@ -34,24 +34,30 @@ VERSION = ".onnxz 1.0"
 MAX_DIGITS = 20
 
 
-def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
+def read_model(source: Source, max_depth: int = MAX_DEPTH, name: str | None = None) -> Model:
     """The model of the archive in `source`; tensors stay there, and only small ones are read, with the headers.
 
-    Raises: DecodeError with the reason why the archive is refused; ExternalDataError if the graph and the entries don't
+    If there are several, it is the one with this name, or the default one.
+
+    Raises: DecodeError with the reason why the archive is refused; ExternalDataError if a graph and the entries don't
     match; both with the broken requirement. A DecodeError without a requirement is about the graph: it is not a model,
-    but the archive is valid.
+    but the archive is valid. OptionError if there is no such model.
     """
-    *entries, graph = read_entries(source)
-    message: Source = source.slice(graph.payload_offset, graph.nbytes)
-    if not all(file.is_local for file in source.files()):
-        message = Literal(message.read())  # a few requests, not one for each part of it
+    contents = read_contents(source)
+    graph = contents.graph(name)
+    unused = {entry.name: None for entry in contents.tensors}
+    for other in contents.graphs.values():
+        if other is not graph:
+            _check_graph(source, other, contents, unused, max_depth)
+    message = _message(source, graph)
     try:
         try:
             model = decode(message, Model, max_depth)
-            unused = _attach_entries(model, entries, source, max_depth)
+            _attach_entries(model, contents, source, unused, max_depth)
         except DecodeError as error:
             if error.requirement is None:
-                _check_unused(_check_graph(message, entries, max_depth))
+                _check_graph(message, None, contents, unused, max_depth)
+                _check_unused(unused)
             raise
         if model.graph is None:
             raise _without_graph()
@@ -63,7 +69,15 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
     return model
 
 
-def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
+def _message(source: Source, graph: Entry) -> Source:
+    """The ModelProto of a graph."""
+    message = source.slice(graph.payload_offset, graph.nbytes)
+    if not all(file.is_local for file in source.files()):
+        return Literal(message.read())  # a few requests, not one for each part of it
+    return message
+
+
+def advised(error: FormatError, source: Source, max_depth: int, name: str | None = None) -> FormatError:
     """`error`, for which `read_model` refuses the archive in `source`, with the broken requirement and advice."""
     if isinstance(error, TruncatedError) and not (error.requirement or "").startswith("Z-2"):
         # The file is complete, because it has its end record.
@@ -78,7 +92,7 @@ def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
         error.message += "; unpack it and archive the files again with `zip -0`"
         return error
     try:
-        read_loose_model(source, max_depth)
+        read_loose_model(source, max_depth, name)
     except FormatError:
         return error
     error.message += "; if another zip tool made the file, `formats convert --lenient` reads it"
@@ -86,27 +100,30 @@ def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
 
 
 def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
-    """Check that `source` is an archive, even if the graph in it is not a valid model.
+    """Check that `source` is an archive, even if a graph in it is not a valid model.
 
     Raises: DecodeError or ExternalDataError with the broken requirement.
     """
-    *entries, graph = read_entries(source)
-    try:
-        unused = _check_graph(source.slice(graph.payload_offset, graph.nbytes), entries, max_depth)
-    except FormatError as error:
-        if error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
+    contents = read_contents(source)
+    unused = {entry.name: None for entry in contents.tensors}
+    for graph in contents.graphs.values():
+        _check_graph(source, graph, contents, unused, max_depth)
     _check_unused(unused)
 
 
-def _check_graph(message: Source, entries: Sequence[Entry], max_depth: int) -> list[str]:
-    """The names of the entries without a tensor, for the ModelProto in `message`."""
-    sizes = {entry.name: entry.nbytes for entry in entries}
-    unused = dict.fromkeys(sizes)
-    if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
-        raise _without_graph()
-    return list(unused)
+def _check_graph(
+    source: Source, graph: Entry | None, contents: Contents, unused: dict[str, None], max_depth: int
+) -> None:
+    """Check a graph, or the ModelProto that is all of `source`; remove the entries of its tensors from `unused`."""
+    sizes = {entry.name: entry.nbytes for entry in contents.tensors}
+    message = source if graph is None else _message(source, graph)
+    try:
+        if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
+            raise _without_graph()
+    except FormatError as error:
+        if graph is not None and error.file_offset is not None:
+            error.file_offset += graph.payload_offset
+        raise
 
 
 def _without_graph() -> DecodeError:
@@ -114,29 +131,29 @@ def _without_graph() -> DecodeError:
     return DecodeError(message, file_offset=0, requirement="Z-6.5")
 
 
-def _check_unused(names: Sequence[str]) -> None:
-    if names:
+def _check_unused(unused: dict[str, None]) -> None:
+    if names := list(unused):
         message = f"{len(names)} entries belong to no tensor ({', '.join(names[:3])}): unknown data is not allowed"
         raise DecodeError(message, requirement="Z-7.11")
 
 
-def _attach_entries(model: Model, entries: Sequence[Entry], source: Source, max_depth: int) -> list[str]:
-    """The names of the entries without a tensor, after each tensor got its entry."""
-    sizes = {entry.name: entry.nbytes for entry in entries}
-    payloads = {entry.name: payload_of(source, entry) for entry in entries}
-    unused = dict.fromkeys(payloads)
+def _attach_entries(model: Model, contents: Contents, source: Source, unused: dict[str, None], max_depth: int) -> None:
+    """Give each tensor its entry, which is then not in `unused` any more."""
+    sizes = {entry.name: entry.nbytes for entry in contents.tensors}
+    entries = {entry.name: entry for entry in contents.tensors}
     for where, tensor in walk.external_tensors(model, lambda left: check_undecoded(left, max_depth)):
         try:
             location = check_external(external_tensor(tensor), sizes)
         except ExternalDataError as error:
             error.where = where
             raise
-        _restore(tensor, payloads[location])
+        _restore(tensor, payload_of(source, entries[location]))
         unused.pop(location, None)
-    return list(unused)
 
 
-def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model, tuple[Loss, ...]]:
+def read_loose_model(
+    source: Source, max_depth: int = MAX_DEPTH, name: str | None = None
+) -> tuple[Model, tuple[Loss, ...]]:
     """The model of an archive that a user made with any zip tool, and notes on faults that `read_model` refuses.
 
     Tensors may be parts of entries, and entries may be in a directory together with the graph, and be unused.
@@ -144,19 +161,23 @@ def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model,
     Raises: as `read_model` does, if the meaning is not clear.
     """
     entries, notes = read_loose_entries(source)
-    graph = model_entry(entries)
-    model = _decode_loose(source, graph, max_depth)
-    directory = graph.name.removesuffix(MODEL_NAME)
+    graph = model_entry(entries, name)
+    directory = graph.name[: graph.name.rfind("/") + 1]
+    names = {entry.name: entry.name.removeprefix(directory) for entry in entries}
     payloads = {
-        entry.name.removeprefix(directory): source.slice(entry.payload_offset, entry.nbytes)
+        names[entry.name]: source.slice(entry.payload_offset, entry.nbytes)
         for entry in entries
-        if entry is not graph
+        if not is_about_others(names[entry.name])
     }
+    model = _decode_loose(source, graph, max_depth)
     unused = _attach_parts(model, payloads)
+    for other in entries:
+        if other is not graph and is_graph(names[other.name]):
+            unused &= _attach_parts(_decode_loose(source, other, max_depth), payloads)
     if directory:
         notes.append(Loss(LENIENT, "", f"the model is in the directory {directory!r:.80}", USE))
     if unused:
-        notes.append(Loss(LENIENT, unused[0], f"{len(unused)} entries belong to no tensor", USE))
+        notes.append(Loss(LENIENT, min(unused), f"{len(unused)} entries belong to no tensor", USE))
     return model, tuple(notes)
 
 
@@ -173,9 +194,9 @@ def _decode_loose(source: Source, graph: LooseEntry, max_depth: int) -> Model:
     return model
 
 
-def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> list[str]:
+def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> set[str]:
     """The names of the entries without a tensor, after each tensor got its bytes."""
-    unused = dict.fromkeys(payloads)
+    unused = set(payloads)
     for where, tensor in walk.external_tensors(model):
         places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
         try:
@@ -187,8 +208,8 @@ def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> list[str]:
             _restore(tensor, raw_source(tensor))
         except TensorDataError as error:
             raise ExternalDataError(error.message, where=where) from None
-        unused.pop(places["location"], None)
-    return list(unused)
+        unused.discard(places["location"])
+    return unused
 
 
 def _part_of_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:

@@ -62,7 +62,7 @@ def looks_like_archive(head: bytes) -> bool:
 
 
 def read_entries(source: Source) -> list[Entry]:
-    """The entries of the archive in `source`, the graph's last.
+    """The entries of the archive in `source`, graphs last.
 
     Raises: DecodeError with the reason why the archive is refused.
     """

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import DEEPEST
 from formats.errors import EncodeError, TensorDataError
@@ -22,11 +21,11 @@ from formats.ir.storage import raw_source, with_raw_data
 from formats.onnxpb.external.references import referring
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxzip import records
-from formats.onnxzip.names import MODEL_NAME, EntryNames
+from formats.onnxzip.names import HASHES_NAME, EntryNames, entry_of, hashes_nbytes
 from formats.onnxzip.reading.external_tensors import KEYS
 from formats.onnxzip.reading.graph_scan import check_undecoded
 from formats.onnxzip.writing.duplicates import Duplicates
-from formats.onnxzip.writing.entry_groups import Checksums, EntryGroup, grouped
+from formats.onnxzip.writing.entry_groups import Checksums, Crc32AndHash, EntryGroup, grouped
 from formats.tensordata.plan import (
     DOCUMENTATION,
     SMALL_BYTES,
@@ -38,6 +37,7 @@ from formats.tensordata.plan import (
     WritePlan,
     lay_out,
 )
+from formats.tensordata.sources.digest import crc32_function
 from formats.tensordata.sources.source import Concat, place_of
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ def plan_model(model: Model, destination: Path, options: ArchiveOptions) -> Writ
 
     Raises: EncodeError for a model without a graph; TensorDataError if the bytes of an external tensor don't fit it.
     """
-    if model.graph is None:
-        raise EncodeError("the model has no graph, so no program could read its archive")
     packing = Packing(options)
     packing.pack(model)
-    return WritePlan((packing.file_plan(destination),), losses=tuple(packing.losses))
+    packing.finish({}, {} if options.sha256 else None)
+    return packing.plan(destination)
 
 
 class Packing:
     """The layout of an archive: existing entries, followed by new ones with payloads.
 
-    `kept` are the existing ones; `places` maps sources to those of them that contain these sources.
+    `kept` are the existing ones; `places` maps sources to those of them that contain these sources. Models that are
+    packed share entries; `finish` adds what comes after all tensors.
     """
 
     def __init__(
@@ -78,15 +78,23 @@ class Packing:
     ) -> None:
         self.options = options
         self.kept = kept
-        self.members: list[tuple[Entry, Source]] = []
+        self.members: list[tuple[Entry, Source | None]] = []  # the hashes have no source
         self.losses: list[Loss] = []
+        self.shared_nbytes = 0  # of tensors whose bytes another tensor has already added
         self._end = kept[-1].end if kept else 0
         self._names = EntryNames(entry.name for entry in kept)
         self._by_place = dict(places or {})
         self._duplicates = Duplicates()
+        self._graphs: dict[str | None, Source] = {}
+        self._hashes: dict[str, str] | None = None
 
-    def pack(self, model: Model) -> None:
-        """Add the tensors of the model that get an entry, and the model itself."""
+    def pack(self, model: Model, name: str | None = None) -> None:
+        """Add the tensors of the model that get an entry; its graph is added at the end.
+
+        Raises: EncodeError for a model without a graph; TensorDataError if external data don't fit their tensor.
+        """
+        if model.graph is None:
+            raise EncodeError("the model has no graph, so no program could read its archive")
         looked_at = partial(check_undecoded, max_depth=DEEPEST)  # `max_depth` may allow more depth than readers accept
         tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
         stored: dict[int, Tensor | bytes] = {}  # by the `id` of the tensor that is stored otherwise
@@ -98,8 +106,37 @@ class Packing:
                 stored[id(tensor)] = with_raw_data(tensor, place)
         segments = encode(model, lambda tensor: stored.get(id(tensor), tensor))
         writes, _ = lay_out(segments, small_bytes=SMALL_BYTES)
-        graph = Concat.of(*(write.source for write in writes))
-        self.add(MODEL_NAME, graph, min(self.options.alignment, MODEL_ALIGNMENT))
+        self._graphs[name] = Concat.of(*(write.source for write in writes))
+
+    def repeat(self, name: str, source: Source) -> None:
+        """Add an entry of another archive under its name, for graphs that refer to it."""
+        self._names.add(name)
+        entry = records.place(name, source.nbytes, self._end, self.options.alignment)
+        if entry.name != name:  # if the padding would not fit
+            entry = records.place(name, source.nbytes, self._end, MODEL_ALIGNMENT)
+        self._append(entry, source)
+        self._by_place[place_of(source)] = entry
+
+    def repeat_graph(self, name: str | None, graph: Source) -> None:
+        """Add a graph of another archive, all of whose entries are here."""
+        self._graphs[name] = graph
+
+    def finish(self, files: Mapping[str, Source], hashes: Mapping[str, str] | None = None) -> None:
+        """Add files by the names of their entries, hashes if there must be some, and the graphs, the default one last.
+
+        `hashes` has the SHA-256 of kept entries by their names, in hexadecimal.
+        """
+        alignment = min(self.options.alignment, MODEL_ALIGNMENT)
+        for name, source in files.items():
+            self.add(name, source, alignment)
+        graphs = sorted(self._graphs.items(), key=lambda item: item[0] is None)
+        if hashes is not None:
+            self._hashes = dict(hashes)
+            others = [*self.kept, *(entry for entry, _ in self.members)]
+            names = [*(entry.name for entry in others), *(entry_of(name) for name, _ in graphs)]
+            self._append(records.place(HASHES_NAME, hashes_nbytes(names), self._end, alignment), None)
+        for model, graph in graphs:
+            self.add(entry_of(model), graph, alignment)
 
     def store(self, tensor: Tensor, where: str) -> Entry | Source | None:
         """Where the elements of `tensor` go: into an entry, into the graph as raw data, or into the graph unchanged.
@@ -127,28 +164,43 @@ class Packing:
     def add(self, name: str, source: Source, alignment: int) -> Entry:
         """A new entry after the existing ones."""
         entry = records.place(name, source.nbytes, self._end, alignment)
+        self._append(entry, source)
+        return entry
+
+    def _append(self, entry: Entry, source: Source | None) -> None:
         self._end = entry.end
         self.members.append((entry, source))
-        return entry
+
+    def plan(self, destination: Path) -> WritePlan:
+        """How to write the archive to the one file `destination`."""
+        return WritePlan((self.file_plan(destination),), losses=tuple(self.losses))
 
     def file_plan(self, destination: Path) -> FilePlan:
         """The new payloads unchanged; their headers and the directory when the checksums of the payloads are known."""
-        writes, headers, groups = [], [], []
-        for group in grouped(self.members):
-            entries, sources = zip(*group, strict=True)
-            first, source = group[0]
-            groups.append(entries)
-            if len(group) > 1:
-                digest = Digest(first.name, partial(Checksums, entries))
-                writes.append(PlacedWrite(first.file_offset, EntryGroup(entries, sources), digest))
-            else:
-                writes.append(PlacedWrite(first.payload_offset, source, Digest(first.name, "crc32"), first.name))
-                render = partial(_render_header, first)
-                headers.append(LateWrite(first.file_offset, first.header_nbytes, render, first.name))
+        writes, late, groups = [], [], []
+        hashed = self._hashes is not None
+        at = next((index for index, (_, source) in enumerate(self.members) if source is None), len(self.members))
+        for members in (self.members[:at], self.members[at + 1 :]):
+            for group in grouped((entry, source) for entry, source in members if source is not None):
+                entries, sources = zip(*group, strict=True)
+                first, source = group[0]
+                groups.append(entries)
+                if len(group) > 1:
+                    digest = Digest(first.name, partial(Checksums, entries, hashed))
+                    writes.append(PlacedWrite(first.file_offset, EntryGroup(entries, sources), digest))
+                else:
+                    digest = Digest(first.name, Crc32AndHash if hashed else "crc32")
+                    writes.append(PlacedWrite(first.payload_offset, source, digest, first.name))
+                    render = partial(_render_header, first)
+                    late.append(LateWrite(first.file_offset, first.header_nbytes, render, first.name))
         every = [*self.kept, *(entry for entry, _ in self.members)]
+        checksums = _LateEntries(self.kept, tuple(groups), every, self._hashes)
+        if at < len(self.members):
+            entry = self.members[at][0]
+            late.append(LateWrite(entry.file_offset, entry.end - entry.file_offset, checksums.hashes, entry.name))
         end, nbytes = every[-1].end, records.directory_nbytes(every)
-        directory = LateWrite(end, nbytes, partial(_render_directory, self.kept, groups), "directory")
-        return FilePlan(destination, end + nbytes, tuple(writes), (*headers, directory))
+        late.append(LateWrite(end, nbytes, checksums.directory, "directory"))
+        return FilePlan(destination, end + nbytes, tuple(writes), tuple(late))
 
     def _entry_of(self, tensor: Tensor, where: str, source: Source) -> Entry:
         """The entry with the bytes of `source`; the same range of the same file is stored once."""
@@ -159,8 +211,10 @@ class Packing:
                 entry = self._by_place.get(place_of(self._duplicates.first(source)))
             if entry is None:
                 name = self._names.add(tensor.name or "", where)
-                entry = self.add(name, source, self.options.alignment)
+                self._by_place[place] = entry = self.add(name, source, self.options.alignment)
+                return entry
             self._by_place[place] = entry
+        self.shared_nbytes += source.nbytes
         return entry
 
     def _report(self, tensor: Tensor, where: str) -> None:
@@ -204,7 +258,7 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:
 
 def _with_checksums(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> Iterator[Entry]:
     """The entries of a group with their checksums, whose key is the name of the first entry."""
-    checksums = struct.unpack(f">{len(entries)}I", digests[entries[0].name])
+    checksums = struct.unpack_from(f">{len(entries)}I", digests[entries[0].name])
     return map(records.Entry.with_checksum, entries, checksums)
 
 
@@ -212,5 +266,39 @@ def _render_header(entry: Entry, digests: Mapping[str, bytes]) -> bytes:
     return b"".join(map(records.local_header, _with_checksums([entry], digests)))
 
 
-def _render_directory(kept: Sequence[Entry], groups: Sequence[Sequence[Entry]], digests: Mapping[str, bytes]) -> bytes:
-    return records.directory([*kept, *chain.from_iterable(_with_checksums(group, digests) for group in groups)])
+class _LateEntries(NamedTuple):
+    """What depends on the digests of all entries: the hashes, and the directory.
+
+    `every` are the entries in the order of the archive, `known` the hashes of kept ones.
+    """
+
+    kept: Sequence[Entry]
+    groups: Sequence[Sequence[Entry]]
+    every: Sequence[Entry]
+    known: Mapping[str, str] | None
+
+    def directory(self, digests: Mapping[str, bytes]) -> bytes:
+        """The directory and the end records."""
+        found = {entry.name: entry for group in self.groups for entry in _with_checksums(group, digests)}
+        found |= {entry.name: entry for entry in self.kept}
+        if self.known is not None:
+            found[HASHES_NAME] = self._hashes_entry(self._text(digests))
+        return records.directory([found[entry.name] for entry in self.every])
+
+    def hashes(self, digests: Mapping[str, bytes]) -> bytes:
+        """The entry with the hashes, header and payload."""
+        text = self._text(digests)
+        return records.local_header(self._hashes_entry(text)) + text
+
+    def _hashes_entry(self, text: bytes) -> Entry:
+        (entry,) = (entry for entry in self.every if entry.name == HASHES_NAME)
+        return entry.with_checksum(crc32_function()(text))
+
+    def _text(self, digests: Mapping[str, bytes]) -> bytes:
+        hashes = dict(self.known or {})
+        for group in self.groups:
+            found = digests[group[0].name][4 * len(group) :]
+            for index, entry in enumerate(group):
+                hashes[entry.name] = found[32 * index : 32 * index + 32].hex()
+        others = (entry.name for entry in self.every if entry.name != HASHES_NAME)
+        return "".join(f"{hashes[name]}  {name}\n" for name in others).encode()

@@ -19,10 +19,13 @@ from formats.errors import DecodeError, OptionError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL
 from formats.onnxzip import records, stale_links
-from formats.onnxzip.reading.model import read_model
+from formats.onnxzip.reading.contents import read_contents, read_hashes
+from formats.onnxzip.reading.external_tensors import check_external
+from formats.onnxzip.reading.graph_scan import scan
+from formats.onnxzip.reading.model import check
 from formats.onnxzip.reading.reader import read_entries
 from formats.onnxzip.regions import checksums_of
-from formats.onnxzip.writing.archive import Packing, plan_model
+from formats.onnxzip.writing.archive import Packing
 from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File
@@ -42,10 +45,11 @@ from formats.tensordata.replacing.tail_replacement import (
 from formats.tensordata.sources.source import FileSpan, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from formats.ir.model import Model
     from formats.onnxzip.options import ArchiveOptions
+    from formats.onnxzip.reading.contents import Contents
     from formats.onnxzip.records import Entry
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.sources.source import Source
@@ -61,8 +65,11 @@ class Update(NamedTuple):
     losses: tuple[Loss, ...]
 
 
-def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOptions) -> Update:
+def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOptions, name: str | None = None) -> Update:
     """Write `model`, which was read from the archive at `path` and changed, back to it.
+
+    In an archive with several models, it is the one with this name, or the default one. Other models, files and whether
+    there are hashes stay.
 
     Models that were read from the archive earlier lose their weights; read them again. The new content is on the disk.
     A process that is killed leaves the old archive, the new one, or one that every reader refuses and `repair`
@@ -76,19 +83,73 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
         raise OptionError("`dry_run` has no effect on an update, which changes the archive in place")
     check_not_interrupted(path)
     file = File.open(os.path.realpath(path))
-    entries = read_entries(file.span())
+    old = _Old.of(file, name)
+    entries = old.contents.entries()
     end = file.span().read(entries[-1].end)  # the directory, which contains every checksum
-    kept, places = _kept(model, file, entries[:-1])
-    packing = Packing(options, kept, places)
-    packing.pack(model)
+    kept, places = _kept(model, old) if old.hashes or not options.sha256 else ([], {})
+    packing = old.packed(model, options, kept, places)
     start = kept[-1].end if kept else 0
     if not kept or not _moved_to_memory(packing.members, file):
-        whole = plan_model(model, path, options)
+        packing = old.packed(model, options)
+        whole = packing.plan(path)
         execute(whole, replace(engine, overwrite=True), file)
         return Update(whole.nbytes, False, (*whole.losses, *_stale_links(path, end)))
     plan = packing.file_plan(file.path)
     replace_tail(file, start, plan, engine, end)
     return Update(plan.nbytes - start, True, (*packing.losses, *_stale_links(path, end)))
+
+
+class _Old(NamedTuple):
+    """An archive, one of whose models changes; `needed` are the names of the entries that other models refer to."""
+
+    file: File
+    contents: Contents
+    hashes: dict[str, str]
+    changing: Entry
+    needed: set[str]
+
+    @classmethod
+    def of(cls, file: File, name: str | None) -> _Old:
+        """The archive in the file, whose model `name` changes.
+
+        Raises: DecodeError if it is no archive; OptionError if it has no such model.
+        """
+        source = file.span()
+        contents = read_contents(source)
+        changing = contents.graph(name)
+        sizes = {entry.name: entry.nbytes for entry in contents.tensors}
+        needed: set[str] = set()
+        for graph in contents.graphs.values():
+            if graph is not changing:
+                message = source.slice(graph.payload_offset, graph.nbytes)
+                scan(message, lambda tensor: needed.add(check_external(tensor, sizes)), DEEPEST)
+        return cls(file, contents, read_hashes(source, contents), changing, needed)
+
+    def packed(
+        self,
+        model: Model,
+        options: ArchiveOptions,
+        kept: Sequence[Entry] = (),
+        places: Mapping[tuple[object, ...], Entry] | None = None,
+    ) -> Packing:
+        """The new archive: the entries that stay in place, what other models need, the changed model, and the rest."""
+        packing = Packing(options, kept, places)
+        names = {entry.name for entry in kept}
+        for entry in self.contents.tensors:
+            if entry.name in self.needed - names:
+                packing.repeat(entry.name, self._payload(entry))
+        for name, graph in self.contents.graphs.items():
+            if graph is self.changing:
+                packing.pack(model, name)
+            else:
+                packing.repeat_graph(name, self._payload(graph))
+        files = {entry.name: self._payload(entry) for entry in self.contents.files}
+        with_hashes = options.sha256 or self.contents.hashes is not None
+        packing.finish(files, {name: self.hashes[name] for name in names} if with_hashes else None)
+        return packing
+
+    def _payload(self, entry: Entry) -> Source:
+        return self.file.span().slice(entry.payload_offset, entry.nbytes)
 
 
 def _stale_links(path: Path, directory: bytes) -> Iterator[Loss]:
@@ -111,7 +172,7 @@ def repair(path: Path) -> bool:
         publication.repair(place)
     undo = undo_path(place)
     if not os.path.lexists(undo):
-        read_model(File.open(place).span(), DEEPEST)
+        check(File.open(place).span(), DEEPEST)
         return False
     with ModelLock(place), opened_again(place) as (target, file):
         if is_complete(file.span()):
@@ -131,17 +192,17 @@ def may_be_archive(path: Path) -> bool:
 def _is_archive(source: Source) -> bool:
     """Whether a strict reader accepts the archive; its weights are not read."""
     try:
-        read_model(source, DEEPEST)
+        check(source, DEEPEST)
     except DecodeError:
         return False
     return True
 
 
-def _kept(model: Model, file: File, entries: list[Entry]) -> tuple[list[Entry], dict[tuple[object, ...], Entry]]:
+def _kept(model: Model, old: _Old) -> tuple[list[Entry], dict[tuple[object, ...], Entry]]:
     """The entries that can stay in place, and the ranges of the model's view of the file that belong to them."""
-    source = file.span()
-    by_range = {(entry.payload_offset, entry.nbytes): entry for entry in entries}
-    used: set[str] = set()
+    file, source = old.file, old.file.span()
+    by_range = {(entry.payload_offset, entry.nbytes): entry for entry in old.contents.tensors}
+    used = set(old.needed)
     places: dict[tuple[object, ...], Entry] = {}
     for span in _spans(model):
         entry = by_range.get((span.file_offset, span.nbytes)) if span.file.is_same(file) else None
@@ -165,11 +226,11 @@ def _spans(model: Model) -> Iterator[FileSpan]:
             yield source
 
 
-def _moved_to_memory(members: list[tuple[Entry, Source]], file: File) -> bool:
+def _moved_to_memory(members: list[tuple[Entry, Source | None]], file: File) -> bool:
     """Read the new payloads that are in the file itself into memory; return whether they are not too many."""
     moved_bytes = 0
     for index, (entry, source) in enumerate(members):
-        if any(other.is_same(file) for other in source.files()):
+        if source is not None and any(other.is_same(file) for other in source.files()):
             moved_bytes += source.nbytes
             if moved_bytes > MAX_MOVED_BYTES:
                 return False
@@ -193,11 +254,13 @@ def settled(source: Source, path: Path) -> Source:
 def is_complete(source: Source, file_offset: int = 0) -> bool:
     """Whether a strict reader accepts the archive, and all checksums of the bytes from `file_offset` on are right."""
     try:
-        read_model(source, DEEPEST)
+        check(source, DEEPEST)
         checksums = [
             checksum
             for checksum in checksums_of(source)
-            if isinstance(checksum.source, FileSpan) and checksum.source.file_offset >= file_offset
+            if checksum.algorithm == "crc32"
+            and isinstance(checksum.source, FileSpan)
+            and checksum.source.file_offset >= file_offset
         ]
         digests = tuple((Digest(where, "crc32"), payload) for where, _, _, payload in checksums)
         found = execute(WritePlan((), digests=digests)).digests

@@ -9,7 +9,7 @@ from formats.errors import FormatError
 from formats.onnxzip.records import LOCAL_HEADER, Entry, local_header
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.plan import SMALL_BYTES
-from formats.tensordata.sources.digest import Digester, crc32_function
+from formats.tensordata.sources.digest import Digester, crc32_function, new_digester
 from formats.tensordata.sources.source import READ_BYTES, Literal, Source, contents
 
 if TYPE_CHECKING:
@@ -71,24 +71,54 @@ class EntryGroup(Source):
 
 
 class Checksums(Digester):
-    """The CRC-32 of each payload, from the headers that are written; 4 bytes each, big-endian."""
+    """The CRC-32 of each payload, from the headers that are written, 4 bytes each, big-endian; SHA-256s, if wanted."""
 
-    __slots__ = ("_digest", "_entries")
+    __slots__ = ("_digest", "_entries", "_hashed")
     in_order = False
 
-    def __init__(self, entries: tuple[Entry, ...]) -> None:
+    def __init__(self, entries: tuple[Entry, ...], hashed: bool = False) -> None:
         self._entries = entries
+        self._hashed = hashed
         self._digest = b""
 
     def update(self, offset: int, data: memoryview) -> None:
         """Add all of an `EntryGroup`, which always comes complete."""
-        begin = self._entries[0].file_offset - _CHECKSUM_OFFSET
+        start = self._entries[0].file_offset
+        begin = start - _CHECKSUM_OFFSET
         found = [_CHECKSUM.unpack_from(data, entry.file_offset - begin)[0] for entry in self._entries]
         self._digest = struct.pack(f">{len(found)}I", *found)
+        if self._hashed:
+            places = ((entry.payload_offset - start, entry.end - start) for entry in self._entries)
+            self._digest += b"".join(_sha256(data[begin:end]) for begin, end in places)
 
     def digest(self) -> bytes:
         """The checksums in the order of the entries."""
         return self._digest
+
+
+class Crc32AndHash(Digester):
+    """The CRC-32 of a payload, 4 bytes, big-endian; then its SHA-256."""
+
+    __slots__ = ("_crc32", "_hash")
+    in_order = True
+
+    def __init__(self) -> None:
+        self._crc32, self._hash = new_digester("crc32"), new_digester("sha256")
+
+    def update(self, offset: int, data: memoryview) -> None:
+        """Add the part after the last one."""
+        self._crc32.update(offset, data)
+        self._hash.update(offset, data)
+
+    def digest(self) -> bytes:
+        """Both."""
+        return self._crc32.digest() + self._hash.digest()
+
+
+def _sha256(data: memoryview) -> bytes:
+    digester = new_digester("sha256")
+    digester.update(0, data)
+    return digester.digest()
 
 
 def grouped(members: Iterable[tuple[Entry, Source]]) -> Iterator[list[tuple[Entry, Source]]]:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs import contract, lookup
 from formats.codecs.contract import READ_DEFAULTS, ReadOptions
-from formats.errors import DecodeError, FormatError, TruncatedError, UnknownFormatError
+from formats.errors import DecodeError, FormatError, OptionError, TruncatedError, UnknownFormatError
 from formats.ir import walk
 from formats.ir.storage import check_is_alone
 from formats.options import made
 from formats.python.collector import collector_paused
+from formats.python.late_dataclasses import replace
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
+from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import Literal
 from formats.verbs.arguments import buffer_of, path_of, shown
 from formats.verbs.trust import check_key
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Codec
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
-    from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnySource
 
@@ -46,6 +47,12 @@ class Opened(NamedTuple):
         sources = (tensor.external_source for _, tensor in walk.external_tensors(self.model))
         found = {shown(file.path, path) for source in sources if source is not None for file in source.files()}
         return (path, *sorted(found - {path}))
+
+    def left_out(self, model: str | None) -> Iterable[Loss]:
+        """A note on what the file has besides the model that was read, which has this name."""
+        bundle = self.codec.bundle(self.source) if self.codec.bundle and not self.notes else None
+        if bundle is not None and (others := bundle.others(model)):
+            yield Loss("left_out", "", f"{others}, which the archive also has", USE)
 
     def cautions(self) -> Iterable[Loss]:
         """Warnings about parts of the file that nothing verifies, although its format promises this."""
@@ -84,6 +91,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
     with _recognised(source, None):
         codec = _codec(source, None, format)
         check_key(reading, codec)
+        _check_model(reading, codec)
         return codec.read(source, None, reading)
 
 
@@ -129,6 +137,7 @@ def open_model(
             codec = _codec(source, path, name, called)
             if key_is_for_it:
                 check_key(options, codec)
+            _check_model(options, codec)
             if codec.settled is not None and file.is_local and beside is not None:
                 source = codec.settled(source, beside)
             if needs_all and codec.name == "onnx":  # its weights are between parts of the graph
@@ -155,6 +164,42 @@ def open_model(
 
             extensions = {extension for codec in lookup.codecs() for extension in codec.extensions}
             raise foreign.folder_error(path, extensions - {".json"}) from None  # it usually contains other files
+
+
+def models_in(path: Path, name: str | None, options: ReadOptions) -> tuple[str | None, ...]:
+    """The names of the models to read in a file: the one that was chosen, or all of an archive, the default one last.
+
+    A file of a format that holds one model has `None`.
+
+    Raises: OSError if it cannot be read.
+    """
+    path = with_storage(path, options.storage_options, options.retries)
+    if options.model is not None or is_stream(path) or not (is_address(path) or path.is_file()):
+        return (options.model,)
+    try:
+        source: Source = File.open(path).span()
+        codec = _codec(source, path, name)
+        if codec.bundle is None:
+            return (None,)
+        source = codec.settled(source, path) if codec.settled is not None and not is_address(path) else source
+        return codec.bundle(source).models
+    except FormatError:  # the reader of the model says it better
+        return (None,)
+
+
+def for_each(paths: Iterable[Path], options: ReadOptions) -> list[ReadOptions]:
+    """The options for each of several files: only archives hold models with names, if any of the files is one."""
+    if options.model is None:
+        return [options for _ in paths]
+    every = replace(options, model=None)
+    holds = [models_in(path, None, every) != (None,) for path in paths]
+    return [options if each or not any(holds) else every for each in holds]
+
+
+def _check_model(options: ReadOptions, codec: Codec) -> None:
+    """Raises OptionError if a model was chosen by its name, but the format has none."""
+    if options.model is not None and codec.bundle is None:
+        raise OptionError(f"`model` is for archives with several models, and this file is {codec.title}")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 /**
  * Prints the verdict of the reader on archives. Each line of stdin is a path, and the answer is a line of JSON.
  *
- * Either `{"ok":true,"graph":SHA-256 of its bytes,"entries":[[name,file_offset,nbytes],...],"tensors":[[location,file_offset,nbytes],...]}`
+ * Either `{"ok":true,"graph":SHA-256 of the last one,"entries":[[name,file_offset,nbytes],...],"tensors":[[location,file_offset,nbytes],...]}`
  * or `{"ok":false,"requirement":number in docs/onnxz.md,"message":text}`; if the system refuses a file, the requirement is empty.
  */
 
@@ -18,7 +18,7 @@ async function verdict(path) {
     return {
       ok: true,
       graph: createHash("sha256")
-        .update(await archive.graph())
+        .update(await archive.graph(archive.models.at(-1)))
         .digest("hex"),
       entries: archive.entries.map(({ name, offset, size }) => [name, offset, size]),
       tensors: archive.tensors.map(({ location, offset, size }) => [location, offset, size]),

@@ -2,7 +2,7 @@
 //! archive, or the requirement that it breaks.
 //!
 //! ```text
-//! {"ok": true, "graph": SHA-256 of the graph, "entries": [[name, file offset, size], ...] with the graph,
+//! {"ok": true, "graph": SHA-256 of the last graph, "entries": [[name, file offset, size], ...] with graphs,
 //!  "tensors": [[location, file offset, size], ...]}
 //! {"ok": false, "requirement": NUMBER, or "" if the system refused the file, "message": TEXT}
 //! ```
@@ -28,7 +28,10 @@ fn verdict(path: &str) -> Value {
             let graph = archive.graph();
             let digest: String =
                 Sha256::digest(graph.bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-            let entries: Vec<Value> = archive.entries().chain([graph]).map(place).collect();
+            let files = archive.files().map(|(_, entry)| entry);
+            let graphs = archive.graphs().map(|(_, entry)| entry);
+            let entries: Vec<Value> =
+                archive.entries().chain(files).chain(archive.hashes()).chain(graphs).map(place).collect();
             let tensors: Vec<Value> = archive.tensors().map(|tensor| place(tensor.entry())).collect();
             json!({"ok": true, "graph": digest, "entries": entries, "tensors": tensors})
         }

@@ -4,20 +4,26 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::error::{Result, Shown, require};
-use crate::{graph, zip};
+use crate::fields::Fields;
+use crate::names::Part;
+use crate::{graph, names, zip};
 
 /// An `.onnxz` archive that meets every requirement of the specification.
 ///
 /// The payloads are slices of the file. Opening the archive does not read or copy them.
 pub struct Archive<B> {
     bytes: B,
+    /// Tensors, files, hashes, graphs, in this order.
     places: Vec<zip::Place>,
     /// The places of the entries of tensors, sorted by name.
     by_name: Vec<usize>,
+    /// The place of the first graph. All after it are graphs.
+    first_graph: usize,
     tensors: Vec<TensorPlace>,
 }
 
 struct TensorPlace {
+    graph: usize,
     name: Range<usize>,
     data_type: u32,
     dims: Box<[i64]>,
@@ -42,7 +48,7 @@ impl AsRef<[u8]> for Map {
     }
 }
 
-/// An entry of an archive: the bytes of one or more tensors.
+/// An entry of an archive: the bytes of one or more tensors, a file, the hashes, or a graph.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     name: &'a str,
@@ -51,7 +57,8 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The name, unique in the archive. It is made from the name of the tensor, but can differ from it.
+    /// The name, unique in the archive. That of a tensor's entry is made from the name of the tensor, but can differ
+    /// from it. That of a file begins with `files/`.
     pub fn name(&self) -> &'a str {
         self.name
     }
@@ -81,9 +88,10 @@ impl fmt::Debug for Entry<'_> {
     }
 }
 
-/// A tensor anywhere in the graph, whose bytes are an entry.
+/// A tensor anywhere in a graph, whose bytes are an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor<'a> {
+    graph: Entry<'a>,
     name: &'a [u8],
     data_type: u32,
     dims: &'a [i64],
@@ -94,6 +102,17 @@ impl<'a> Tensor<'a> {
     /// The name in the graph, empty if the tensor has no name. It is valid text if the graph is valid.
     pub fn name(&self) -> &'a [u8] {
         self.name
+    }
+
+    /// The graph that has the tensor.
+    #[cfg(feature = "rten")]
+    pub(crate) fn graph(&self) -> Entry<'a> {
+        self.graph
+    }
+
+    /// The name of the model whose graph has the tensor, or `None` for the default one.
+    pub fn model(&self) -> Option<&'a str> {
+        names::model(self.graph.name)
     }
 
     /// The element type, a number of `TensorProto.DataType`.
@@ -144,7 +163,13 @@ impl Archive<Map> {
     /// Leaves the file mapped until the process ends, for functions that need `'static` slices.
     pub fn leak(self) -> Archive<&'static [u8]> {
         let map: &'static Map = Box::leak(Box::new(self.bytes));
-        Archive { bytes: map.as_ref(), places: self.places, by_name: self.by_name, tensors: self.tensors }
+        Archive {
+            bytes: map.as_ref(),
+            places: self.places,
+            by_name: self.by_name,
+            first_graph: self.first_graph,
+            tensors: self.tensors,
+        }
     }
 }
 
@@ -163,46 +188,87 @@ impl<B: AsRef<[u8]>> Archive<B> {
         Archive::of(bytes, places)
     }
 
-    /// Checks the graph of an archive whose container is valid.
+    /// Checks the hashes and the graphs of an archive whose container is valid.
     fn of(bytes: B, places: Vec<zip::Place>) -> Result<Self> {
         let file = bytes.as_ref();
         let name = |place: usize| places.get(place).and_then(|place| file.get(place.name.clone()));
-        let mut by_name: Vec<usize> = (0..places.len().saturating_sub(1)).collect();
+        let part = |place: &zip::Place| names::part(file.get(place.name.clone()).unwrap_or_default());
+        let tensor_count = places.partition_point(|place| part(place) == Part::Tensor);
+        let first_graph = places.partition_point(|place| part(place) < Part::Graph);
+        check_hashes(file, &places, part)?;
+        let mut by_name: Vec<usize> = (0..tensor_count).collect();
         by_name.sort_unstable_by_key(|place| name(*place));
-        let mut is_used = vec![false; by_name.len()];
+        let mut is_used = vec![false; tensor_count];
         let mut tensors = Vec::new();
-        let graph = places.last().and_then(|place| file.get(place.payload.clone())).unwrap_or_default();
-        graph::externals(graph, &mut |tensor| {
-            let index = find(file, &places, &by_name, tensor.location);
-            let Some((index, place)) = index.and_then(|index| Some((index, places.get(index)?))) else {
-                let location = Shown(tensor.location);
-                return tensor.refuse(
-                    "Z-7.3",
-                    format!("its location is {location}, which is not an entry of the archive"),
-                );
-            };
-            tensor.check_nbytes(place.payload.len() as u64)?;
-            if let Some(is_used) = is_used.get_mut(index) {
-                *is_used = true;
-            }
-            tensors.push(TensorPlace {
-                name: zip::range(file, tensor.name),
-                data_type: tensor.data_type,
-                dims: tensor.dims.into_boxed_slice(),
-                place: index,
-            });
-            Ok(())
-        })?;
+        for (graph, place) in places.iter().enumerate().skip(first_graph) {
+            graph::externals(file.get(place.payload.clone()).unwrap_or_default(), &mut |tensor| {
+                let index = find(file, &places, &by_name, tensor.location);
+                let Some((index, place)) = index.and_then(|index| Some((index, places.get(index)?))) else {
+                    let location = Shown(tensor.location);
+                    return tensor.refuse(
+                        "Z-7.3",
+                        format!("its location is {location}, which is not an entry of a tensor"),
+                    );
+                };
+                tensor.check_nbytes(place.payload.len() as u64)?;
+                if let Some(is_used) = is_used.get_mut(index) {
+                    *is_used = true;
+                }
+                tensors.push(TensorPlace {
+                    graph,
+                    name: zip::range(file, tensor.name),
+                    data_type: tensor.data_type,
+                    dims: tensor.dims.into_boxed_slice(),
+                    place: index,
+                });
+                Ok(())
+            })?;
+        }
         let unused = is_used.iter().position(|is_used| !is_used).and_then(name);
         require(unused.is_none(), "Z-7.11", || {
             format!("no tensor refers to entry {}", Shown(unused.unwrap_or_default()))
         })?;
-        Ok(Archive { bytes, places, by_name, tensors })
+        Ok(Archive { bytes, places, by_name, first_graph, tensors })
     }
 
-    /// The graph: a serialised ModelProto. The `location` of each external tensor in it is the name of an entry.
+    /// The last graph: a serialised ModelProto. It is the default one, if the archive has a default one.
+    ///
+    /// The `location` of each external tensor in it is the name of an entry.
     pub fn graph(&self) -> Entry<'_> {
-        self.at(self.by_name.len())
+        self.at(self.places.len().saturating_sub(1))
+    }
+
+    /// The graphs with the names of their models, in the order of the file. `None` is the default one, the last.
+    pub fn graphs(&self) -> impl ExactSizeIterator<Item = (Option<&str>, Entry<'_>)> + Clone {
+        (self.first_graph..self.places.len()).map(|index| {
+            let entry = self.at(index);
+            (names::model(entry.name), entry)
+        })
+    }
+
+    /// The graph of the model with this name. `None` is the default one, or the only one, if there is one.
+    pub fn model(&self, name: Option<&str>) -> Option<Entry<'_>> {
+        let mut graphs = self.graphs();
+        if name.is_none() && graphs.len() == 1 {
+            return Some(self.graph());
+        }
+        graphs.find_map(|(model, graph)| (model == name).then_some(graph))
+    }
+
+    /// The files that go with the models, with their names without `files/`, in the order of the archive.
+    pub fn files(&self) -> impl Iterator<Item = (&str, Entry<'_>)> + Clone {
+        (self.by_name.len()..self.first_graph)
+            .map(|index| self.at(index))
+            .filter(|entry| names::part(entry.name.as_bytes()) == Part::File)
+            .map(|entry| (names::file(entry.name), entry))
+    }
+
+    /// The entry with the SHA-256 of each other entry, in the form of `sha256sum`, if there is one.
+    ///
+    /// The crate checks the form of the hashes, but does not compare them.
+    pub fn hashes(&self) -> Option<Entry<'_>> {
+        let entry = self.at(self.first_graph.checked_sub(1)?);
+        (names::part(entry.name.as_bytes()) == Part::Hashes).then_some(entry)
     }
 
     /// The entries of the tensors, in the order of the file.
@@ -220,10 +286,11 @@ impl<B: AsRef<[u8]>> Archive<B> {
         Some(self.at(index))
     }
 
-    /// The tensors whose bytes are in entries.
+    /// The tensors of all graphs whose bytes are in entries.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor<'_>> + Clone {
         let file = self.bytes.as_ref();
         self.tensors.iter().map(move |tensor| Tensor {
+            graph: self.at(tensor.graph),
             name: file.get(tensor.name.clone()).unwrap_or_default(),
             data_type: tensor.data_type,
             dims: &tensor.dims,
@@ -257,6 +324,29 @@ impl<B> fmt::Debug for Archive<B> {
             .field("tensors", &self.tensors.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Checks the form of the hashes, if there are any.
+fn check_hashes(file: &[u8], places: &[zip::Place], part: impl Fn(&zip::Place) -> Part) -> Result<()> {
+    let Some(hashes) = places.iter().find(|place| part(place) == Part::Hashes) else { return Ok(()) };
+    let mut lines = Fields::of(file.get(hashes.payload.clone()).unwrap_or_default());
+    for place in places.iter().filter(|place| part(place) != Part::Hashes) {
+        let name = file.get(place.name.clone()).unwrap_or_default();
+        require(hash_line(&mut lines, name).is_some(), "Z-4.10", || {
+            format!("the hashes have no right line for entry {}", Shown(name))
+        })?;
+    }
+    require(lines.rest().is_empty(), "Z-4.10", || "the hashes have more lines than entries".to_owned())
+}
+
+/// Reads the line with the hash of an entry.
+fn hash_line(lines: &mut Fields<'_>, name: &[u8]) -> Option<()> {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_right = lines.bytes(64)?.iter().all(is_digit)
+        && lines.bytes(2)? == b"  "
+        && lines.bytes(name.len())? == name
+        && lines.bytes(1)? == b"\n";
+    is_right.then_some(())
 }
 
 /// The place with this name.

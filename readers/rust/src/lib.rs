@@ -8,6 +8,7 @@ mod archive;
 mod error;
 mod fields;
 mod graph;
+mod names;
 #[cfg(any(feature = "rten", test))]
 mod relocation;
 #[cfg(feature = "rten")]

@@ -23,7 +23,7 @@ use std::path::Path;
 pub use ::rten::{Model, ModelOptions};
 
 use crate::relocation::{Location, relocated};
-use crate::{Archive, Error};
+use crate::{Archive, Entry, Error};
 
 /// RTen accepts only names with a suffix such as `.data`.
 const ARCHIVE: &str = "archive.data";
@@ -39,6 +39,8 @@ pub enum LoadError {
     Archive(Error),
     /// RTen refuses the graph.
     Model(::rten::LoadError),
+    /// The archive has no such model, or it has several and no default one.
+    NoModel,
     /// RTen accepts external data only on little-endian machines.
     BigEndian,
 }
@@ -48,6 +50,7 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::Archive(error) => error.fmt(f),
             LoadError::Model(error) => error.fmt(f),
+            LoadError::NoModel => f.write_str("the archive has no such model, or several and no default one"),
             LoadError::BigEndian => f.write_str("RTen takes external data on little-endian machines only"),
         }
     }
@@ -58,7 +61,7 @@ impl std::error::Error for LoadError {
         match self {
             LoadError::Archive(error) => Some(error),
             LoadError::Model(error) => Some(error),
-            LoadError::BigEndian => None,
+            LoadError::NoModel | LoadError::BigEndian => None,
         }
     }
 }
@@ -81,7 +84,8 @@ impl From<::rten::LoadError> for LoadError {
 ///
 /// # Errors
 ///
-/// [`LoadError::Archive`] if there is no valid archive, [`LoadError::Model`] if RTen refuses its model.
+/// [`LoadError::Archive`] if there is no valid archive, [`LoadError::NoModel`] if it has several models and no default
+/// one, [`LoadError::Model`] if RTen refuses the model.
 pub fn load(path: impl AsRef<Path>) -> Result<Model, LoadError> {
     load_with(path, &ModelOptions::default())
 }
@@ -97,17 +101,33 @@ pub fn load_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model
     load_static(&Archive::open(path)?.leak(), options)
 }
 
-/// Loads the model of an archive that stays in memory until the process ends, such as one of `include_bytes!`.
+/// Loads the default model, or the only one, of an archive that stays in memory until the process ends, such as one of `include_bytes!`.
 ///
 /// # Errors
 ///
 /// [`LoadError::Model`] if RTen refuses the model.
 pub fn load_static(archive: &Archive<&'static [u8]>, options: &ModelOptions) -> Result<Model, LoadError> {
+    load_named(archive, None, options)
+}
+
+/// Loads the model with this name of an archive that stays in memory until the process ends.
+///
+/// Several models of one archive use the same map: call [`Archive::leak`] once.
+///
+/// # Errors
+///
+/// [`LoadError::NoModel`] if there is no such model, and [`LoadError::Model`] if RTen refuses it.
+pub fn load_named(
+    archive: &Archive<&'static [u8]>,
+    name: Option<&str>,
+    options: &ModelOptions,
+) -> Result<Model, LoadError> {
     if cfg!(target_endian = "big") {
         return Err(LoadError::BigEndian);
     }
-    let mut copies = Copies::of(archive);
-    let graph = relocated(archive.graph().bytes(), &mut |tensor| {
+    let graph = archive.model(name).ok_or(LoadError::NoModel)?;
+    let mut copies = Copies::of(archive, graph);
+    let graph = relocated(graph.bytes(), &mut |tensor| {
         let entry = archive.named(tensor.location);
         let (file_offset, nbytes) =
             entry.map_or((0, 0), |entry| (entry.file_offset(), entry.bytes().len() as u64));
@@ -131,10 +151,12 @@ struct Copies {
 }
 
 impl Copies {
-    fn of(archive: &Archive<&'static [u8]>) -> Self {
+    fn of(archive: &Archive<&'static [u8]>, graph: Entry) -> Self {
         let copied = || {
-            let tensors =
-                archive.tensors().filter(|tensor| !is_aligned(tensor.entry().bytes(), tensor.data_type()));
+            let tensors = archive.tensors().filter(|tensor| {
+                tensor.graph().name() == graph.name()
+                    && !is_aligned(tensor.entry().bytes(), tensor.data_type())
+            });
             tensors.map(|tensor| tensor.entry())
         };
         let nbytes = copied()

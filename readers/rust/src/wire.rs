@@ -4,6 +4,8 @@ use crate::error::{Result, refused};
 
 /// The largest depth of nested groups.
 const MAX_GROUPS: usize = 100;
+/// The largest size of a tag or a length.
+const MAX_PREFIX_NBYTES: usize = 5;
 
 /// A field of a message.
 pub struct Field<'a> {
@@ -81,7 +83,7 @@ fn value<'a>(rest: &mut &'a [u8], wire_type: u64) -> Result<Value<'a>> {
             Value::Other
         }
         2 => {
-            let nbytes = varint(rest)?;
+            let nbytes = prefix(rest)?;
             Value::Bytes(take(rest, nbytes)?)
         }
         5 => {
@@ -119,11 +121,21 @@ fn skip_group(rest: &mut &[u8], number: u32) -> Result<()> {
 
 /// The number of a field, and its wire type.
 fn tag(rest: &mut &[u8]) -> Result<(u32, u64)> {
-    let tag = varint(rest)?;
+    let tag = prefix(rest)?;
     match u32::try_from(tag >> 3) {
         Ok(number @ 1..=0x1fff_ffff) => Ok((number, tag & 7)),
         _ => refused("Z-6.1", format!("a field of the graph has the number {}", tag >> 3)),
     }
+}
+
+/// Removes a tag or a length from the start of `rest` and returns it.
+fn prefix(rest: &mut &[u8]) -> Result<u64> {
+    let before = rest.len();
+    let value = varint(rest)?;
+    if before.saturating_sub(rest.len()) > MAX_PREFIX_NBYTES {
+        return refused("Z-6.2", "a tag or a length in the graph takes more than 5 bytes");
+    }
+    Ok(value)
 }
 
 /// Removes a varint from the start of `rest` and returns it.

@@ -7,9 +7,7 @@ use std::ops::Range;
 
 use crate::error::{Result, Shown, refused, require};
 use crate::fields::Fields;
-
-/// The name of the entry that holds the graph.
-pub const GRAPH_NAME: &str = "__MODEL_PROTO";
+use crate::names;
 
 const LOCAL_HEADER: &[u8; 4] = b"PK\x03\x04";
 const END_NBYTES: u64 = 22;
@@ -20,7 +18,6 @@ const LOCAL_HEADER_NBYTES: u64 = 30;
 const MIN_RECORD_NBYTES: u64 = 47;
 /// A record of the directory with a name of 255 characters and three values in its zip64 record.
 const MAX_RECORD_NBYTES: u64 = 46 + 255 + 28;
-const MAX_NAME_NBYTES: usize = 255;
 /// The newest version of zip that an entry may require: 4.5, which has zip64.
 const MAX_VERSION: u16 = 45;
 const ZIP64_ID: u16 = 0x0001;
@@ -42,7 +39,7 @@ struct Directory {
     offset: u64,
 }
 
-/// The entries of an archive in the order of the file, the graph last.
+/// The entries of an archive in the order of the file, graphs last.
 ///
 /// `read_at` reads the local headers. All other parts of the file are used without a copy.
 pub fn places(file: &[u8], read_at: &ReadAt) -> Result<Vec<Place>> {
@@ -73,7 +70,9 @@ pub fn places(file: &[u8], read_at: &ReadAt) -> Result<Vec<Place>> {
     require(offset == directory_offset, "Z-2.3", || {
         format!("the entries end at byte {offset}, the directory begins at byte {directory_offset}")
     })?;
-    names(file, &places)?;
+    let names: Vec<&[u8]> =
+        places.iter().map(|place| file.get(place.name.clone()).unwrap_or_default()).collect();
+    names::check(&names)?;
     Ok(places)
 }
 
@@ -432,59 +431,6 @@ fn is_file(external_attributes: u32) -> bool {
     const DIRECTORY_OR_VOLUME_LABEL: u32 = 0x18;
     let unix_kind = external_attributes >> 28;
     external_attributes & DIRECTORY_OR_VOLUME_LABEL == 0 && matches!(unix_kind, 0 | 8)
-}
-
-/// Checks the names of all entries against the rules, and against each other.
-fn names(file: &[u8], places: &[Place]) -> Result<()> {
-    let name = |place: &Place| file.get(place.name.clone()).unwrap_or_default();
-    let Some((graph, tensors)) = places.split_last() else {
-        return refused("Z-4.1", "the archive has no entry");
-    };
-    require(name(graph) == GRAPH_NAME.as_bytes(), "Z-4.1", || {
-        let is_reserved = name(graph).starts_with(b"__");
-        let remark = if is_reserved { ": the archive may be of a later version of the format" } else { "" };
-        format!("the last entry is {}, not {GRAPH_NAME}{remark}", Shown(name(graph)))
-    })?;
-    let mut folded = Vec::with_capacity(tensors.len());
-    for place in tensors {
-        let name = name(place);
-        if let Some(requirement) = broken_by_name(name) {
-            return refused(requirement, format!("an entry may not be called {}", Shown(name)));
-        }
-        folded.push(name.to_ascii_lowercase());
-    }
-    folded.sort_unstable();
-    for (name, next) in folded.iter().zip(folded.iter().skip(1)) {
-        require(name != next, "Z-4.6", || {
-            format!("the names of two entries are {} but for case", Shown(name))
-        })?;
-    }
-    Ok(())
-}
-
-/// The requirement that the name of the entry of a tensor breaks.
-fn broken_by_name(name: &[u8]) -> Option<&'static str> {
-    let is_word = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    if !is_word || name.first().is_none_or(u8::is_ascii_digit) {
-        Some("Z-4.2")
-    } else if name.len() > MAX_NAME_NBYTES {
-        Some("Z-4.3")
-    } else if name.starts_with(b"__") {
-        Some("Z-4.4")
-    } else if is_device(name) {
-        Some("Z-4.5")
-    } else {
-        None
-    }
-}
-
-/// Whether the name means a device on Windows.
-fn is_device(name: &[u8]) -> bool {
-    match name.to_ascii_lowercase().as_slice() {
-        b"con" | b"prn" | b"aux" | b"nul" => true,
-        [b'c', b'o', b'm', digit] | [b'l', b'p', b't', digit] => digit.is_ascii_digit(),
-        _ => false,
-    }
 }
 
 fn signature(fields: &mut Fields, expected: &[u8; 4]) -> Option<()> {

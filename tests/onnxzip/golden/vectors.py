@@ -16,6 +16,11 @@ sys.path.append(str(Path(__file__).parents[1]))  # the folder of the modules tha
 
 from archives import LARGE_ROWS, ROWS, bytes_of
 
+LOADING = {
+    *("Z-2.1", "Z-2.2", "Z-2.3", "Z-2.4", "Z-2.5", "Z-3.1", "Z-3.3", "Z-3.4", "Z-3.6", "Z-4.1", "Z-4.6", "Z-5.1"),
+    *("Z-7.2", "Z-7.3", "Z-7.4", "Z-7.5", "Z-7.8", "Z-7.9", "Z-7.10"),
+}
+"""What a loading reader refuses (Z-1.6); of tensors, only those of the model that it reads."""
 FOLDERS = (Path(__file__).parent, Path(__file__).parents[3] / "readers" / "rust" / "tests" / "vectors")
 """The folders that have the files: this one, and that of the tests of the Rust crate."""
 
@@ -36,6 +41,8 @@ def vectors() -> str:
             record["taken"] = bytes_of(row.taken).hex()
         if not row.is_model:
             record["model"] = False
+        if row.refused is not None and (row.breaks or row.requirement) in LOADING and "another" not in row.name:
+            record["loading"] = True
         records.append(record)
     return as_json(records)
 

@@ -32,7 +32,7 @@ from archives import (
 from programs import need
 
 from formats import onnxzip
-from formats.codecs.contract import Match
+from formats.codecs.contract import Match, ReadOptions
 from formats.errors import DecodeError, FormatError
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxzip.reading import graph_scan, reader
@@ -51,7 +51,8 @@ def test_requirement(row: Row) -> None:
         source = Literal(bytes_of(row.taken))
         onnxzip.check(source)
         if row.is_model:
-            assert onnxzip.read(source, None).graph is not None
+            last = ReadOptions(model=onnxzip.bundle(source).models[-1])
+            assert onnxzip.read(source, None, last).graph is not None
         else:
             with pytest.raises(DecodeError) as caught:
                 onnxzip.read(source, None)

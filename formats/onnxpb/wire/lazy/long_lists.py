@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import WireError
 from formats.onnxpb.wire.schema import MESSAGES
-from formats.onnxpb.wire.varints import INT64, WireType, decode_varint, make_tag, unpack
+from formats.onnxpb.wire.varints import INT64, WireType, decode_prefix, make_tag, unpack
 
 if TYPE_CHECKING:
     from formats.ir.model import Undecoded
@@ -56,7 +56,7 @@ def _is_packed(tag: int) -> bool:
 
 def _payload(data: bytes, position: int) -> tuple[int, int]:
     """The start and the end of the payload of the packed field at `position`; the end may be after the data."""
-    size, begin = decode_varint(data, position + 1)
+    size, begin = decode_prefix(data, position + 1)
     return begin, begin + size
 
 

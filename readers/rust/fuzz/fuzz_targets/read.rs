@@ -10,7 +10,9 @@ use onnxz::Archive;
 fuzz_target!(|file: &[u8]| {
     let Ok(archive) = Archive::parse(file) else { return };
     let mut end = 0;
-    for entry in archive.entries().chain([archive.graph()]) {
+    let files = archive.files().map(|(_, entry)| entry);
+    let graphs = archive.graphs().map(|(_, entry)| entry);
+    for entry in archive.entries().chain(files).chain(archive.hashes()).chain(graphs) {
         let start = usize::try_from(entry.file_offset()).expect("it is in memory");
         assert!(start > end, "a header is before each payload");
         assert!(std::ptr::eq(entry.bytes(), &file[start..start + entry.bytes().len()]));

@@ -1,0 +1,330 @@
+"""Put models and other files into one archive, and take them out again."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.codecs import contract, lookup
+from formats.codecs.contract import Match, ReadOptions
+from formats.errors import OptionError, file_exists, no_directory
+from formats.ir.archive_link import without_link
+from formats.onnxzip import CODEC
+from formats.onnxzip.names import FILES_PREFIX, MODEL_PREFIX, broken_by_name, broken_by_names
+from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
+from formats.options import made_each, option, settle, size, text
+from formats.python.collector import collector_paused
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.file import File
+from formats.tensordata.local.directory import made_folders
+from formats.tensordata.plan import FilePlan, Permissions, PlacedWrite, WritePlan, in_order
+from formats.verbs.arguments import local_path_of
+from formats.verbs.steps.opening import located, open_model
+from formats.verbs.steps.planning import raise_model
+from formats.verbs.trust import check_key, permissions
+from formats.wording.units import in_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Unpack
+
+    from formats.keywords import PackKeywords
+    from formats.tensordata.plan import Loss
+    from formats.verbs.steps.opening import Opened
+
+_NAMED = re.compile(rf"(?P<name>[A-Za-z0-9_]+|{FILES_PREFIX}[^=]+)=(?P<path>.+)", re.DOTALL)
+_REPLACED = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions:
+    """How models and files become an archive.
+
+    `default`: the name of the model that programs take which are not told another. `size_threshold`, `alignment`: as in
+    `ArchiveOptions`.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    default: str | None = option(
+        None, text("NAME", "the name of a model"), "Make this model the default one.", common=True
+    )
+    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
+    alignment: int = option(
+        64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of these tensors at a multiple of SIZE; 64 by default."
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+class _Given(NamedTuple):
+    """A path that was given, and the name that was chosen for it, if one was."""
+
+    path: Path
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An archive that was written: its models, `None` for the default one, its files and its size in bytes.
+
+    `shared_nbytes` are bytes of weights that are not stored again, because another tensor has them. `skipped` are data
+    files that were given, but whose weights are in the archive anyway.
+    """
+
+    path: Path
+    nbytes: int
+    models: tuple[str | None, ...]
+    files: tuple[str, ...]
+    shared_nbytes: int
+    skipped: tuple[Path, ...]
+    losses: tuple[Loss, ...]
+    seconds: float
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        """What was written, as the command prints it."""
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """What was written, for people."""
+        names = ", ".join("the default model" if name is None else name for name in self.models)
+        files = f"; {', '.join(self.files)}" if self.files else ""
+        would = "would write " * self.dry_run
+        yield f"{would}{self.path}  {names}{files}  {in_units(self.nbytes)}, {self.seconds:.2f} s"
+        if self.shared_nbytes:
+            yield f"{in_units(self.shared_nbytes)} of equal weights are stored only once"
+        yield from (f"note: {path} is not in the archive: its weights are" for path in self.skipped)
+        for loss in self.losses:
+            yield f"{'warning' if loss.matters else 'note'}: {loss.where}: {loss.detail}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as strings, numbers, lists and `None`."""
+        return {
+            "path": str(self.path),
+            "nbytes": self.nbytes,
+            "models": [*self.models],
+            "files": [*self.files],
+            "shared_nbytes": self.shared_nbytes,
+            "skipped": [str(path) for path in self.skipped],
+            "losses": [loss.to_json() for loss in self.losses],
+            "seconds": round(self.seconds, 6),
+            "dry_run": self.dry_run,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What was written from an archive into a folder: its models, its files, and the number of entries."""
+
+    folder: Path
+    nbytes: int
+    models: tuple[Path, ...]
+    files: tuple[Path, ...]
+    entries: int
+    has_hashes: bool
+
+    def __str__(self) -> str:
+        """What was written, as the command prints it."""
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """What was written, for people."""
+        yield f"{self.folder}  {self.entries} files, {in_units(self.nbytes)}"
+        yield from (f"  {path}" for path in (*self.models, *self.files))
+        if self.has_hashes:
+            yield "`sha256sum -c __SHA256SUMS` in this folder checks every file"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as strings, numbers and lists."""
+        return {
+            "folder": str(self.folder),
+            "nbytes": self.nbytes,
+            "models": [str(path) for path in self.models],
+            "files": [str(path) for path in self.files],
+            "entries": self.entries,
+            "has_hashes": self.has_hashes,
+        }
+
+
+def pack(
+    sources: Iterable[str | os.PathLike[str]], destination: str | os.PathLike[str], **options: Unpack[PackKeywords]
+) -> Packed:
+    """Write models and other files into the archive `destination`, equal weights only once; return what was written.
+
+    The name of a model is that of its file without the extension, with `_` for characters that a name cannot have. A
+    source `NAME=PATH` chooses another name. `default` makes one model the default, which programs take that are not
+    told another; a single model without a chosen name is the default. A file that is no model becomes `files/` and
+    its name; `files/NAME=PATH` chooses another. The archive also has the SHA-256 of each entry. `options` are those of
+    `PackOptions`, of `load` and of the engine.
+
+    Raises: OptionError for names that are not possible; FormatError if a model cannot be read; FileExistsError if a
+    file is in the way; other OSErrors.
+    """
+    started = perf_counter()
+    chosen, reading, engine = made_each((PackOptions, ReadOptions, EngineOptions), options)
+    path = local_path_of(destination)
+    if path.suffix.lower() not in CODEC.extensions:
+        raise OptionError(f"the last argument is the archive to write, but {path} does not end with .onnxz")
+    if not engine.overwrite and os.path.lexists(path):
+        raise file_exists(path)
+    given = [_given(source) for source in sources]
+    models, files = _models_and_files(given, chosen.default)
+    if not models:
+        raise OptionError("an archive needs a model, and none of the files is one")
+    opened = {name: open_model(each, None, reading, key_is_for_it=False) for name, each in models.items()}
+    check_key(reading, *(each.codec for each in opened.values()))
+    data = {os.path.realpath(file) for name, each in opened.items() for file in each.files(models[name])[1:]}
+    skipped = tuple(each for each in files.values() if os.path.realpath(each) in data)
+    kept = {name: each for name, each in files.items() if each not in skipped}
+    with collector_paused():
+        plan, shared = _plan(opened, kept, path, chosen)
+    plan = plan._replace(permissions=_permissions(opened.values()))
+    execute(plan, engine)
+    losses = in_order(plan.losses)
+    seconds = perf_counter() - started
+    return Packed(path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run)
+
+
+def _given(source: str | os.PathLike[str]) -> _Given:
+    """The path and the chosen name in a source; a file with an equals sign in its name is meant as it is."""
+    match = _NAMED.fullmatch(source) if isinstance(source, str) and not os.path.lexists(source) else None
+    if match is None:
+        return _Given(local_path_of(source), None)
+    return _Given(local_path_of(match["path"]), match["name"])
+
+
+def _models_and_files(given: list[_Given], default: str | None) -> tuple[dict[str | None, Path], dict[str, Path]]:
+    """The models by name, the default one last, and the files by the names of their entries.
+
+    Raises: OptionError for a name that is not possible, or that two of them have.
+    """
+    models: dict[str | None, Path] = {}
+    files: dict[str, Path] = {}
+    is_chosen = False
+    for path, chosen in given:
+        if path.is_dir():
+            raise OptionError(f"{path} is a folder; name the files in it")
+        is_file = (chosen or "").startswith(FILES_PREFIX) or not _is_model(path)
+        if is_file and chosen is not None and not chosen.startswith(FILES_PREFIX):
+            raise OptionError(f"{path} is no model; the name of a file is {FILES_PREFIX}{chosen}")
+        if is_file:
+            _add(files, chosen or FILES_PREFIX + path.name, path)
+        else:
+            is_chosen = is_chosen or chosen is not None
+            _add(models, chosen or _REPLACED.sub("_", _stem(path)), path)
+    if default is not None and default not in models:
+        raise OptionError(f"`default` is {default!r:.80}, but the models are {', '.join(map(str, models))}")
+    if default is not None or (len(models) == 1 and not is_chosen):
+        models[None] = models.pop(default or next(iter(models)))
+    names = [*files, *(MODEL_PREFIX + name for name in models if name is not None)]
+    if broken := next(filter(broken_by_name, names), None):
+        raise OptionError(f"no entry of an archive can be called {broken!r:.80}; choose a name with NAME=PATH")
+    if found := broken_by_names([*names, "__MODEL_PROTO"]):
+        raise OptionError(f"{found[1]}; choose a name with NAME=PATH")
+    return models, files
+
+
+def _add(found: dict[Any, Path], name: str, path: Path) -> None:
+    if name in found:
+        raise OptionError(f"{found[name]} and {path} would both be called {name}; choose a name with NAME=PATH")
+    found[name] = path
+
+
+def _stem(path: Path) -> str:
+    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    return path.stem if path.suffix.lower() in known else path.name
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file is a model: by its content, or by an extension that nothing else has."""
+    with path.open("rb") as file:
+        head = file.read(contract.HEAD_BYTES)
+    codecs = [codec for codec in lookup.codecs() if path.suffix.lower() in codec.extensions]
+    if any(codec.sniff(head, path.stat().st_size) is not Match.NONE for codec in codecs):
+        return True
+    return bool(codecs) and path.suffix.lower() != ".json"
+
+
+def _plan(
+    opened: dict[str | None, Opened], files: dict[str, Path], path: Path, options: PackOptions
+) -> tuple[WritePlan, int]:
+    """How to write the archive, and the number of bytes of weights that are not stored again."""
+    from formats.onnxzip.writing.archive import Packing
+
+    packing = Packing(ArchiveOptions(options.size_threshold, options.alignment, dedup=True, sha256=True))
+    losses: list[Loss] = []
+    for name, each in opened.items():
+        model, raised = raise_model(without_link(each.model))
+        packing.pack(model, name)
+        new, packing.losses = [*each.cautions(), *raised, *packing.losses], []
+        losses += [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in new]
+    packing.finish({name: File.open(file).span() for name, file in files.items()}, {})
+    return packing.plan(path)._replace(losses=tuple(losses)), packing.shared_nbytes
+
+
+def _permissions(opened: Iterable[Opened]) -> Permissions:
+    """What all sources allow."""
+    found = [permissions(each.source, each.codec, CODEC) for each in opened]
+    new = replaced = 0o777
+    for each in found:
+        new, replaced = new & each.new, replaced & each.replaced
+    return Permissions(new, replaced)
+
+
+def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], *, parents: bool = False) -> Unpacked:
+    """Write each entry of the archive at `path` as a file into `folder`, which must be new or empty.
+
+    The graphs are then models with external data, which `onnx.load` and onnxruntime load where they are, and
+    `sha256sum -c __SHA256SUMS` checks all files. The archive is checked first. `parents` also makes missing folders
+    around `folder`.
+
+    Raises: FormatError if it is no archive; FileExistsError if the folder has something in it; other OSErrors. Then
+    nothing is written.
+    """
+    from formats.onnxzip import check
+    from formats.onnxzip.reading.contents import read_contents
+
+    source_path, target = local_path_of(path), local_path_of(folder)
+    with located(source_path):
+        file = File.open(source_path)
+        source = CODEC.settled(file.span(), source_path) if CODEC.settled is not None else file.span()
+        check(source)
+        contents = read_contents(source)
+    if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(17, "it is not an empty folder", str(target))
+    if not parents and not target.absolute().parent.is_dir():
+        raise no_directory(target.absolute().parent)
+    places: dict[Path, list[FilePlan]] = {}
+    for entry in contents.entries():
+        place = target.joinpath(*entry.name.split("/"))
+        payload = source.slice(entry.payload_offset, entry.nbytes)
+        writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
+        places.setdefault(place.parent, []).append(FilePlan(place, entry.nbytes, writes))
+    written: list[Path] = []
+    with ExitStack() as folders:
+        try:
+            for place in sorted(places, key=lambda each: (-len(each.parts), each)):  # the graphs last
+                folders.enter_context(made_folders(place))
+                execute(WritePlan(tuple(places[place])), EngineOptions())
+                written += (plan.path for plan in places[place])
+        except BaseException:
+            for each in written:
+                with suppress(OSError):
+                    each.unlink()
+            raise
+    return Unpacked(
+        target,
+        sum(entry.nbytes for entry in contents.entries()),
+        tuple(target / entry.name for entry in contents.graphs.values()),
+        tuple(target / entry.name for entry in contents.files),
+        len(contents.entries()),
+        contents.hashes is not None,
+    )

@@ -1,0 +1,322 @@
+"""Archives with several models, files and hashes: packed, read, changed, unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from commands import run
+from programs import need
+
+import formats
+from formats import Graph, Model, Node, OperatorSetId, OptionError, ValueInfo, onnxzip
+from formats.errors import DecodeError, FormatError
+from formats.ir.model import Dimension, TensorShape, TensorType, Type
+from formats.onnxzip.reading.contents import read_contents, read_hashes
+from formats.tensordata.file import File
+from formats.tensordata.replacing import tail_replacement
+from formats.tensordata.sources.source import Literal
+
+SHARED = np.arange(1000, dtype="float32")
+
+
+def value(name: str) -> ValueInfo:
+    """Return an input or output of 1,000 floats."""
+    return ValueInfo(name=name, type=Type(tensor_type=TensorType(1, TensorShape([Dimension(dim_value=1000)]))))
+
+
+def model(*weights: tuple[str, np.ndarray]) -> Model:
+    """Return a model that adds weights to its input."""
+    names = ["x", *(f"sum{index}" for index in range(len(weights)))]
+    nodes = [
+        Node(op_type="Add", input=[names[index], name], output=[names[index + 1]])
+        for index, (name, _) in enumerate(weights)
+    ]
+    tensors = [formats.from_numpy(array, name) for name, array in weights]
+    graph = Graph(name="g", node=nodes, initializer=tensors, input=[value("x")], output=[value(names[-1])])
+    return Model(ir_version=8, opset_import=[OperatorSetId("", 17)], graph=graph)
+
+
+def first_array(found: Model) -> np.ndarray:
+    """Return the first weight of a model."""
+    assert found.graph is not None
+    return np.asarray(found.graph.initializer[0].numpy())
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> list[Path]:
+    """Two models that share a weight under different names, and a tokenizer."""
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    formats.save(model(("a", SHARED), ("b", SHARED + 1)), folder / "en.coder.onnx", external_data=True)
+    formats.save(model(("other", SHARED), ("c", SHARED + 2)), folder / "decoder.onnx")
+    (folder / "tokenizer.json").write_text('{"version": "1.0"}')
+    return [folder / name for name in ("en.coder.onnx", "decoder.onnx", "tokenizer.json")]
+
+
+@pytest.fixture
+def bundle(sources: list[Path], tmp_path: Path) -> Path:
+    """An archive with two models and a file."""
+    formats.pack(sources, tmp_path / "b.onnxz")
+    return tmp_path / "b.onnxz"
+
+
+def names(path: Path) -> list[str]:
+    """Return the names of the entries, as Python's `zipfile` reads them."""
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        return archive.namelist()
+
+
+def is_right(path: Path) -> bool:
+    """Return whether all hashes in an archive are those of the payloads, as `zipfile` reads them."""
+    with zipfile.ZipFile(path) as archive:
+        lines = archive.read("__SHA256SUMS").decode().splitlines()
+        found = [f"{hashlib.sha256(archive.read(name)).hexdigest()}  {name}" for name in archive.namelist()]
+    return lines == [line for line in found if not line.endswith("__SHA256SUMS")]
+
+
+def test_pack_names_models_and_files_and_stores_equal_weights_once(sources: list[Path], tmp_path: Path) -> None:
+    """Graphs have the names of their files, files are below `files`, and a weight of two models is one entry."""
+    done = formats.pack(sources, tmp_path / "b.onnxz")
+    assert [
+        "a",
+        "b",
+        "c",
+        "files/tokenizer.json",
+        "__SHA256SUMS",
+        "__MODEL_PROTO_en_coder",
+        "__MODEL_PROTO_decoder",
+    ] == (names(tmp_path / "b.onnxz"))
+    assert (("en_coder", "decoder"), ("files/tokenizer.json",), 4000) == (done.models, done.files, done.shared_nbytes)
+    assert is_right(tmp_path / "b.onnxz")
+    onnxzip.check(Literal((tmp_path / "b.onnxz").read_bytes()))
+
+
+def test_a_model_is_read_by_its_name(bundle: Path) -> None:
+    """`model` chooses a model; without it, an archive without a default one is an error that names them."""
+    assert (first_array(formats.load(bundle, model="decoder")) == SHARED).all()
+    with pytest.raises(OptionError, match="choose with `model`: decoder, en_coder"):
+        formats.load(bundle)
+    with pytest.raises(OptionError, match="no model 'x'; there are decoder, en_coder"):
+        formats.load(bundle, model="x")
+
+
+def test_a_model_has_a_name_only_in_an_archive(sources: list[Path]) -> None:
+    """`model` for a file of another format is an error, not ignored."""
+    with pytest.raises(OptionError, match="is for archives with several models"):
+        formats.load(sources[0], model="decoder")
+
+
+def test_names_are_chosen(sources: list[Path], tmp_path: Path) -> None:
+    """`NAME=PATH` names models and files, and `default` makes one model the default."""
+    given = [f"first={sources[0]}", f"second={sources[1]}", f"files/a/t.json={sources[2]}"]
+    done = formats.pack(given, tmp_path / "b.onnxz", default="first")
+    assert (("second", None), ("files/a/t.json",)) == (done.models, done.files)
+    assert "b" == formats.load(tmp_path / "b.onnxz").graph.initializer[1].name  # type: ignore[union-attr]
+    assert names(tmp_path / "b.onnxz")[-1] == "__MODEL_PROTO"
+
+
+def test_a_single_model_is_the_default(sources: list[Path], tmp_path: Path) -> None:
+    """A model without a chosen name, packed alone, is what every reader takes."""
+    formats.pack([sources[1], sources[2]], tmp_path / "b.onnxz")
+    assert (first_array(formats.load(tmp_path / "b.onnxz")) == SHARED).all()
+
+
+def test_data_files_of_a_model_are_not_files(sources: list[Path], tmp_path: Path) -> None:
+    """A data file among the sources, as from a pattern of the shell, is skipped and told: its weights are there."""
+    data = sources[0].with_name("en.coder.onnx.data")
+    done = formats.pack([*sources, data], tmp_path / "b.onnxz")
+    assert ((data,), ("files/tokenizer.json",)) == (done.skipped, done.files)
+
+
+WRONG = [
+    (["0", "1"], "decoder.onnx does not end with .onnxz"),
+    (["2", "b.onnxz"], "needs a model"),
+    (["0", "1", "--default", "zz", "b.onnxz"], "--default is 'zz', but the models are en_coder, decoder"),
+    (["a-b=0", "b.onnxz"], "No such file"),
+    (["0", "0", "b.onnxz"], "would both be called en_coder"),
+    (["x=0", "X=1", "b.onnxz"], "which some systems cannot distinguish"),
+    (["x=2", "b.onnxz"], "the name of a file is files/x"),
+    (["0", "files/../x=2", "b.onnxz"], "no entry of an archive can be called"),
+    (["0", "files/con.txt=2", "b.onnxz"], "no entry of an archive can be called"),
+    ([".", "0", "b.onnxz"], "is a folder"),
+    (["--alignment", "3", "0", "b.onnxz"], "power of two"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_what_cannot_be_packed(
+    arguments: list[str], message: str, sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong source or name is one line that says what to do, and nothing is written."""
+    paths = {str(index): str(path) for index, path in enumerate(sources)}
+    paths |= {f"{name}={index}": f"{name}={paths[index]}" for name in ("x", "X", "a-b") for index in ("0", "1", "2")}
+    paths |= {f"files/{name}=2": f"files/{name}={sources[2]}" for name in ("../x", "con.txt")}
+    monkeypatch.chdir(tmp_path)
+    done = run("formats", "pack", *(paths.get(each, each) for each in arguments))
+    assert done.exit_code in (1, 2)
+    assert message in done.output
+    assert ["sources"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_convert_writes_hashes_on_request(sources: list[Path], tmp_path: Path) -> None:
+    """`sha256` adds the hashes to an archive of one model, whose entries are small and large."""
+    found = model(("large", np.arange(100_000, dtype="float32")), *((f"w{n}", SHARED + n) for n in range(9)))
+    formats.save(found, tmp_path / "m.onnxz", sha256=True)
+    assert is_right(tmp_path / "m.onnxz")
+    assert formats.verify(tmp_path / "m.onnxz", data=True).checksums == 11 + 11 + 1
+
+
+def test_verify_compares_hashes_and_checks_every_model(bundle: Path, tmp_path: Path) -> None:
+    """A payload with another byte and its right CRC-32 is found by its hash; errors in any graph are found."""
+    assert formats.verify(bundle, data=True).ok
+    assert 4 == formats.verify(bundle).tensors
+    data = bytearray(bundle.read_bytes())
+    entry = read_contents(Literal(bytes(data))).files[0]
+    data[entry.payload_offset] ^= 1
+    (tmp_path / "c.onnxz").write_bytes(data)
+    assert ["crc32", "sha256"] == [
+        finding.detail.split()[1] for finding in formats.verify(tmp_path / "c.onnxz", data=True).errors
+    ]
+
+
+def test_commands_take_the_name(bundle: Path, sources: list[Path], tmp_path: Path) -> None:
+    """`--model` chooses for convert, inspect, verify, diff and files; inspect and verify show all without it."""
+    assert 0 == run("formats", "convert", bundle, tmp_path / "d.onnx", "--model", "decoder").exit_code
+    assert 0 == run("formats", "diff", bundle, sources[1], "--model", "decoder").exit_code
+    assert 1 == run("formats", "diff", bundle, sources[1], "--model", "en_coder").exit_code
+    shown = run("formats", "inspect", bundle).output
+    assert all(text in shown for text in ("model en_coder", "model decoder", "files/tokenizer.json"))
+    one = json.loads(run("formats", "inspect", bundle, "--json", "--model", "decoder").output)
+    assert "others" not in one
+    assert 2 == json.loads(run("formats", "verify", bundle, "--json", "--model", "decoder").output)["tensors"]
+    assert 0 == run("formats", "files", bundle).exit_code
+    assert 0 == run("formats", "inspect", bundle, "--picture", tmp_path / "p.svg").exit_code
+
+
+def test_convert_tells_what_it_leaves(bundle: Path, tmp_path: Path) -> None:
+    """A conversion of one of several models says what else is in the archive."""
+    report = formats.convert(bundle, tmp_path / "d.onnx", model="decoder")
+    assert "the models en_coder and the files files/tokenizer.json" in report.notes[0].detail
+
+
+def test_unpacked_folder_is_usable(bundle: Path, tmp_path: Path) -> None:
+    """`onnx` loads each graph in the folder, files are there, and `sha256sum -c` finds every file right."""
+    done = formats.unpack(bundle, tmp_path / "out")
+    assert sorted(names(bundle)) == sorted(
+        path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()
+    )
+    for path in done.models:
+        onnx.checker.check_model(str(path))
+    loaded = onnx.load(tmp_path / "out" / "__MODEL_PROTO_decoder")
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(loaded.graph.initializer[0]), SHARED)
+    need("sha256sum")
+    checked = subprocess.run(["sha256sum", "-c", "__SHA256SUMS"], cwd=tmp_path / "out", capture_output=True, timeout=60)
+    assert 0 == checked.returncode, checked.stdout
+
+
+def test_unpack_writes_all_or_nothing(bundle: Path, tmp_path: Path) -> None:
+    """A folder with something in it, a missing parent and a damaged archive are errors, and nothing is left."""
+    with pytest.raises(FileExistsError):
+        formats.unpack(bundle, tmp_path)
+    with pytest.raises(FileNotFoundError):
+        formats.unpack(bundle, tmp_path / "no" / "out")
+    (tmp_path / "bad.onnxz").write_bytes(bundle.read_bytes()[:-1])
+    with pytest.raises(DecodeError):
+        formats.unpack(tmp_path / "bad.onnxz", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert 0 == run("formats", "unpack", bundle, tmp_path / "no" / "out", "--parents").exit_code
+
+
+def test_update_keeps_what_it_does_not_touch(bundle: Path) -> None:
+    """A change of one model in place keeps weights, the other model, files, and renews the hashes."""
+    before = read_contents(File.open(bundle).span())
+    found = formats.load(bundle, model="decoder")
+    found.graph.node[0].name = "renamed"  # type: ignore[union-attr]
+    found.graph.initializer.append(formats.from_numpy(SHARED + 9, "new"))  # type: ignore[union-attr]
+    assert onnxzip.update(found, bundle, name="decoder").in_place
+    after = read_contents(File.open(bundle).span())
+    assert before.tensors == after.tensors[:3]
+    assert ["a", "b", "c", "new", "files/tokenizer.json", "__SHA256SUMS"] == names(bundle)[:-2]
+    assert ["__MODEL_PROTO_en_coder", "__MODEL_PROTO_decoder"] == names(bundle)[-2:]
+    assert is_right(bundle)
+    assert formats.verify(bundle, data=True).ok
+    assert "renamed" == formats.load(bundle, model="decoder").graph.node[0].name  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_update_drops_only_what_no_model_needs(dropped: int, bundle: Path) -> None:
+    """A weight that leaves one model stays if another model has it, under the name that the other knows."""
+    found = formats.load(bundle, model="en_coder")
+    del found.graph.initializer[dropped]  # type: ignore[union-attr]
+    onnxzip.update(found, bundle, name="en_coder")
+    assert {"a", "c"} <= set(names(bundle))
+    assert ("b" in names(bundle)) == (dropped == 0)
+    assert (first_array(formats.load(bundle, model="decoder")) == SHARED).all()
+    assert is_right(bundle)
+    onnxzip.check(File.open(bundle).span())
+
+
+def test_hashes_of_kept_entries_are_copied(bundle: Path) -> None:
+    """An update copies the hashes of what stays, also a wrong one: it does not read these weights."""
+    data = bytearray(bundle.read_bytes())
+    hashes = read_contents(Literal(bytes(data))).hashes
+    assert hashes is not None
+    data[hashes.payload_offset : hashes.payload_offset + 64] = b"0" * 64
+    bundle.write_bytes(data)
+    found = formats.load(bundle, model="decoder")
+    onnxzip.update(found, bundle, name="decoder")
+    source = File.open(bundle).span()
+    assert "0" * 64 == read_hashes(source, read_contents(source))["a"]
+
+
+def test_interrupted_update_of_a_bundle_is_restored(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a process was killed in an update, the archive is read as the old one, and `repair` restores it."""
+    old = bundle.read_bytes()
+    found = formats.load(bundle, model="decoder")
+    monkeypatch.setattr(tail_replacement, "remove", lambda path: None)  # so the undo file stays, as if killed before
+    onnxzip.update(found, bundle, name="decoder")
+    monkeypatch.undo()
+    bundle.write_bytes(bundle.read_bytes()[:-1])
+    assert (first_array(formats.load(bundle, model="decoder")) == SHARED).all()
+    assert formats.repair(bundle).put_back
+    assert old == bundle.read_bytes()
+
+
+def test_a_link_to_one_model(bundle: Path) -> None:
+    """`link` writes a graph for one model, which uses the weights in the archive."""
+    formats.link(bundle, bundle.with_name("d.onnx"), model="decoder")
+    loaded = onnx.load(bundle.with_name("d.onnx"))
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(loaded.graph.initializer[0]), SHARED)
+
+
+def test_lenient_reads_a_bundle_of_another_tool(bundle: Path, tmp_path: Path) -> None:
+    """Entries in another order, in a folder, are read with `lenient`, one model at a time."""
+    with zipfile.ZipFile(bundle) as archive, zipfile.ZipFile(tmp_path / "z.onnxz", "w") as other:
+        for name in reversed(archive.namelist()):
+            other.writestr(f"folder/{name}", archive.read(name))
+    with pytest.raises(FormatError):
+        formats.load(tmp_path / "z.onnxz", model="decoder")
+    found = formats.load(tmp_path / "z.onnxz", model="decoder", lenient=True)
+    assert (first_array(found) == SHARED).all()
+
+
+@pytest.mark.parametrize("program", ["unzip", "7z", "bsdtar"])
+def test_zip_tools_unpack_it(program: str, bundle: Path, tmp_path: Path) -> None:
+    """Other zip programs unpack a bundle to the same files as `unpack`."""
+    need(program)
+    formats.unpack(bundle, tmp_path / "ours")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    command = {"unzip": ["-q", bundle], "7z": ["x", "-y", bundle], "bsdtar": ["-xf", bundle]}[program]
+    subprocess.run([program, *command], cwd=theirs, capture_output=True, timeout=60, check=True)
+    for path in (tmp_path / "ours").rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (theirs / path.relative_to(tmp_path / "ours")).read_bytes()
