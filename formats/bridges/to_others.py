@@ -19,7 +19,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.errors import EncodeError
+from formats.errors import EncodeError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
@@ -148,11 +148,14 @@ def onnxruntime_session(
     sess_options: Any = None,
     providers: Sequence[Any] | None = None,
     provider_options: Sequence[Any] | None = None,
+    *,
+    model: str | None = None,
     **options: Any,
 ) -> Any:
     """Make an `onnxruntime.InferenceSession` of a model of any size: a model object, its bytes, or the path of a file.
 
-    The file may have any format; the other arguments are those of InferenceSession, in its order.
+    The file may have any format; `model` is the name of the model in an archive with several. The other arguments are
+    those of InferenceSession, in its order.
 
     Nothing is written. Weights in a file stay there: onnxruntime maps the file, which must not change while the session
     is in use. onnxruntime copies other weights; the session keeps the model alive. `sess_options` are changed, so use
@@ -167,15 +170,17 @@ def onnxruntime_session(
         import onnxruntime
 
     if isinstance(model_or_path, (str, os.PathLike)) or hasattr(model_or_path, "read"):
-        model_or_path = opening.load(model_or_path)
+        model_or_path = opening.load(model_or_path, model=model)
     elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
-        model_or_path = opening.loads(model_or_path)
-    model = _raised(model_or_path)
+        model_or_path = opening.loads(model_or_path, model=model)
+    elif model is not None:
+        raise OptionError("`model` is for a file with several models, and this is a model object")
+    own = _raised(model_or_path)
     weights = _Weights()
-    with misfits_located(model):
-        for _, graph in walk.graphs(model):
-            weights.move(graph, is_main=graph is model.graph)
-    writes, nbytes = lay_out(encode(model, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor)))
+    with misfits_located(own):
+        for _, graph in walk.graphs(own):
+            weights.move(graph, is_main=graph is own.graph)
+    writes, nbytes = lay_out(encode(own, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor)))
     if nbytes > PROTOBUF_LIMIT_BYTES:
         raise EncodeError("the model has more than 2 GiB without its initialisers, which onnxruntime cannot read")
     sess_options = sess_options or onnxruntime.SessionOptions()

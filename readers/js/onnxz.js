@@ -1264,7 +1264,9 @@ export class Archive {
     const placed = this.#placed.find(({ entry }) => entry.name === entryName);
     if (placed === undefined) {
       const known = this.models.map((each) => JSON.stringify(each)).join(", ");
-      throw new RangeError(`the archive has no ${name === null ? "default model" : `model ${quote(name)}`}, but ${known}`);
+      throw new RangeError(
+        `the archive has no ${name === null ? "default model" : `model ${quote(name)}`}, but ${known}`,
+      );
     }
     return placed;
   }
@@ -1370,12 +1372,15 @@ async function readPayloads(source, wanted) {
   const { rangeBytes } = source;
   /** @type {Map<PlacedEntry, Uint8Array>} */
   const data = new Map();
-  await inParallel(together(wanted, endOf, { bytes: rangeBytes, between: Math.min(rangeBytes, READ_BYTES) }), async (group) => {
-    const [first, last] = /** @type {[PlacedEntry, PlacedEntry]} */ ([group[0], group.at(-1)]);
-    if (first === last) return void data.set(first, await readPayload(source, first));
-    const bytes = await source.read(first.headerOffset, endOf(last) - first.headerOffset);
-    for (const placed of group) data.set(placed, payloadIn(bytes, first.headerOffset, placed).slice());
-  });
+  await inParallel(
+    together(wanted, endOf, { bytes: rangeBytes, between: Math.min(rangeBytes, READ_BYTES) }),
+    async (group) => {
+      const [first, last] = /** @type {[PlacedEntry, PlacedEntry]} */ ([group[0], group.at(-1)]);
+      if (first === last) return void data.set(first, await readPayload(source, first));
+      const bytes = await source.read(first.headerOffset, endOf(last) - first.headerOffset);
+      for (const placed of group) data.set(placed, payloadIn(bytes, first.headerOffset, placed).slice());
+    },
+  );
   return new Map(wanted.map((placed) => [placed, /** @type {Uint8Array} */ (data.get(placed))]));
 }
 

@@ -320,3 +320,29 @@ def test_zip_tools_unpack_it(program: str, bundle: Path, tmp_path: Path) -> None
     for path in (tmp_path / "ours").rglob("*"):
         if path.is_file():
             assert path.read_bytes() == (theirs / path.relative_to(tmp_path / "ours")).read_bytes()
+
+
+@pytest.mark.outer
+def test_three_real_graphs_run_from_one_file(shared_models: list[Path], tmp_path: Path) -> None:
+    """An encoder, GPT-2 and BERT of one archive give in onnxruntime what their own files give, mapped and unpacked."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    wanted = ("whisper_enc.ts17", "gpt2.dyn", "bert.ts17")
+    paths = {path.stem: path for path in shared_models if path.stem in wanted}
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
+    done = formats.pack([*paths.values(), tmp_path / "tokenizer.json"], tmp_path / "b.onnxz")
+    formats.unpack(tmp_path / "b.onnxz", tmp_path / "out")
+    for (stem, path), name in zip(paths.items(), done.models, strict=True):
+        assert name is not None
+        with np.load(path.with_suffix(".npz")) as arrays:
+            inputs = {key.removeprefix("in_"): arrays[key] for key in arrays.files if key.startswith("in_")}
+        own = onnxruntime.InferenceSession(path)
+        inputs = dict(zip((each.name for each in own.get_inputs()), inputs.values(), strict=True))
+        expected = own.run(None, inputs)
+        formats.link(tmp_path / "b.onnxz", tmp_path / f"{name}.onnx", model=name)
+        for session in (
+            onnxruntime.InferenceSession(tmp_path / "out" / f"__MODEL_PROTO_{name}"),
+            onnxruntime.InferenceSession(tmp_path / f"{name}.onnx"),
+            formats.onnxruntime_session(tmp_path / "b.onnxz", model=name),
+        ):
+            for ours, theirs in zip(session.run(None, inputs), expected, strict=True):
+                np.testing.assert_array_equal(ours, theirs, stem)

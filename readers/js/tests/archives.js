@@ -161,6 +161,20 @@ export async function archiveFile(path, weights, options = {}) {
 }
 
 /**
+ * An archive of these files, which must have the right names and order.
+ * @param {File[]} files
+ */
+export function archiveOf(files) {
+  const bytes = new Uint8Array(files.reduce((size, file) => size + file.size + 400, 1000));
+  let size = 0;
+  for (const [at, part] of pieces(files, 64)) {
+    bytes.set(part, at);
+    size = at + part.length;
+  }
+  return bytes.slice(0, size);
+}
+
+/**
  * @param {File[]} weights
  * @param {{ textBytes?: number, graph?: Uint8Array }} options
  */

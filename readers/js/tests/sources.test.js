@@ -58,6 +58,7 @@ test("Every source gives the same entries, tensors, graph and payloads.", async 
     const [first] = found.tensors;
     assert.deepEqual(first, {
       name: "w",
+      model: null,
       dims: [1000n],
       dataType: 2,
       location: "w",
