@@ -46,7 +46,7 @@ _NAMES = {
     "ir.storage": "from_numpy",
     "batch.job": "Job JobResult",
     "verbs.link": "link",
-    "verbs.pack": "PackOptions Packed Unpacked pack unpack",
+    "verbs.pack": "Packed PackingOptions Unpacked pack unpack",
     "onnxpb.options": "CryptOptions OnnxOptions TextOptions",
     "codecs.keys": "Key",
     "onnxzip.options": "ArchiveOptions",

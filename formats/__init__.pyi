@@ -71,7 +71,7 @@ from formats.verbs.inspect import Inspection, inspect
 from formats.verbs.link import link
 from formats.verbs.merge import merge
 from formats.verbs.model_files import ModelFiles, files
-from formats.verbs.pack import PackOptions, Packed, Unpacked, pack, unpack
+from formats.verbs.pack import Packed, PackingOptions, Unpacked, pack, unpack
 from formats.verbs.relocate import Relocation, cp, mv, rm
 from formats.verbs.repair import Repair, repair
 from formats.verbs.report import ConversionReport, WrittenFile
@@ -122,8 +122,8 @@ __all__ = [
     "OperatorSetId",
     "OptionError",
     "OptionalType",
-    "PackOptions",
     "Packed",
+    "PackingOptions",
     "Progress",
     "RaisingOptions",
     "ReadOptions",

@@ -45,7 +45,7 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
     from formats.tensordata.engine import EngineOptions
     from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
-    from formats.verbs.pack import PackOptions
+    from formats.verbs.pack import PackingOptions
     from formats.verbs.relocate import PlaceOptions
     from formats.verbs.share import ShareOptions
 
@@ -61,7 +61,7 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
         "MergeKeywords": (MergeOptions, ReadOptions, *writing),
         "JobKeywords": (ReadOptions, *writing, ConversionOptions),
         "ShareKeywords": (ShareOptions, ReadOptions, EngineOptions, ReplacementOptions),
-        "PackKeywords": (PackOptions, ReadOptions, EngineOptions),
+        "PackKeywords": (PackingOptions, ReadOptions, EngineOptions),
         "PlaceKeywords": (PlaceOptions, ReplacementOptions),
     }
 

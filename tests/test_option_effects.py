@@ -116,9 +116,9 @@ EFFECTS = {
     "IntoOptions.out": Effect("share m.onnx wide.onnx", "--out new"),
     "ShareOptions.external_data": Effect("share m.onnx wide.onnx --out new", "--external-data w.data"),
     "ShareOptions.size_threshold": Effect("share m.onnx wide.onnx --out new", "--size-threshold 1M"),
-    "PackOptions.default": Effect("pack a=m.onnx b=wide.onnx new.onnxz", "--default a"),
-    "PackOptions.size_threshold": Effect("pack m.onnx wide.onnx new.onnxz", "--size-threshold 1M"),
-    "PackOptions.alignment": Effect("pack m.onnx wide.onnx new.onnxz", "--alignment 8K"),
+    "PackingOptions.default": Effect("pack a=m.onnx b=wide.onnx new.onnxz", "--default a"),
+    "PackingOptions.size_threshold": Effect("pack m.onnx wide.onnx new.onnxz", "--size-threshold 1M"),
+    "PackingOptions.alignment": Effect("pack m.onnx wide.onnx new.onnxz", "--alignment 8K"),
     "FolderOptions.parents": Effect("unpack m.onnxz deep/er", "--parents"),
     "ShareOptions.alignment": Effect("share m.onnx wide.onnx --out new", "--alignment 8K"),
 }

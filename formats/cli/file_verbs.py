@@ -161,14 +161,14 @@ def share_groups(of_all_packages: bool) -> Sequence[Group]:
 def pack(request: Request) -> int:
     """Write models and files into an archive, and print what is in it."""
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.pack import PackOptions
+    from formats.verbs.pack import PackingOptions
     from formats.verbs.pack import pack as pack_models
 
     output = how_to_tell(request)
     *sources, destination = request.arguments
     if not sources:
         raise OptionError("name the models and files, then the archive to write")
-    given = request.of(PackOptions, EngineOptions) | request.of(ReadOptions)
+    given = request.of(PackingOptions, EngineOptions) | request.of(ReadOptions)
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
         done = pack_models(sources, destination, progress=shown, **given)
     tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in done.lines()))
@@ -178,9 +178,9 @@ def pack(request: Request) -> int:
 def pack_groups(of_all_packages: bool) -> Sequence[Group]:
     """The options of `pack`."""
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.pack import PackOptions
+    from formats.verbs.pack import PackingOptions
 
-    return groups(PackOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
+    return groups(PackingOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
 
 
 def unpack(request: Request) -> int:

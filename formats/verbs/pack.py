@@ -43,7 +43,7 @@ _REPLACED = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclass(frozen=True, slots=True)
-class PackOptions:
+class PackingOptions:
     """How models and files become an archive.
 
     `default`: the name of the model that programs take which are not told another. `size_threshold`, `alignment`: as in
@@ -163,13 +163,13 @@ def pack(
     source `NAME=PATH` chooses another name. `default` makes one model the default, which programs take that are not
     told another; a single model without a chosen name is the default. A file that is no model becomes `files/` and
     its name; `files/NAME=PATH` chooses another. The archive also has the SHA-256 of each entry. `options` are those of
-    `PackOptions`, of `load` and of the engine.
+    `PackingOptions`, of `load` and of the engine.
 
     Raises: OptionError for names that are not possible; FormatError if a model cannot be read; FileExistsError if a
     file is in the way; other OSErrors.
     """
     started = perf_counter()
-    chosen, reading, engine = made_each((PackOptions, ReadOptions, EngineOptions), options)
+    chosen, reading, engine = made_each((PackingOptions, ReadOptions, EngineOptions), options)
     path = local_path_of(destination)
     if path.suffix.lower() not in CODEC.extensions:
         raise OptionError(f"the last argument is the archive to write, but {path} does not end with .onnxz")
@@ -254,7 +254,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _plan(
-    opened: dict[str | None, Opened], files: dict[str, Path], path: Path, options: PackOptions
+    opened: dict[str | None, Opened], files: dict[str, Path], path: Path, options: PackingOptions
 ) -> tuple[WritePlan, int]:
     """How to write the archive, and the number of bytes of weights that are not stored again."""
     from formats.onnxzip.writing.archive import Packing

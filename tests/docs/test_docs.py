@@ -153,7 +153,7 @@ def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: py
     """Every command in the README's table of problems works in a folder that has the models which it names."""
     monkeypatch.setenv("MODEL_KEY", "a long secret")
     (many_models / "there").mkdir()
-    run_in_shell(line.replace("formats convert", "formats convert --force"), many_models)
+    run_in_shell(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models)
 
 
 @pytest.mark.parametrize("block", all_blocks("python"), ids=identify)

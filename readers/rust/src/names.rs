@@ -50,8 +50,11 @@ pub fn file(name: &str) -> &str {
 pub fn check(names: &[&[u8]]) -> Result<()> {
     for name in names {
         if let Some(requirement) = broken(name) {
-            let remark =
-                if requirement == "Z-4.4" { ": the archive may be of a later version of the format" } else { "" };
+            let remark = if requirement == "Z-4.4" {
+                ": the archive may be of a later version of the format"
+            } else {
+                ""
+            };
             return refused(requirement, format!("an entry may not be called {}{remark}", Shown(name)));
         }
     }
