@@ -24,7 +24,10 @@ def _stub(name: str) -> str:
     lines = ["# Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.\n"]
     for module, names in sorted(table.items()):
         lines.append(_import(f"formats.{module}", sorted(names.split(), key=_order)))
-    if "__version__" in held:
+    if "_OF_ONNX" in held:  # modules and names that another package has, which may be missing
+        lines.insert(1, "from typing import Any\n")
+        lines += ["", *(f"{each}: Any" for each in held["_OF_ONNX"].split() if not each.startswith("_"))]
+    if "__version__" in held or "__version__" in held.get("_OF_ONNX", ""):
         lines += ["", "__version__: str"]
     lines += ["", "__all__ = [", *(f'    "{each}",' for each in sorted(held["__all__"], key=_order))]
     return "\n".join([*lines, "]", ""])

@@ -142,7 +142,7 @@ DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 OPTIONAL = {  # and the modules that may import them
     "cryptography": ("formats.onnxpb.encryption.ciphers",),
     "distributed": ("formats.batch.clusters",),
-    "google": ("formats.bridges.from_others",),
+    "google": ("formats.bridges.from_others", "formats.onnx_compat.protos.message"),
     "onnx": (
         "formats.bridges.to_others",
         "formats.editing.inference",

@@ -22,7 +22,7 @@ from formats.codecs import contract, lookup
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
 from formats.onnx_compat.loading import ParseOptions, name_of, parse_part, read_model
-from formats.onnx_compat.protos.classes import CLASSES, ModelProto, TensorProto, unwrap, wrap
+from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap, wrap
 from formats.onnx_compat.protos.errors import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, plan_message
 from formats.onnxpb import serialization
@@ -226,9 +226,6 @@ def _message(proto: Any, message_class: type[Any] = Model) -> Any:
     if isinstance(proto, (bytes, bytearray, memoryview)):
         with protobuf_errors():
             return decode(Literal(bytes(proto)), message_class)
-    name = getattr(getattr(proto, "DESCRIPTOR", None), "name", None)
-    if name in CLASSES and not isinstance(proto, CLASSES[name]) and hasattr(proto, "SerializeToString"):
-        return decode(Literal(proto.SerializeToString()), CLASSES[name].DESCRIPTOR.ir_class)
     return unwrap(proto)
 
 

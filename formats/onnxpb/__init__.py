@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 # The names of each module; those of this package are modules. `python schemas/generate.py` writes the stub from this.
 _NAMES = {
@@ -23,6 +27,7 @@ _NAMES = {
         "TypeProto ValueInfoProto Version unwrap wrap"
     ),
     "onnx_compat.saving": "SerializeOptions",
+    "onnx_compat.swap.installation": "Installation install uninstall",
     "onnxpb": "external_data_helper serialization unknown_fields",
     "onnxpb.external_data_helper": (
         "ExternalDataInfo convert_model_from_external_data convert_model_to_external_data "
@@ -31,6 +36,13 @@ _NAMES = {
     ),
     "onnxpb.unknown_fields": "UnknownFieldSet",
 }
+# The names that `onnx` has and that its installed release provides, over our message classes.
+_OF_ONNX = (
+    "ONNX_ML OperatorProto OperatorSetProto __version__ _custom_element_types _external_data_helper_of_onnx _mapping "
+    "backend checker compose defs gen_proto helper hub inliner mapping model_container numpy_helper "
+    "onnx_cpp2py_export onnx_data_pb onnx_data_pb2 onnx_ml_pb2 onnx_operators_ml_pb2 onnx_operators_pb onnx_pb parser "
+    "printer reference shape_inference subbyte tools utils version version_converter"
+)
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = [*_MODULES]
 
@@ -44,9 +56,29 @@ def __getattr__(name: str) -> Any:
         if module == __name__:
             return import_module(f"{module}.{name}")
         return globals().setdefault(name, getattr(import_module(module), name))
+    if name in _OF_ONNX.split():
+        from formats.onnx_compat.swap.modules import of_onnx
+
+        return globals().setdefault(name, of_onnx(name))
     raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """The names of the drop-in API, and those of the module itself."""
     return sorted({*__all__, *globals()})
+
+
+class _ModulesOfOnnx:
+    """A finder for modules of `onnx` as modules of this package, which no other finder has."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """How to import a module, or `None`."""
+        if not fullname.startswith("formats.onnxpb.") or fullname.split(".")[2] not in _OF_ONNX.split():
+            return None
+        from formats.onnx_compat.swap.modules import spec_of
+
+        return spec_of(fullname)
+
+
+sys.meta_path.append(_ModulesOfOnnx)

@@ -1,5 +1,7 @@
 # Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.
 
+from typing import Any
+
 from formats.onnx_compat.encrypted import load_encrypted, load_encrypted_string, save_encrypted, save_encrypted_string
 from formats.onnx_compat.io import (
     load,
@@ -59,6 +61,7 @@ from formats.onnx_compat.protos.classes import (
     wrap,
 )
 from formats.onnx_compat.saving import SerializeOptions
+from formats.onnx_compat.swap.installation import Installation, install, uninstall
 from formats.onnxpb import external_data_helper, serialization, unknown_fields
 from formats.onnxpb.external_data_helper import (
     ExternalDataInfo,
@@ -73,6 +76,39 @@ from formats.onnxpb.external_data_helper import (
     write_external_data_tensors,
 )
 from formats.onnxpb.unknown_fields import UnknownFieldSet
+
+ONNX_ML: Any
+OperatorProto: Any
+OperatorSetProto: Any
+backend: Any
+checker: Any
+compose: Any
+defs: Any
+gen_proto: Any
+helper: Any
+hub: Any
+inliner: Any
+mapping: Any
+model_container: Any
+numpy_helper: Any
+onnx_cpp2py_export: Any
+onnx_data_pb: Any
+onnx_data_pb2: Any
+onnx_ml_pb2: Any
+onnx_operators_ml_pb2: Any
+onnx_operators_pb: Any
+onnx_pb: Any
+parser: Any
+printer: Any
+reference: Any
+shape_inference: Any
+subbyte: Any
+tools: Any
+utils: Any
+version: Any
+version_converter: Any
+
+__version__: str
 
 __all__ = [
     "EXPERIMENTAL",
@@ -96,6 +132,7 @@ __all__ = [
     "ExternalDataInfo",
     "FunctionProto",
     "GraphProto",
+    "Installation",
     "IntIntListEntryProto",
     "MapProto",
     "ModelProto",
@@ -123,6 +160,7 @@ __all__ = [
     "convert_model_from_external_data",
     "convert_model_to_external_data",
     "external_data_helper",
+    "install",
     "load",
     "load_encrypted",
     "load_encrypted_string",
@@ -142,6 +180,7 @@ __all__ = [
     "save_tensor",
     "serialization",
     "set_external_data",
+    "uninstall",
     "unknown_fields",
     "unwrap",
     "uses_external_data",

@@ -47,6 +47,15 @@ MAX_PADDING_BYTES = 1 << 16  # the largest gap between the end of a data file an
 _FILE_NAME = re.compile('[^<>:;,?"*|/]+')
 
 
+def __getattr__(name: str) -> Any:
+    """A name that only the module of `onnx` has: its functions for parts of a model, over our classes."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from formats.onnx_compat.swap.modules import OWN_EXTERNAL_DATA, of_onnx
+
+    return getattr(of_onnx(OWN_EXTERNAL_DATA), name)
+
+
 class ExternalDataInfo:
     """The content of a tensor's reference; `offset` and `length` are in bytes, and `None` if they are missing.
 

@@ -33,7 +33,7 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
     for enum in descriptor.enum_types:
         members[enum.name] = Enum(enum)
         members.update({value.name: value.number for value in enum.values})
-    descriptor._concrete_class = type(descriptor.name, (ProtoMessage,), members)
+    descriptor._concrete_class = type(ProtoMessage)(descriptor.name, (ProtoMessage,), members)
     found: type[ProtoMessage] = descriptor._concrete_class
     return found
 
@@ -57,12 +57,17 @@ def wrap(ir: Any) -> Any:
 def unwrap(message: Any) -> Any:
     """The object of the IR under a message; objects of the IR are returned as they are.
 
+    A message of `onnx` gives a new object, with a copy of its values.
+
     Raises: TypeError for anything else.
     """
     if isinstance(message, ProtoMessage):
         return message._ir
     if isinstance(message, MESSAGE_CLASSES):
         return message
+    name = getattr(getattr(message, "DESCRIPTOR", None), "name", None)
+    if name in CLASSES and (taken := CLASSES[name]._taken(message)) is not None:
+        return taken._ir
     raise TypeError(f"expected a message of formats.onnxpb or a model of formats, got {type(message).__name__}")
 
 

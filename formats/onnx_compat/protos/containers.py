@@ -291,9 +291,10 @@ class RepeatedMessages(RepeatedList[M]):
         self._class: type[M] = field.message_type._concrete_class  # type: ignore[union-attr]
 
     def _stored(self, value: Any) -> Any:
-        if not isinstance(value, self._class):
+        found = self._class._taken(value)
+        if found is None:
             raise TypeError(f"expected a message of {self._class}, got {type(value)}")
-        return copied(value._ir)
+        return copied(found._ir) if found is value else found._ir
 
     def _shown(self, item: Any) -> M:
         return self._parts.message(self._class, item)

@@ -79,7 +79,36 @@ class Parts:
         return cast("M", found)
 
 
-class ProtoMessage:
+# The class of all messages of protobuf, if it is installed: then `isinstance` accepts ours.
+if TYPE_CHECKING:
+
+    class Message:
+        """Nothing that ours do not have."""
+else:
+    try:
+        from google.protobuf.message import Message
+    except ImportError:
+        Message = object
+
+
+def is_foreign(value: Any, message_class: type[Any]) -> bool:
+    """Whether a value is a message of another package, such as `onnx`, with the name of one of our classes."""
+    descriptor = getattr(type(value), "DESCRIPTOR", None)
+    return (
+        getattr(descriptor, "full_name", None) == message_class.DESCRIPTOR.full_name
+        and hasattr(value, "SerializePartialToString")
+        and not hasattr(descriptor, "ir_class")
+    )
+
+
+class MessageType(type):
+    """The class of the message classes: `isinstance` also accepts the messages of `onnx` with the same name."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return super().__instancecheck__(value) or ("DESCRIPTOR" in vars(cls) and is_foreign(value, cls))
+
+
+class ProtoMessage(Message, metaclass=MessageType):
     """A message of ONNX with protobuf's behaviour; its subclasses have a property for each field."""
 
     __slots__ = ("__weakref__", "_ir", "_parent", "_parts")
@@ -104,6 +133,13 @@ class ProtoMessage:
         self._parts = parts
         self._parent = None
         return self
+
+    @classmethod
+    def _taken(cls: type[M], value: Any) -> M | None:
+        """The message, or a copy in our class of one of `onnx`; `None` for anything else."""
+        if type(value) is cls:
+            return value
+        return cls.FromString(value.SerializePartialToString()) if is_foreign(value, cls) else None
 
     def _fill(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
@@ -218,7 +254,7 @@ class ProtoMessage:
 
         Raises: TypeError for a message of another class.
         """
-        self._check_class(other, "MergeFrom")
+        other = self._of_class(other, "MergeFrom")
         self._merge(copied(other._ir) if other._ir is self._ir else other._ir)
 
     def _merge(self, ir: Any) -> None:
@@ -240,16 +276,18 @@ class ProtoMessage:
 
         Raises: TypeError for a message of another class.
         """
-        self._check_class(other, "CopyFrom")
+        other = self._of_class(other, "CopyFrom")
         if other._ir is not self._ir:
             self.Clear()
             self.MergeFrom(other)
 
-    def _check_class(self, other: Any, method: str) -> None:
-        if not isinstance(other, type(self)):
+    def _of_class(self: M, other: Any, method: str) -> M:
+        found = self._taken(other)
+        if found is None:
             raise TypeError(
                 f"Parameter to {method}() must be instance of same class: expected {type(self)} got {type(other)}."
             )
+        return found
 
     def __copy__(self: M) -> M:
         return self._of(copied(self._ir))
@@ -264,9 +302,8 @@ class ProtoMessage:
         self.ParseFromString(state["serialized"])
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return same(self._ir, other._ir)
+        found = self._taken(other)
+        return NotImplemented if found is None else same(self._ir, found._ir)
 
     # Bytes
 

@@ -567,8 +567,9 @@ def test_wrap_and_unwrap() -> None:
     for wrong in (1, onnx.NodeProto()):
         with pytest.raises(TypeError):
             classes.wrap(wrong)
-        with pytest.raises(TypeError):
-            classes.unwrap(wrong)
+    with pytest.raises(TypeError):
+        classes.unwrap(1)
+    assert ir.Node(name="n") == classes.unwrap(onnx.NodeProto(name="n"))
 
 
 def test_changes_under_the_skin_are_seen() -> None:

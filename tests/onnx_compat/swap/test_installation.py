@@ -1,0 +1,35 @@
+"""`install()` puts our classes and functions into `onnx`, whenever it was imported, and undoes it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+INSTALLED = {
+    "before": "import formats.onnxpb\nformats.onnxpb.install()\n"
+    "import onnx\nfrom onnx import TensorProto, helper, load",
+    "after": "import onnx\nfrom onnx import TensorProto, helper, load\nimport formats.onnxpb; formats.onnxpb.install()",
+    "twice": "import formats.onnxpb\nwith formats.onnxpb.install(): pass\nformats.onnxpb.install()\nwith "
+    "formats.onnxpb.install(): pass\nimport onnx\nfrom onnx import TensorProto, helper, load",
+}
+
+
+@pytest.mark.parametrize("order", INSTALLED)
+def test_install_before_or_after(order: str) -> None:
+    """Programs that import `onnx` before or after `install()` get our classes; `uninstall()` gives them back theirs."""
+    text = f"""
+{INSTALLED[order]}
+ours = lambda: {{
+    each.__module__.split(".")[0] for each in (onnx.ModelProto, TensorProto, load, onnx.save, helper.NodeProto)
+}}
+assert ours() == {{"formats"}}, ours()
+import onnx.reference, onnx.version_converter
+assert type(onnx.reference.ReferenceEvaluator(helper.make_node("Neg", ["x"], ["y"])).proto_) is formats.onnxpb.NodeProto
+assert onnx.reference.reference_evaluator.ModelProto is formats.onnxpb.ModelProto
+formats.onnxpb.uninstall()
+assert ours() == {{"onnx"}}, ours()
+assert onnx.reference.reference_evaluator.ModelProto is onnx.ModelProto is not formats.onnxpb.ModelProto
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
