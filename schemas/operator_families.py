@@ -5,7 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.rten.operators.shared.spec import Row
 
 LINE_LENGTH = 120
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +32,7 @@ class Family(NamedTuple):
     name: str
     operators: dict[str, list[str]]
     has_foldings: bool
+    newer: dict[str, int]  # operators and fields that the first release lacks: the number of that which added each
 
 
 def families() -> list[Family]:
@@ -43,8 +49,20 @@ def families() -> list[Family]:
         for spec in specs:
             operators.setdefault(spec.domain, []).append(spec.name)
         if specs:
-            found.append(Family(path.stem, operators, any(spec.foldings for spec in specs)))
+            newer = dict(pair for spec in specs if spec.row for pair in _newer(spec.name, spec.row))
+            found.append(Family(path.stem, operators, any(spec.foldings for spec in specs), newer))
     return found
+
+
+def _newer(name: str, row: Row) -> Iterator[tuple[str, int]]:
+    """What newer releases added of an operator: itself, and its fields, as `Operator.field`."""
+    from formats.rten.target import RELEASES
+
+    if row.since > RELEASES[0]:
+        yield name, RELEASES.index(row.since)
+    for field in row.fields:
+        if field.since > RELEASES[0]:
+            yield f"{name}.{field.onnx_name}", RELEASES.index(field.since)
 
 
 def generate() -> str:
@@ -57,6 +75,12 @@ def generate() -> str:
             lines += _entry(domain, " ".join(sorted(names)))
         lines.append("    },")
     folding = [f'"{family.name}"' for family in found if family.has_foldings]
+    lines += [
+        "}",
+        "# The place among RTen's known releases of the one that added an operator, or a field of one.",
+    ]
+    newer = sorted(pair for family in found for pair in family.newer.items())
+    lines += ["NEWER: Final[Mapping[str, int]] = {", *(f'    "{name}": {since},' for name, since in newer)]
     lines += ["}", f"WITH_FOLDINGS: Final = ({', '.join(folding)}{',' * (len(folding) == 1)})", ""]
     return "\n".join(lines)
 

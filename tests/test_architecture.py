@@ -147,6 +147,8 @@ OPTIONAL = {  # and the modules that may import them
         "formats.bridges.to_others",
         "formats.editing.inference",
         "formats.editing.joined_sets",
+        "formats.editing.node_conversion",
+        "formats.editing.operator_sets",
         "formats.onnxpb.serialization",
     ),
     "onnx_ir": ("formats.bridges.from_others", "formats.bridges.to_others"),

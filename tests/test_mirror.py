@@ -41,6 +41,11 @@ THROUGH: dict[str, tuple[str, str]] = {
         "editing.expressions editing.inference editing.shapes",
         "what follows from dims, and what contradicts them",
     ),
+    "editing/test_operator_sets.py": (
+        "editing.alike_forms editing.node_conversion",
+        "the nodes of a model, and how each is converted",
+    ),
+    "verbs/verifying/test_versions.py": ("onnxpb.newer_parts", "what verify says of newer parts"),
     "editing/test_weights.py": ("editing.weight_files", "weights in files of each kind"),
     "verbs/test_extract.py": ("editing.tensor_files", "a weight as a file"),
     "editing/test_merging.py": ("editing.joined_sets", "operator sets of two models"),

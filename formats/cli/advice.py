@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SAME_RESULTS = "formats does not change what a model computes; onnxruntime and onnxslim have tools for that"
 NO_RUNS = "formats does not run models; onnxruntime does"
+RUNTIMES = "--runtime names a runtime and its release: rten==0.27 or onnxruntime==1.18"
 SIMILAR = 0.7  # how similar a name must be to be suggested
 
 
@@ -56,8 +57,9 @@ VERBS = (
     Answer("version", sentence="type formats --version"),
 )
 OPTIONS = (
-    Answer("--opset --opset-version --target-opset --ops", sentence="formats does not change the opset of a model"),
-    Answer("--ir-version --ir", sentence="formats does not change the IR version of a model"),
+    Answer("--opset-version --target-opset --ops", "--opset"),
+    Answer("--ir", "--ir-version"),
+    Answer("--rten-target --onnxruntime --ort --target-runtime", sentence=RUNTIMES),
     Answer("--fp16 --float16 --half --bf16 --bfloat16 --int8 --uint8 --int4", sentence=SAME_RESULTS),
     Answer("--quantize --quantise --precision --dtype --optimize --optimise -O --simplify", sentence=SAME_RESULTS),
     Answer("--input-shape --shape --batch-size --batch --dynamic-axes --fix-dim", "--dim"),

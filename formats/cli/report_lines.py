@@ -59,6 +59,7 @@ def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Ite
         "producer": " ".join(filter(None, (seen.producer_name, seen.producer_version))),
         "ir version": "" if seen.ir_version is None else str(seen.ir_version),
         "opsets": _counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " "),
+        "read by": ", ".join(_known_releases(name, releases) for name, releases in seen.releases.items()),
         "metadata": ", ".join(f"{key}={_part(repr(value))}" for key, value in seen.metadata.items()),
         "linked to": "" if seen.archive is None else f"{seen.archive}, which holds the weights",
         "inputs": ", ".join(f"{value.name}: {value.type}" for value in seen.inputs),
@@ -102,6 +103,11 @@ def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Ite
         )
         if isinstance(tensors, int) and count > tensors:
             yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
+
+
+def _known_releases(name: str, releases: Sequence[str]) -> str:
+    """The releases of a runtime that read a model, from the first on."""
+    return f"{name} {releases[0]} and later" if releases else f"no known release of {name}"
 
 
 def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:

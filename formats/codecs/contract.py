@@ -28,7 +28,7 @@ from formats.python.handed import Handed
 from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from formats.codecs.keys import Key
     from formats.errors import UnsupportedError
@@ -208,12 +208,16 @@ class Runtime(NamedTuple):
 
     `runnable` converts a model in ONNX's operators to a form that it runs, without deviations if the second argument is
     true. `reads_data_file` says whether it accepts external data from a file with this name. `data_alignment` is the
-    alignment that it needs there, in bytes.
+    alignment that it needs there, in bytes. `releases` gives the releases for which files of the format can be written,
+    the newest last; ONNX is written for the newest. `reading` gives those that read a model in the format's own
+    operators.
     """
 
     runnable: Callable[[Model, bool], Runnable]
     reads_data_file: Callable[[str], bool]
     data_alignment: int
+    releases: Callable[[], Sequence[str]] = tuple
+    reading: Callable[[Model], Sequence[str]] | None = None
 
     def check_name(self, data_file: str) -> None:
         """Raises OptionError if the runtime would not read a file of external data, because of its name."""

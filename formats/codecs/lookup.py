@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from importlib.metadata import EntryPoint
 
+ONNXRUNTIME = "onnxruntime"  # a runtime without a format of its own
 ENTRY_POINTS = "formats.codecs"  # the group of entry points for the codecs of other packages
 # The domains of operators that belong to no format; no codec is searched for them.
 USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
@@ -98,27 +99,68 @@ FORMAT = Kind(
 )
 
 
+class RuntimeName(NamedTuple):
+    """A program that runs models, and its release, if one was named."""
+
+    name: str
+    release: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.release is None else f"{self.name}=={self.release}"
+
+
 def runtime(name: str) -> Runtime:
-    """The runtime of the format with this name.
+    """The runtime of the format with this name."""
+    found: Runtime | None = by_name(name).runtime
+    assert found is not None
+    return found
 
-    Raises: OptionError that lists the known ones.
+
+def runtime_named(text: str) -> RuntimeName:
+    """The runtime in a text such as "rten" or "onnxruntime==1.18"; a release may have a third number.
+
+    Raises: OptionError that lists the known runtimes, or the known releases.
     """
-    found = {codec.name: codec.runtime for codec in codecs() if codec.runtime is not None}
-    if name not in found:
-        raise OptionError(f"no runtime is called {name!r:.100}; there is {', '.join(found)}")
-    return found[name]
+    if not isinstance(text, str):
+        raise TypeError(text)
+    name, equals, release = text.partition("==")
+    known = _releases_by_runtime()
+    if name not in known:
+        raise OptionError(f"no runtime is called {text!r:.100}; there are {' and '.join(known)}")
+    if not equals:
+        return RuntimeName(name)
+    minor = ".".join(release.split(".")[:2])
+    if minor not in known[name]() or not all(part.isdecimal() for part in release.split(".")):
+        listed = ", ".join(known[name]())
+        raise OptionError(f"`runtime` is {text!r:.100}, but the known releases of {name} are {listed}")
+    return RuntimeName(name, minor)
 
 
-def _runtime_name(value: str) -> str:
-    runtime(value)
-    return value
+def _releases_by_runtime() -> dict[str, Callable[[], Collection[str]]]:
+    """Functions that return the known releases, by runtime."""
+    found: dict[str, Callable[[], Collection[str]]] = {
+        codec.name: codec.runtime.releases for codec in codecs() if codec.runtime is not None
+    }
+    return found | {ONNXRUNTIME: _of_onnxruntime}
+
+
+def _of_onnxruntime() -> Collection[str]:
+    from formats.codecs.onnxruntime_releases import RELEASES
+
+    return RELEASES.keys()
 
 
 def _runtimes() -> list[str]:
-    return [codec.name for codec in codecs() if codec.runtime is not None]
+    every = _releases_by_runtime()
+    return [*every, *(f"{name}=={release}" for name, releases in every.items() for release in releases())]
 
 
-RUNTIME = Kind("the name of a runtime: rten", _runtime_name, "RUNTIME", values=_runtimes)
+RUNTIME = Kind(
+    "the name of a runtime, and a release after == if needed: rten, rten==0.27 or onnxruntime==1.18",
+    lambda value: str(runtime_named(value)),
+    "NAME[==RELEASE]",
+    values=_runtimes,
+)
 
 
 SIMILAR = 0.7  # how similar an extension must be to be suggested

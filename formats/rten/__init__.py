@@ -62,6 +62,20 @@ def reads_data_file(name: str) -> bool:
     return name.rpartition(".")[2].startswith(("data", "onnx_data")) and not name.startswith(".data")
 
 
+def releases() -> tuple[str, ...]:
+    """The known releases of RTen, the oldest first."""
+    from formats.rten.target import TARGETS
+
+    return tuple(TARGETS)
+
+
+def reading(model: Model) -> tuple[str, ...]:
+    """The releases of RTen that read a model in its operators."""
+    from formats.rten.reading import releases_reading
+
+    return releases_reading(model)
+
+
 def regions(source: Source) -> Iterator[Region]:
     """The header and the model section of the file in `source`."""
     from formats.rten.file.regions import regions_of
@@ -88,5 +102,5 @@ CODEC = Codec(
     raise_model=raise_model,
     regions=regions,
     checksums=checksums,
-    runtime=Runtime(runnable, reads_data_file, data_alignment=4),
+    runtime=Runtime(runnable, reads_data_file, data_alignment=4, releases=releases, reading=reading),
 )

@@ -75,8 +75,8 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
 
 def _check_use(model: Model, options: RtenOptions) -> None:
     """Raises OptionError if an option has no effect on this model."""
-    for name in ("exact", "rten_target"):
-        if is_rten_form(model) and getattr(options, name):
+    for name, value in (("exact", options.exact), ("runtime", options.release)):
+        if is_rten_form(model) and value:
             raise OptionError(f"`{name}` is for models with ONNX operators, but this one has those of RTen")
     if options.onnx_hash and (is_rten_form(model) or options.source_hash is None):
         raise OptionError("`onnx_hash` is for conversions from .onnx, but the source is not an .onnx file")
@@ -93,7 +93,7 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
     from formats.rten.convert.legalize import legalize
 
     _check_size(model.graph or Graph())
-    target = ALL_RELEASES if options.rten_target is None else parse_target(options.rten_target)
+    target = ALL_RELEASES if options.release is None else parse_target(options.release)
     legalized = legalize(model, options.exact, target)
     encoder = Encoder(legalized.model, target=target, inline=inline, losses=legalized.losses)
     table = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from formats.errors import OptionError
-from formats.options import ANY, SWITCH, Kind, choice, option, settle, texts_in_file
+from formats.options import ANY, SWITCH, choice, internal, option, settle, texts_in_file
 from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -26,23 +26,6 @@ METADATA_KEYS = (
 )
 
 
-def _release(value: Any) -> str:
-    from formats.rten.target import TARGETS
-
-    if not isinstance(value, str) or value not in TARGETS:
-        raise OptionError(f"`rten_target` is {value!r:.100}, but must be one of {', '.join(TARGETS)}")
-    return value
-
-
-def _releases() -> list[str]:
-    from formats.rten.target import TARGETS
-
-    return [*TARGETS]
-
-
-RELEASE = Kind("a known release of RTen", _release, "RELEASE", values=_releases)
-
-
 @dataclass(frozen=True, slots=True)
 class RtenOptions:
     """How a `.rten` file is written.
@@ -52,8 +35,10 @@ class RtenOptions:
     model's own values. `exact`: operators that the runtime computes differently from ONNX are written as other
     operators that it computes correctly. `onnx_hash`: the file contains the SHA-256 of `source_hash`, the bytes of the
     converted file; `None` leaves it out if hashing would take longer than the rest of the conversion, which is from 64
-    MiB on. `rten_target`: the oldest release of RTen that must run the file, as in the version of its crate; by
-    default, all known releases must run it.
+    MiB on.
+
+    With `release`, a known release of RTen, the file is for that release and later ones, and otherwise for all
+    known ones: the `runtime` of the verbs sets it.
 
     Raises: OptionError for an invalid value.
     """
@@ -66,11 +51,9 @@ class RtenOptions:
     )
     onnx_hash: bool | None = option(None, SWITCH, "Store the SHA-256 of the .onnx file; by default only below 64 MiB.")
     exact: bool = option(False, SWITCH, "Avoid operators whose results in RTen differ from ONNX.", common=True)
-    rten_target: str | None = option(
-        None, RELEASE, "Write for this release of RTen and later ones; by default for all known releases."
-    )
     rten_version: int = option(2, choice(1, 2), "Version of the file; 2 by default.")
     source_hash: Source | None = option(None, ANY, "The bytes of the .onnx file, for `onnx_hash`.", flags=())
+    release: str | None = internal(None)
 
     def __post_init__(self) -> None:
         settle(self)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
-from formats.codecs.lookup import FORMAT, RUNTIME
+from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
 from formats.errors import OptionError
 from formats.ir import dtypes
-from formats.options import SWITCH, check_names, made, names_of, option, pairs, rows_of, settle
-from formats.python.late_dataclasses import dataclass
+from formats.options import SWITCH, check_names, count, made, names_of, option, pairs, rows_of, settle
+from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.codecs.contract import Codec
+    from formats.codecs.lookup import RuntimeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +69,46 @@ class RaisingOptions:
                 raise OptionError(f"`pin` gives {name!r:.100} the type {type_name!r:.100}, which does not exist")
 
 
+VERSIONS = "Versions and runtimes"
+FIRST_WITH_OPSETS, NEWEST_IR_VERSION = 3, 14  # the IR versions that models have, since operator sets are imported
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """Which program will run an ONNX model.
+    """Which program will run a model, and in which versions ONNX is written.
 
-    `runtime`: the name of a program whose own loader reads ONNX, such as "rten". Operators that it refuses, or
-    computes differently from ONNX, are rewritten. With `exact`, so are those that it computes differently only for
-    special values, such as NaN and half steps.
+    `runtime`: the name of a program, perhaps with a release. "rten": ONNX is written so that RTen's own loader runs it:
+    operators that it refuses, or computes differently from ONNX, are rewritten; with `exact`, so are those that it
+    computes differently only for special values, such as NaN and half steps. "rten==0.27": a `.rten` file is for this
+    release and later ones, and otherwise for all known ones. "onnxruntime==1.18": a model with a newer IR version or
+    newer operator sets than this release reads is lowered; without a release, it is the newest known one.
+
+    `opset`: the version of ONNX's own operators, `ir_version` that of the file. What cannot be converted is an error.
 
     Raises: OptionError for an invalid value.
     """
 
     runtime: str | None = option(
-        None, RUNTIME, "Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines."
+        None,
+        RUNTIME,
+        "Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a release and later ones "
+        "(rten==0.27), ONNX that a release reads (onnxruntime==1.18).",
+        panel=VERSIONS,
+    )
+    opset: int | None = option(
+        None, count(1), "Convert ONNX's operators to version N of their set, up or down; needs onnx.", panel=VERSIONS
+    )
+    ir_version: int | None = option(
+        None, count(FIRST_WITH_OPSETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
     )
 
     def __post_init__(self) -> None:
         settle(self)
+
+    @property
+    def named(self) -> RuntimeName | None:
+        """The runtime and its release."""
+        return None if self.runtime is None else lookup.runtime_named(self.runtime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +176,59 @@ def choose(
         made(ReplacementOptions, groups[4]),
     )
     check_replacement(replacement, overwrite=engine.overwrite)
-    if runtime.runtime is not None and target.domain is not None:
-        raise OptionError(f"`runtime` is only for ONNX formats; {target.title} is not one")
     of_target = made(target.options, groups[1]) if options is None else options
     for row in rows_of(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
-    if runtime.runtime is not None and isinstance(data_file := getattr(of_target, "external_data", None), str):
-        lookup.runtime(runtime.runtime).check_name(data_file)
+    of_target = _for_runtime(target, runtime, of_target)
     return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[5]), exact)
+
+
+def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
+    """The options of the target format, with the release of the format's own runtime.
+
+    Raises: OptionError if the runtime or a version has no meaning for the format, or contradicts another option.
+    """
+    named = options.named
+    if target.domain is not None:
+        for name in ("opset", "ir_version"):
+            if getattr(options, name) is not None:
+                raise OptionError(f"`{name}` is only for ONNX formats; {target.title} is not one")
+        if named is not None and named.name != target.name:
+            raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
+        return of_target if named is None or named.release is None else replace(of_target, release=named.release)
+    if named is None:
+        return of_target
+    if named.name == ONNXRUNTIME:
+        from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
+
+        row = RELEASES[named.release or NEWEST]
+        for name, most in (("opset", row.opset), ("ir_version", row.ir_version)):
+            if (getattr(options, name) or 0) > most:
+                found = f"`{name}` is {getattr(options, name)}"
+                raise OptionError(f"{found}, but onnxruntime {named.release or NEWEST} reads none newer than {most}")
+        return of_target
+    runtime = lookup.runtime(named.name)
+    if named.release not in (None, newest := runtime.releases()[-1]):
+        written = f"ONNX is written for {named.name} {newest} only"
+        raise OptionError(f"`runtime` is {named}, but {written}; name that release, or none")
+    if options.opset is not None:
+        raise OptionError(
+            f"`opset` and `runtime={named}` exclude each other: the operator set follows from the runtime"
+        )
+    if isinstance(data_file := getattr(of_target, "external_data", None), str):
+        runtime.check_name(data_file)
+    return of_target
 
 
 def _without_exact(target: Codec, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """The options without `exact`, and its value, if it is for a runtime: then the target format has no such option."""
-    name = given.get("runtime")
-    if "exact" not in given or not isinstance(name, str) or "exact" in names_of(target.options):
+    text = given.get("runtime")
+    if "exact" not in given or not isinstance(text, str) or "exact" in names_of(target.options):
         return given, False
-    of_format: Any = made(lookup.by_name(name).options, {"exact": given["exact"]})
+    if (named := lookup.runtime_named(text)).name == ONNXRUNTIME:
+        return given, False
+    of_format: Any = made(lookup.by_name(named.name).options, {"exact": given["exact"]})
     return {key: value for key, value in given.items() if key != "exact"}, of_format.exact
 
 

@@ -64,11 +64,12 @@ def save(
     chosen = choose(target, options, in_one_file({**keywords}, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     own = model_of(model)
-    plan, changes = plan_of_any(own, target, destination, chosen)
+    plan, changes, edits = plan_of_any(own, target, destination, chosen)
     plan, done = carry_out(plan, target, chosen, strict)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     translated = is_translated(own, target)
-    return replace(report, backup=next(iter(done.backups), None), removed=done.removed, is_translated=translated)
+    backup = next(iter(done.backups), None)
+    return replace(report, backup=backup, removed=done.removed, is_translated=translated, edits=edits)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -78,7 +79,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     """
     target = lookup.by_name(format)
     chosen = choose(target, options, in_one_file({**keywords}, target, options), by=dumps)
-    plan, _ = plan_of_any(model, target, Path("model").with_suffix(target.extensions[0]), chosen)
+    plan = plan_of_any(model, target, Path("model").with_suffix(target.extensions[0]), chosen).plan
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files, but bytes can hold only one")
     return to_bytes(plan, chosen.engine)
@@ -161,7 +162,7 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
         with collector_paused():
             if way.change is not None:
                 model, done = way.change(model)
-            plan, changes = plan_of(model, target, destination, chosen)
+            plan, changes, edits = plan_of(model, target, destination, chosen)
         losses = (*opened.cautions(), *(done.losses if done else ()), *plan.losses)
         allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
         plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
@@ -176,5 +177,5 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
         backup=next(iter(replaced.backups), None),
         removed=replaced.removed,
         is_translated=is_translated(model, target),
-        edits=done.edits if done else (),
+        edits=(*(done.edits if done else ()), *edits),
     )

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
-from formats.codecs.lookup import by_name
+from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.edits import Done, Edit
 from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
@@ -20,10 +20,11 @@ from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import in_order
 from formats.verbs.arguments import local_path_of, path_of
-from formats.verbs.choices import ConversionOptions
+from formats.verbs.choices import ConversionOptions, RuntimeOptions
 from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile, listed
 from formats.verbs.steps.opening import located, open_model
+from formats.verbs.versions import in_versions
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
@@ -92,15 +93,20 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
     path = _archive(src, way)
-    check_names(given, (EngineOptions, ReadOptions), " without a destination", way.called)
+    check_names(given, (EngineOptions, ReadOptions, RuntimeOptions), " without a destination", way.called)
     engine = made(EngineOptions, {name: given[name] for name in given.keys() & names_of(EngineOptions)})
     reading = made(ReadOptions, {name: given[name] for name in given.keys() & names_of(ReadOptions)})
+    versions = made(RuntimeOptions, {name: given[name] for name in given.keys() & names_of(RuntimeOptions)})
+    if versions.named is not None and versions.named.name != ONNXRUNTIME:
+        raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     opened = open_model(path, way.from_format, reading, called="from_format")
     if opened.codec.name != "onnxz":
         raise UnsupportedError(f"this is {opened.codec.title}, which cannot be edited in place; name DST", path=path)
     assert way.change is not None
     with located(path):
         model, done = way.change(opened.model)
+        model, more = in_versions(model, versions)
+        done += more
         losses = in_order((*opened.cautions(), *done.losses))
         if way.strict and (matter := tuple(loss for loss in losses if loss.matters)):
             raise UnsupportedError(f"`strict` refuses these losses: {listed(matter)}")

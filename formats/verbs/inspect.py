@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
-from formats.codecs.contract import ReadOptions
+from formats.codecs.contract import Change, ReadOptions
+from formats.codecs.lookup import ONNXRUNTIME
+from formats.editing.edits import Done
+from formats.errors import OptionError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
 from formats.options import made
-from formats.python.late_dataclasses import dataclass, replace
+from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from formats.codecs.contract import Change
+    from formats.codecs.contract import Codec
     from formats.ir.model import Model, Tensor, ValueInfo
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
@@ -188,6 +191,7 @@ class Inspection:
     model: str | None = None  # its name, in an archive with several
     others: tuple[Inspection, ...] = ()  # the other models in the archive
     bundled: tuple[ModelFile, ...] = ()  # other files in the archive
+    releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # that read these versions, by runtime
 
     def __repr__(self) -> str:
         """The file, and the numbers of nodes and tensors; the fields have the rest."""
@@ -239,6 +243,7 @@ class Inspection:
             "producer_name": self.producer_name,
             "producer_version": self.producer_version,
             "opsets": dict(self.opsets),
+            "releases": {name: list(releases) for name, releases in self.releases.items()},
             "metadata": dict(self.metadata),
             "inputs": [value._asdict() for value in self.inputs],
             "outputs": [value._asdict() for value in self.outputs],
@@ -324,13 +329,27 @@ def _inspect(
         data_types=_totals(tensors),
         tensors=tensors,
         archive=None if link is None else path.with_name(link.archive),
-        runtime=None if chosen.runtime is None else _findings(model, chosen.runtime),
+        runtime=None if chosen.runtime is None else _findings(model, chosen),
         nodes=tuple(_nodes(model)) if nodes else None,
         parts=_parts(tensors, params) if params else None,
         missing=missing_files(tensor for _, tensor in found),
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
+        releases=_releases(model, codec),
     )
+
+
+def _releases(model: Model, codec: Codec) -> dict[str, tuple[str, ...]]:
+    """The releases that read a model, by runtime: of onnxruntime by its versions, of others by what a file contains."""
+    if codec.domain is not None:
+        runtime = codec.runtime
+        return {} if runtime is None or runtime.reading is None else {codec.name: tuple(runtime.reading(model))}
+    from formats.codecs.onnxruntime_releases import reading
+
+    newest: dict[str, int] = {}
+    for entry in chain(model.opset_import, *(each.opset_import for each in model.functions)):
+        newest[entry.domain or ""] = max(newest.get(entry.domain or "", 0), entry.version or 0)
+    return {ONNXRUNTIME: reading(model.ir_version or 0, newest)}
 
 
 def tolerant(options: ReadOptions) -> ReadOptions:
@@ -377,11 +396,35 @@ def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
     return tuple(sorted(parts.values(), key=lambda part: -part.parameters))
 
 
-def _findings(model: Model, name: str) -> RuntimeFindings:
-    """Whether a runtime runs a model, in ONNX's operators or in those of its format."""
+def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
+    """Whether a runtime runs a model, in ONNX's operators or in those of its format.
+
+    Raises: OptionError for a release that reads only files of its own format.
+    """
+    named = chosen.named
+    assert named is not None
     model, losses = raise_model(model)
-    found = lookup.runtime(name).runnable(model, False)
-    return RuntimeFindings(name, found.changes, found.stops, (*losses, *found.losses))
+    if named.name == ONNXRUNTIME:
+        return _of_onnxruntime(model, chosen, losses)
+    runtime = lookup.runtime(named.name)
+    if named.release not in (None, newest := runtime.releases()[-1]):
+        raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest} is known")
+    found = runtime.runnable(model, False)
+    return RuntimeFindings(str(named), found.changes, found.stops, (*losses, *found.losses))
+
+
+def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ...]) -> RuntimeFindings:
+    """Whether a release of onnxruntime reads the versions of a model."""
+    from formats.verbs.versions import in_versions
+
+    stops: tuple[str, ...] = ()
+    done = Done()
+    try:
+        _, done = in_versions(model, chosen)
+    except UnsupportedError as error:
+        stops = (error.message,)
+    changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in done.edits)
+    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *done.losses))
 
 
 def span_of(tensor: Tensor) -> FileSpan | None:

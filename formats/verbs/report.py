@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import Loss, WritePlan
 
 LOSSES_IN_MESSAGE = 10
+OF_VERSIONS = {"opset", "ir_version", "in_place"}  # edits that only write the same in another version
 LOSSES_SHOWN = 4  # of the warnings, and of the notes; the others are counted
 CHANGES_SHOWN = 6
 COMPANIONS_SHOWN = 2
@@ -92,13 +93,13 @@ class ConversionReport:
     @property
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
-        if self.edits and not (self.is_translated or self.changes):
-            kinds = {edit.kind for edit in self.edits}
+        kinds = {edit.kind for edit in self.edits}
+        if kinds - OF_VERSIONS and not (self.is_translated or self.changes):
             found = next(
                 (VERDICTS[kind] for kind in VERDICTS if kind in kinds), "computes the same but for what was edited"
             )
             return verdict(self.losses, found)
-        if not (self.is_translated or self.changes):
+        if not (self.is_translated or self.changes or kinds & OF_VERSIONS):
             return verdict(self.losses)
         return verdict(self.losses, "computes the same", ", up to float rounding")
 

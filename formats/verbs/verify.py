@@ -14,6 +14,7 @@ from formats.errors import CryptError, FormatError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, Graph, SparseTensor, entries
+from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
 from formats.python.late_dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from formats.verbs.inspect import missing_files, span_of, tolerant
 from formats.verbs.steps.opening import models_in, read_model
 from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NOTE, NodeCheck
 from formats.verbs.verifying.parts import part_problems, sparse_problem, tensor_problem
-from formats.verbs.verifying.versions import NEWEST_IR_VERSION, newer_parts, version_problems
+from formats.verbs.verifying.versions import version_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -212,8 +212,9 @@ def test_options_are_suggested_by_meaning(verb: Verb) -> None:
     ("line", "words"),
     [
         (
-            "convert a.onnx b.onnx --opset 13",
-            "there is no option --opset; formats does not change the opset of a model",
+            "convert a.onnx b.rten --rten-target 0.27",
+            "there is no option --rten-target; --runtime names a runtime and its release: rten==0.27 or "
+            "onnxruntime==1.18",
         ),
         ("convert a.onnx --output b.rten", "there is no option --output; did you mean --out?"),
         ("batch a --output b", "there is no option --output; did you mean --out?"),

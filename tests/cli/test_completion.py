@@ -25,7 +25,7 @@ COMPLETED = [
     ("formats convert a --dry", "formats convert a --dry-run"),
     ("formats convert a --to rt", "formats convert a --to rten"),
     ("formats convert a --from onnxz --encr", "formats convert a --from onnxz --encryption"),
-    ("formats convert a --rten-target 0.26", "formats convert a --rten-target 0.26"),
+    ("formats convert a --rten-v", "formats convert a --rten-version"),
     ("formats inspect --runtime r", "formats inspect --runtime rten"),
     ("formats inspect uni", "formats inspect unique.onnx"),
     ("formats convert --metadata uni", "formats convert --metadata unique.onnx"),

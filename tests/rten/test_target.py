@@ -135,7 +135,7 @@ def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
     runtime, lost, changed = runtimes[NEWEST], {}, 0
     for case in backend_cases():
         before, run_before = result_in(runtime, case, tmp_path / "all.rten", exact=exact)
-        after, run_after = result_in(runtime, case, tmp_path / "newest.rten", exact=exact, rten_target=NEWEST)
+        after, run_after = result_in(runtime, case, tmp_path / "newest.rten", exact=exact, runtime=f"rten=={NEWEST}")
         if before == after:
             continue
         changed += 1
@@ -154,16 +154,16 @@ def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(run
         pytest.skip(f"needs RTen {RTEN_0_25} in RTEN_RELEASES")
     path = tmp_path / "m.rten"
     model = ONNX.read(Literal(case.proto().SerializeToString()), None)
-    path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions(rten_target=NEWEST))))
+    path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions(release=NEWEST))))
     with pytest.raises(RunnerError, match="load"):
         runtimes[str(RTEN_0_25)].run(path, {name: np.asarray(value) for name, value in case.inputs.items()})
 
 
-@pytest.mark.parametrize("option", [{"rten_target": NEWEST}, {"exact": True}], ids=lambda option: next(iter(option)))
-def test_a_model_in_operators_of_rten_is_for_no_release(option, tmp_path) -> None:
+@pytest.mark.parametrize(("option", "word"), [({"release": NEWEST}, "runtime"), ({"exact": True}, "exact")])
+def test_a_model_in_operators_of_rten_is_for_no_release(option, word, tmp_path) -> None:
     """A model in RTen's form is written back unchanged, so options about rewriting ONNX's operators are refused."""
     model = ONNX.read(Literal(BY_NAME["cum_sum_exclusive"].proto().SerializeToString()), None)
     path = tmp_path / "m.rten"
     path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions())))
-    with pytest.raises(OptionError, match=f"`{next(iter(option))}` is for models with ONNX operators"):
+    with pytest.raises(OptionError, match=f"`{word}` is for models with ONNX operators"):
         CODEC.plan(CODEC.read(Literal(path.read_bytes()), path), path, RtenOptions(**option))

@@ -36,7 +36,7 @@ CONVERSIONS: list[tuple[str, dict[str, Any]]] = [
     ("b.onnxz", {"alignment": 4096, "size_threshold": 0}),
     ("b.rten", {}),
     ("b.rten", {"rten_version": 1}),
-    ("b.rten", {"exact": True, "rten_target": "0.27", "onnx_hash": True}),
+    ("b.rten", {"exact": True, "runtime": "rten==0.27", "onnx_hash": True}),
     ("b.rten", {"metadata": {"license": "none"}, "onnx_hash": False}),
     ("b.onnxc", {"key": "secret words"}),
     ("b.onnxc", {"key": "secret words", "encryption": 1}),
@@ -128,7 +128,7 @@ def in_the_way(folder: Path) -> list[tuple[str, dict[str, Any]]]:
         ("b.none", {}),
         ("b.rten", {"strict": True}),
         ("b.onnxc", {}),
-        ("b.rten", {"rten_target": "0.1"}),
+        ("b.rten", {"runtime": "rten==0.1"}),
     ]
 
 

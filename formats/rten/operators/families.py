@@ -170,4 +170,13 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
         "": "Unique",
     },
 }
+# The place among RTen's known releases of the one that added an operator, or a field of one.
+NEWER: Final[Mapping[str, int]] = {
+    "ConvTranspose.dilations": 1,
+    "CumSum.exclusive": 1,
+    "CumSum.reverse": 1,
+    "LpNormalization": 1,
+    "ReduceLogSum": 1,
+    "ReduceLogSumExp": 1,
+}
 WITH_FOLDINGS: Final = ("elementwise", "integer_products", "matrix", "reduction")

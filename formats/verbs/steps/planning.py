@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs import lookup
+from formats.codecs.lookup import ONNXRUNTIME
 from formats.errors import OptionError, UnsupportedError
 from formats.ir.archive_link import without_link
 from formats.options import made
 from formats.verbs.arguments import model_of
-from formats.verbs.choices import RaisingOptions
+from formats.verbs.choices import RaisingOptions, RuntimeOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Change, Codec
+    from formats.editing.edits import Edit
     from formats.ir.model import Model
     from formats.keywords import RaiseKeywords
     from formats.tensordata.plan import Loss, WritePlan
@@ -45,9 +47,15 @@ def target_of(destination: Path, name: str | None, called: str = "format") -> Co
     return lookup.for_writing(destination, called) if name is None else lookup.by_name(name)
 
 
-def plan_of_any(
-    model: AnyModel, target: Codec, destination: Path, chosen: Choice
-) -> tuple[WritePlan, tuple[Change, ...]]:
+class Planned(NamedTuple):
+    """The plan for writing a model, what was rewritten for its runtime, and what was done for its versions."""
+
+    plan: WritePlan
+    changes: tuple[Change, ...]
+    edits: tuple[Edit, ...]
+
+
+def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choice) -> Planned:
     """The plan for writing a model of the caller, in which any field may have a value of any type."""
     from formats.onnxpb.wire.assigned import check_assigned
     from formats.onnxpb.wire.encoder import misfits_located
@@ -58,27 +66,36 @@ def plan_of_any(
         return plan_of(own, target, destination, chosen)
 
 
-def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> tuple[WritePlan, tuple[Change, ...]]:
-    """The plan for writing a model, and the changes for its runtime."""
+def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
+    """The plan for writing a model, and the changes for its runtime and its versions."""
     if not getattr(chosen.target, "keeps_references", False):
         model = without_link(model)
     losses: tuple[Loss, ...] = ()
     changes: tuple[Change, ...] = ()
+    edits: tuple[Edit, ...] = ()
     if own_codec(model) not in (None, target):
         model, losses = raise_model(model, pin=chosen.raising.pin)
     elif chosen.raising.pin:
         raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
-    runtime = None if chosen.runtime.runtime is None else lookup.runtime(chosen.runtime.runtime)
-    if runtime is not None:
+    named = chosen.runtime.named
+    runtime = None
+    if target.domain is None and named is not None and named.name != ONNXRUNTIME:
+        runtime = lookup.runtime(named.name)
         found = runtime.runnable(model, chosen.exact)
         if found.error is not None:
             raise found.error
         model, changes = found.model, found.changes
         losses += found.losses
+    if target.domain is None and chosen.runtime != RuntimeOptions():
+        from formats.verbs.versions import in_versions
+
+        model, done = in_versions(model, chosen.runtime)
+        edits = done.edits
+        losses += done.losses
     plan = target.plan(model, destination, chosen.target)
     if runtime is not None:
         runtime.check_data_files(plan, getattr(chosen.target, "aligned_to", runtime.data_alignment))
-    return plan._replace(losses=(*losses, *plan.losses)), changes
+    return Planned(plan._replace(losses=(*losses, *plan.losses)), changes, edits)
 
 
 def own_codec(model: Model) -> Codec | None:

@@ -73,7 +73,7 @@ formats.save(Model(ir_version=10, opset_import=[OperatorSetId(domain="", version
 def operators(path):
     return [node.op_type for node in formats.load(path).graph.node]
 
-formats.convert("given.onnx", "new.rten", rten_target="0.27")
+formats.convert("given.onnx", "new.rten", runtime="rten==0.27")
 formats.convert("given.onnx", "all.rten")
 formats.convert("given.onnx", "loaded.onnx", runtime="rten")
 formats.convert("new.rten", "back.onnx")

@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from formats.ir import dtypes
+from formats.onnxpb.newer_parts import FIELDS
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.verbs.verify import verify
-from formats.verbs.verifying.versions import FIELDS
 
 
 def model(elem_type: int = TensorProto.FLOAT, ir_version: int = 8) -> onnx.ModelProto:

@@ -1,0 +1,111 @@
+"""A model in another IR version, which shares the weights of the given one.
+
+Spec: onnx.proto, `Version`; ONNX docs, IR.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from formats.editing.copies import copied
+from formats.editing.edits import Done, Edit, counted
+from formats.editing.shapes import all_messages
+from formats.errors import UnsupportedError
+from formats.ir.model import Dimension, Function, Message, TensorShape, TensorType, Type, ValueInfo, entries
+from formats.onnxpb.newer_parts import FIELDS, newer_parts
+from formats.tensordata.plan import DOCUMENTATION, USE, Loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import Graph, Model
+    from formats.tensordata.plan import Seen
+
+NAMED = 10  # parts that an error names
+INTERFACE_WITH_WEIGHTS = 4  # before this ir_version, all initializers are inputs as well
+# Newer fields without which a model computes the same: what they are, and who misses them.
+OPTIONAL: dict[str, tuple[str, Seen]] = {
+    "metadata_props": ("metadata of nodes and other parts", DOCUMENTATION),
+    "value_info": ("types of values in functions", DOCUMENTATION),
+    "quantization_annotation": ("quantisation annotations", USE),
+    "device_configurations": ("device configurations of nodes", USE),
+    "configuration": ("device configurations", USE),
+}
+
+
+def with_ir_version(model: Model, version: int) -> tuple[Model, Done]:
+    """The model in this IR version, and what was done; newer fields without which it computes the same are dropped.
+
+    Raises: UnsupportedError that names the parts that are newer.
+    """
+    given = model.ir_version or 0
+    if given == version:
+        return model, Done()
+    new = copied(model)
+    new.ir_version = version
+    done = Done((Edit("ir_version", f"IR version {given} -> {version}"),))
+    if version < given:
+        done += Done(losses=tuple(_drop_optional(new, version)))
+        if parts := list(islice(newer_parts(new), NAMED + 1)):
+            listed = "; ".join(f"{place}: {detail.partition(', but')[0]}" for _, place, detail in parts[:NAMED])
+            more = "; and more" if len(parts) > NAMED else ""
+            raise UnsupportedError(f"the model cannot be written in IR version {version}: {listed}{more}")
+        if version < INTERFACE_WITH_WEIGHTS <= given:
+            done += _add_inputs(new)
+    return new, done
+
+
+def _drop_optional(model: Model, version: int) -> Iterator[Loss]:
+    """Drop the newer fields that are only told."""
+    wanted = {key for key, first in FIELDS.items() if first > version and key[1] in OPTIONAL}
+    counts = Counter(name for message in _messages(model) for name in _dropped(message, wanted))
+    for name, number in counts.items():
+        words, seen = OPTIONAL[name]
+        yield Loss(name, "", f"IR version {version} has no {words}: {counted(number, 'part')} lost them", seen)
+
+
+def _dropped(message: Any, wanted: set[tuple[str, str]]) -> Iterator[str]:
+    for owner, name in wanted:
+        if owner == message.message and entries(message, name):
+            setattr(message, name, [])
+            yield name
+
+
+def _messages(model: Model) -> Iterator[Message]:
+    """All messages that may have a field that can be dropped."""
+    yield model
+    for graph in all_messages(model):
+        yield graph
+        yield from graph.node
+        yield from entries(graph, "value_info")
+        if not isinstance(graph, Function):
+            yield from (*graph.input, *graph.output, *graph.initializer)
+        for node in graph.node:
+            yield from (each.t for each in entries(node, "attribute") if each.t is not None)
+
+
+def _add_inputs(model: Model) -> Done:
+    """Make all initializers inputs as well.
+
+    Raises: UnsupportedError for those of subgraphs, which have no such inputs.
+    """
+    for graph in all_messages(model):
+        if not isinstance(graph, Function) and graph is not model.graph and graph.initializer:
+            found = f"a subgraph has the initializer {graph.initializer[0].name!r:.80}"
+            raise UnsupportedError(
+                f"before IR version {INTERFACE_WITH_WEIGHTS}, an initializer must be an input; {found}"
+            )
+    known = {value.name for value in model.graph.input}
+    new = list(_inputs(model.graph, known))
+    model.graph.input = [*model.graph.input, *new]
+    words = f"{counted(len(new), 'initializer')} became inputs as well, which this version needs"
+    return Done((Edit("ir_version", words),)) if new else Done()
+
+
+def _inputs(graph: Graph, known: set[str | None]) -> Iterator[ValueInfo]:
+    for tensor in graph.initializer:
+        if tensor.name not in known:
+            shape = TensorShape([Dimension(size) for size in tensor.dims])
+            yield ValueInfo(tensor.name, Type(tensor_type=TensorType(tensor.data_type, shape)))

@@ -1,0 +1,432 @@
+"""Nodes in another version of ONNX's operator set, converted by the package onnx, each on its own.
+
+A node whose operator is the same in both versions is never given to onnx. The others go into one model without links
+between them, with the types of their values and the constants that decide their form, but without weights. So names,
+metadata, weights, subgraphs and everything that onnx's converter does not keep stay as they are.
+
+What the older set does not have is written as ONNX itself defines it, where ONNX defines an operator by others.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from formats.editing.alike_forms import EVEN, ends_to_convert, type_text, uneven_split, wrong_in_onnx
+from formats.editing.copies import copied
+from formats.editing.inference import without_weights
+from formats.errors import UnsupportedError
+from formats.ir.model import Attribute, Function, Graph, Model, Node, OperatorSetId, Tensor, Type, ValueInfo, entries
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encode
+from formats.python.late_dataclasses import replace
+from formats.tensordata.plan import lay_out
+from formats.tensordata.sources.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from formats.editing.edits import Done
+
+    Within: TypeAlias = Callable[[Model, int], tuple[Model, Done]]
+
+IR_VERSION = 10  # of the models that onnx converts, and nobody keeps
+IMPLIED: Final = {"Split": "num_outputs", "Reshape": "allowzero"}
+EMPTY: Final = "empty tensors may get another shape, because Reshape writes no dims of zero before version 14"
+MESSAGE = 300  # characters of an error of onnx
+_PLACE_IN_CODE = re.compile(r"\S+\.(?:h|cc):\d+: \w+: Assertion `.*?` failed:\s*|\[\w*Error\]\s*")
+
+
+_IN_OUR_WORDS = (
+    (re.compile(r"No Adapter (?:From|To) Version \$?(\d+) for \w+"), r"onnx cannot convert it across version \1"),
+    (re.compile(r"No Previous Version of \w+ exists"), "no older operator set has it"),
+    (
+        re.compile(r"Node \(\)'s input (\d+) is marked single but has an empty string in the graph"),
+        r"it needs input \1",
+    ),
+)
+
+
+class RefusedError(UnsupportedError):
+    """Nodes cannot be converted, for these reasons."""
+
+    def __init__(self, message: str, reasons: Sequence[str]) -> None:
+        super().__init__(message)
+        self.reasons = reasons
+
+
+class Lone(NamedTuple):
+    """A node without its neighbours; its values are called `i0`, `i1` and so on, and `o0`, `o1`.
+
+    `types` are those that are known, by these names; `constants` the inputs whose content is known.
+    """
+
+    node: Node
+    types: Mapping[str, Type]
+    constants: tuple[Tensor, ...]
+
+    def prefixed(self, prefix: str) -> tuple[Node, list[ValueInfo], list[ValueInfo], list[Tensor]]:
+        """The node, its inputs without the constants, its outputs and the constants, all names with a prefix."""
+        known = {tensor.name for tensor in self.constants}
+        ends = [[f"{prefix}{name}" if name else "" for name in names] for names in (self.node.input, self.node.output)]
+        node = replace(self.node, input=ends[0], output=ends[1])
+        inputs, outputs = (
+            [ValueInfo(f"{prefix}{name}", self.types.get(name)) for name in names if name and name not in known]
+            for names in (self.node.input, self.node.output)
+        )
+        return node, inputs, outputs, [replace(tensor, name=f"{prefix}{tensor.name}") for tensor in self.constants]
+
+    @property
+    def key(self) -> bytes:
+        """What tells it from others."""
+        node, inputs, outputs, constants = self.prefixed("")
+        return as_bytes(Graph(node=[node], input=inputs, output=outputs, initializer=constants))
+
+
+class Converted(NamedTuple):
+    """The nodes that a lone node becomes, with its names, and new constants for them; or the reason why not."""
+
+    nodes: tuple[Node, ...] = ()
+    constants: tuple[Tensor, ...] = ()
+    refusal: str = ""
+    is_defined: bool = False  # by ONNX, with other operators
+    told: str = ""  # what differs for special values
+
+
+def as_bytes(message: Any) -> bytes:
+    """The bytes of a message without its weights."""
+    writes, _ = lay_out(encode(message, without_weights))
+    return b"".join([write.source.read() for write in writes])
+
+
+def lone(node: Node, types: Callable[[str], Type | None], constants: Callable[[str], Tensor | None]) -> Lone:
+    """A node without its neighbours, its subgraphs and what only people read."""
+    inputs = [f"i{index}" if name else "" for index, name in enumerate(node.input)]
+    outputs = [f"o{index}" if name else "" for index, name in enumerate(node.output)]
+    attributes = [each for each in entries(node, "attribute") if each.g is None and not entries(each, "graphs")]
+    given = list(zip((*inputs, *outputs), (*node.input, *node.output), strict=True))
+    known = {new: kind for new, name in given if name and (kind := types(name)) is not None}
+    tensors = [
+        replace(tensor, name=new, doc_string=None, metadata_props=[])
+        for new, name in zip(inputs, node.input, strict=True)
+        if name and (tensor := constants(name)) is not None
+    ]
+    return Lone(Node(inputs, outputs, None, node.op_type, attribute=attributes), known, tuple(tensors))
+
+
+@cache
+def versions_of(operator: str) -> list[int]:
+    """The versions of the set with a new form of an operator."""
+    import onnx.defs
+
+    every = onnx.defs.get_all_schemas_with_history()
+    return [schema.since_version for schema in every if schema.domain == "" and schema.name == operator]
+
+
+def since(operator: str, version: int, domain: str = "") -> int | None:
+    """The first version of the set with the form that an operator has in `version`; none if it has no such operator."""
+    import onnx.defs
+
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else int(schema.since_version)
+
+
+def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) -> list[Converted]:
+    """Each of these nodes in the operator set `wanted`; `within` converts a whole model."""
+    results: list[Converted] = [Converted()] * len(nodes)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index, each in enumerate(nodes):
+        operator = each.node.op_type or ""
+        groups.setdefault(ends_to_convert(operator, versions_of(operator), given, wanted), []).append(index)
+    for (first, last), indices in groups.items():
+        chosen = [nodes[index] for index in indices]
+        for index, form in zip(indices, _between(chosen, first, last), strict=True):
+            for node in form.nodes:
+                _drop_defaults(node, last, given)
+                refusal, told = _without_implied(nodes[index], node, last)
+                form = form._replace(refusal=form.refusal or refusal, told=form.told or told)
+            if last != wanted and not form.refusal:
+                form = _further(nodes[index], form, last, wanted, within)
+            results[index] = form
+    return [_valid(each, form, given, wanted, within) for each, form in zip(nodes, results, strict=True)]
+
+
+def _between(nodes: Sequence[Lone], first: int, last: int) -> list[Converted]:
+    """These nodes between two versions that have different forms of them, or unchanged if both are the same."""
+    if first == last:
+        return [Converted((copied(each.node),)) for each in nodes]
+    wrong = [wrong_in_onnx(each.node, each.types.get("i0"), first, last) for each in nodes]
+    right = [each for each, reason in zip(nodes, wrong, strict=True) if not reason]
+    found = iter(_batch(right, first, last) if right else ())
+    return [Converted(refusal=reason) if reason else next(found) for reason in wrong]
+
+
+def _valid(given: Lone, found: Converted, version: int, wanted: int, within: Within) -> Converted:
+    """What a node became, or its definition by other operators where that is refused."""
+    if found.refusal or (found := _checked(given, found, version, wanted)).refusal:
+        defined = _checked(given, _defined(given, version, wanted, within), version, wanted)
+        return found if defined.refusal else defined
+    return found
+
+
+def _without_implied(given: Lone, node: Node, version: int) -> tuple[str, str]:
+    """Drop an attribute that an older form lacks, where the result is the same; or what prevents it, and what differs.
+
+    Split divides evenly without a number of parts; Reshape cannot write a dim of zero, which only empty tensors have.
+    """
+    import onnx.defs
+
+    name = IMPLIED.get(node.op_type or "")
+    found = next((each for each in node.attribute if each.name == name), None)
+    if found is None or name in onnx.defs.get_schema(node.op_type or "", version, "").attributes:
+        return "", ""
+    if name == "num_outputs" and uneven_split(node, given.types.get("i0")):
+        return EVEN, ""
+    node.attribute = [each for each in node.attribute if each is not found]
+    if name == "num_outputs" or not found.i:
+        return "", ""
+    shape = next((tensor for tensor in given.constants if tensor.name == "i1"), None)
+    return "", "" if shape is not None and shape.numpy().all() else EMPTY
+
+
+def _further(given: Lone, found: Converted, version: int, wanted: int, within: Within) -> Converted:
+    """What a node became in one version, in another one."""
+    _, inputs, outputs, constants = given.prefixed("")
+    own = {tensor.name for tensor in constants}
+    used = {name for node in found.nodes for name in node.input}
+    kept = [tensor for tensor in constants if tensor.name in used]
+    graph = Graph(name="further", node=[*found.nodes], input=inputs, output=outputs)
+    graph.initializer = [*kept, *found.constants]
+    try:
+        model, done = within(Model(IR_VERSION, opset_import=[OperatorSetId("", version)], graph=graph), wanted)
+    except RefusedError as error:
+        return Converted(refusal=error.reasons[0])
+    new = [tensor for tensor in model.graph.initializer if tensor.name not in own]
+    told = found.told or next((loss.detail for loss in done.losses), "")
+    return Converted(tuple(model.graph.node), tuple(new), told=told)
+
+
+def _batch(nodes: Sequence[Lone], given: int, wanted: int) -> list[Converted]:
+    """The nodes as onnx converts them: all at once, or in halves if it refuses one of them."""
+    import onnx
+    import onnx.version_converter
+
+    graph = Graph(name="nodes")
+    for index, each in enumerate(nodes):
+        node, inputs, outputs, constants = each.prefixed(f"{index}.")
+        graph.node.append(node)
+        graph.input += inputs
+        graph.output += outputs
+        graph.initializer += constants
+    model = Model(IR_VERSION, opset_import=[OperatorSetId("", given)], graph=graph)
+    try:
+        done = onnx.version_converter.convert_version(onnx.ModelProto.FromString(as_bytes(model)), wanted)
+    except Exception as error:
+        if len(nodes) == 1:
+            return [Converted(refusal=_said(error))]
+        half = len(nodes) // 2
+        return [*_batch(nodes[:half], given, wanted), *_batch(nodes[half:], given, wanted)]
+    found = decode(Literal(done.SerializeToString()), Model)
+    return [_taken(found.graph, f"{index}.", each) for index, each in enumerate(nodes)]
+
+
+def _said(error: Exception) -> str:
+    """What onnx says, in one line, without the place in its own code."""
+    text = " ".join(_PLACE_IN_CODE.sub("", str(error)).split()).strip(". ")
+    for pattern, words in _IN_OUR_WORDS:
+        text = pattern.sub(words, text)
+    return text[:MESSAGE] or type(error).__name__
+
+
+def _taken(graph: Graph, prefix: str, given: Lone) -> Converted:
+    """What a node became: the nodes in the graph that its outputs need."""
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    needed, stack = set(), [f"{prefix}{name}" for name in given.node.output if name]
+    if any(name not in makers for name in stack):
+        return Converted(refusal="onnx's converter loses an output")
+    constants = {}
+    while stack:
+        name = stack.pop()
+        if name in makers and makers[name] not in needed:
+            needed.add(makers[name])
+            stack += filter(None, graph.node[makers[name]].input)
+        elif name in tensors and not name.startswith(prefix):
+            constants[name] = tensors[name]
+    nodes = [graph.node[index] for index in sorted(needed)]
+    for node in nodes:
+        node.input = [name.removeprefix(prefix) for name in node.input]
+        node.output = [name.removeprefix(prefix) for name in node.output]
+    return Converted(tuple(nodes), tuple(constants.values()))
+
+
+# What ONNX defines by other operators
+
+
+def _defined(given: Lone, version: int, wanted: int, within: Within) -> Converted:
+    """A node as ONNX defines its operator by others, in an operator set that does not have it."""
+    import onnx.defs
+
+    operator = given.node.op_type or ""
+    try:
+        schema = onnx.defs.get_schema(operator, version, "")
+    except onnx.defs.SchemaError:
+        return Converted(refusal=f"version {version} of ai.onnx has no operator {operator:.80}")
+    body = _body(schema, given, wanted)
+    if body is None:
+        return Converted(refusal="ONNX does not define it by other operators")
+    function, its_version = body
+    if any(entry.domain not in (None, "", "ai.onnx") for entry in function.opset_import):
+        return Converted(refusal="ONNX defines it by operators of other domains")
+    nodes = _inlined(function, given, schema)
+    found = _further(given, Converted(tuple(nodes)), its_version, wanted, within)
+    if found.refusal:
+        return Converted(refusal=f"its definition by other operators is refused: {found.refusal}")
+    return found._replace(is_defined=True)
+
+
+def _body(schema: Any, given: Lone, wanted: int) -> tuple[Function, int] | None:
+    """ONNX's definition of an operator as a function, and the operator set of its nodes: the nearest to `wanted`."""
+
+    def nearest(versions: Iterable[int]) -> int | None:
+        versions = sorted(versions)
+        older = [version for version in versions if version <= wanted]
+        return older[-1] if older else next(iter(versions), None)
+
+    if (version := nearest(schema.function_opset_versions)) is not None:
+        data = schema.get_function_with_opset_version(version)
+    elif (version := nearest(schema.context_dependent_function_opset_versions)) is not None:
+        types = [as_bytes(given.types.get(name) or Type()) if name else b"" for name in given.node.input]
+        try:
+            data = schema.get_context_dependent_function_with_opset_version(version, as_bytes(given.node), types)
+        except Exception:
+            return None
+    else:
+        return None
+    return (decode(Literal(data), Function), version) if data else None
+
+
+def _inlined(function: Function, given: Lone, schema: Any) -> list[Node]:
+    """The nodes of a function with the names and the attributes of a node that calls it."""
+    names = dict(zip(function.input, (*given.node.input, *[""] * len(function.input)), strict=False))
+    names |= dict(zip(function.output, given.node.output, strict=False))
+    values = {each.name: each for each in given.node.attribute}
+    for name, row in schema.attributes.items():
+        if name not in values and row.default_value.name:
+            values[name] = decode(Literal(row.default_value.SerializeToString()), Attribute)
+    inner = Graph(node=function.node)
+    _rename(inner, {name: name if new is None else new for name, new in names.items()}, values)
+    return inner.node
+
+
+def _rename(graph: Graph, names: Mapping[str, str], values: Mapping[str | None, Attribute]) -> None:
+    """Give a graph and its subgraphs other names of values, and attributes for the references to attributes."""
+    for node in graph.node:
+        node.input = [names.get(name, name) for name in node.input]
+        node.output = [names.get(name, name) for name in node.output]
+        kept = []
+        for attribute in entries(node, "attribute"):
+            if attribute.ref_attr_name:
+                if (value := values.get(attribute.ref_attr_name)) is None:
+                    continue
+                attribute = replace(value, name=attribute.name)
+            for inner in (attribute.g, *entries(attribute, "graphs")):
+                if inner is not None:
+                    _rename(inner, names, values)
+                    for info in inner.output:
+                        info.name = names.get(info.name or "", info.name)
+            kept.append(attribute)
+        node.attribute = kept
+
+
+# Whether the result is valid
+
+
+def _checked(given: Lone, found: Converted, version: int, wanted: int) -> Converted:
+    """The result, or the reason why the operator set does not allow it: an attribute, or the type of a value."""
+    import onnx
+    import onnx.checker
+    import onnx.defs
+
+    if found.refusal:
+        return found
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = IR_VERSION
+    context.opset_imports = {"": wanted}
+    for node in found.nodes:
+        if since(node.op_type or "", wanted) is None:
+            return Converted(refusal=f"version {wanted} of ai.onnx has no operator {node.op_type}")
+        schema = onnx.defs.get_schema(node.op_type or "", wanted, "")
+        _drop_defaults(node, wanted, version)
+        if found.is_defined or not any(row.type == row.type.GRAPH for row in schema.attributes.values()):
+            try:
+                onnx.checker.check_node(onnx.NodeProto.FromString(as_bytes(node)), context)
+            except onnx.checker.ValidationError as error:
+                return Converted(refusal=_said(error).split(" ==> ")[0])
+        if reason := _type_problem(node, schema, given.types):
+            return Converted(refusal=reason)
+    return found
+
+
+def _drop_defaults(node: Node, wanted: int, given: int) -> None:
+    """Drop attributes that the form of one version lacks, and that mean the same as none in the other version."""
+    import onnx
+    import onnx.defs
+
+    operator = node.op_type or ""
+    if since(operator, wanted) is None or since(operator, given) is None:
+        return
+    mine, rows = (onnx.defs.get_schema(operator, version, "").attributes for version in (wanted, given))
+    node.attribute = [
+        each
+        for each in node.attribute
+        if each.name in mine
+        or each.name not in rows
+        or not rows[each.name].default_value.name
+        or onnx.AttributeProto.FromString(as_bytes(each)) != rows[each.name].default_value
+    ]
+
+
+def _type_problem(node: Node, schema: Any, types: Mapping[str, Type]) -> str:
+    """Which value has a type that the operator does not accept, as far as types are known."""
+    allowed = {each.type_param_str: set(each.allowed_type_strs) for each in schema.type_constraints}
+    for names, formals in ((node.input, schema.inputs), (node.output, schema.outputs)):
+        for index, name in enumerate(names):
+            text = type_text(types[name]) if name in types else ""
+            formal = formals[min(index, len(formals) - 1)] if formals else None
+            if text and formal is not None and text not in allowed.get(formal.type_str, {formal.type_str}):
+                return f"{node.op_type} accepts no {text} before a later version than {schema.since_version}"
+    return ""
+
+
+def instance(found: Converted, node: Node, fresh: Callable[[str], str]) -> tuple[list[Node], list[Tensor]]:
+    """New nodes and constants for a node of the model, of which `found` has the form; `fresh` makes new names."""
+    ends = [(f"i{index}", name) for index, name in enumerate(node.input)]
+    ends += [(f"o{index}", name) for index, name in enumerate(node.output)]
+    names = {new: name for new, name in ends if name}
+    near = node.name or next(filter(None, node.output), "") or node.op_type or ""
+    made = [copied(each) for each in found.nodes]
+    constants = [copied(each) for each in found.constants]
+    for name in [*(name for each in made for name in each.output if name), *(each.name or "" for each in constants)]:
+        if name not in names:
+            names[name] = fresh(near)
+    _rename(inner := Graph(node=made), names, {})
+    for tensor in constants:
+        tensor.name = names[tensor.name or ""]
+    own = {each.name: each for each in entries(node, "attribute")}
+    main = next((each for each in made if each.op_type == node.op_type), made[-1])
+    for each in inner.node:
+        each.name = node.name if each is main or not node.name else fresh(f"{node.name}_{each.op_type}")
+        each.domain = node.domain
+        each.metadata_props = [copied(entry) for entry in entries(node, "metadata_props")]
+        each.doc_string = node.doc_string if each is main else None
+        each.attribute = [own[a.name] if a.t is not None and a.name in own else a for a in each.attribute]
+    if main.op_type == node.op_type and not found.is_defined:
+        held = {each.name for each in main.attribute}
+        main.attribute += [a for a in own.values() if (a.g is not None or a.graphs) and a.name not in held]
+    return inner.node, constants

@@ -1,0 +1,326 @@
+"""A model in another version of ONNX's operator set, which shares the weights of the given one."""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.editing.copies import copied
+from formats.editing.edits import Done, Edit, counted
+from formats.editing.inference import inferred
+from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
+from formats.editing.scopes import defined_in, names_used, subgraphs
+from formats.errors import FormatError, UnsupportedError
+from formats.ir import walk
+from formats.ir.model import (
+    Attribute,
+    Dimension,
+    Function,
+    Graph,
+    Model,
+    Node,
+    Tensor,
+    TensorShape,
+    TensorType,
+    Type,
+    entries,
+)
+from formats.ir.storage import from_numpy
+from formats.python.extras import needed
+from formats.tensordata.plan import SPECIAL, Loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from formats.editing.node_conversion import Converted, Lone
+    from formats.ir.model import OperatorSetId
+
+ONNX = ("", "ai.onnx")
+NAMED = 10  # nodes that an error names
+SMALL_BYTES = 64 << 10  # larger constants decide no form
+INTERFACE_WITH_WEIGHTS = 4  # before this ir_version, all initializers are inputs as well
+
+
+class Waiting(NamedTuple):
+    """A node that has to be converted: its place, and what it is without its neighbours."""
+
+    place: str
+    node: Node
+    key: tuple[int, bytes]
+
+
+def version_of(imports: list[OperatorSetId]) -> int | None:
+    """The version of ONNX's own operators that a model or function imports."""
+    return next((entry.version for entry in imports if (entry.domain or "") in ONNX), None)
+
+
+def with_opset(model: Model, version: int) -> tuple[Model, Done]:
+    """The model with ONNX's own operators in this version of their set, up or down, and what was done.
+
+    Raises: UnsupportedError that names the nodes that cannot be converted, and the reasons; MissingPackageError if onnx
+    is not installed.
+    """
+    given = version_of(model.opset_import)
+    if given is None:
+        raise UnsupportedError("the model imports no operators of ONNX, so their version cannot change")
+    versions = {given, *(v for each in model.functions if (v := version_of(each.opset_import)) is not None)}
+    if versions == {version}:
+        return model, Done()
+    with needed("onnx", "conversions to other operator sets"):
+        import onnx.defs
+        import onnx.version_converter
+    newest = onnx.defs.onnx_opset_version()
+    if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= newest):
+        raise UnsupportedError(
+            f"the package onnx {onnx.__version__} knows the operator sets 1 to {newest}, not {unknown[0]}"
+        )
+    new = copied(model)
+    work = _Work(new, version)
+    work.look_at_all(inferred(model))
+    work.convert()
+    for imports in (new.opset_import, *(each.opset_import for each in new.functions)):
+        for index, entry in enumerate(imports):
+            if (entry.domain or "") in ONNX:
+                imports[index] = copied(entry)
+                imports[index].version = version
+    return new, Done((Edit("opset", work.sentence(given)),), tuple(work.losses()))
+
+
+def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, Done]:
+    """The model with an older version of another operator set, if it has a newer one than `most`.
+
+    Only the number changes, so all operators must have the same form in both.
+
+    Raises: UnsupportedError for an operator with another form.
+    """
+    given = max((entry.version or 0 for entry in _imports(model, domain)), default=0)
+    if given <= most:
+        return model, Done()
+    with needed("onnx", "conversions to other operator sets"):
+        import onnx.defs  # noqa: F401 - `since` needs it
+    for place, node in walk.nodes(model):
+        if node.domain == domain and since(node.op_type or "", given, domain) != since(
+            node.op_type or "", most, domain
+        ):
+            raise UnsupportedError(
+                f"the model cannot be written in version {most} of {domain}: {place} ({node.op_type}) has another form "
+                "there, and nothing converts it"
+            )
+    new = copied(model)
+    for entry in _imports(new, domain):
+        entry.version = min(entry.version or 0, most)
+    return new, Done((Edit("opset", f"operator set {given} -> {most} of {domain}"),))
+
+
+def _imports(model: Model, domain: str) -> list[OperatorSetId]:
+    every = (model.opset_import, *(each.opset_import for each in model.functions))
+    return [entry for imports in every for entry in imports if entry.domain == domain]
+
+
+class _Work:
+    """The nodes of a model that have to be converted, and their new forms."""
+
+    def __init__(self, model: Model, version: int) -> None:
+        self.model, self.version = model, version
+        self.functions = {(each.domain or "", each.name or "") for each in model.functions}
+        self.lone: dict[tuple[int, bytes], Lone] = {}
+        self.waiting: dict[int, Waiting] = {}  # by the identity of the node
+        self.forms: dict[tuple[int, bytes], Converted] = {}
+        self.names: set[str] = set()
+        self.left: set[str] = set()  # inputs that converted nodes no longer have
+        self.known: dict[tuple[str, int], bool] = {}
+
+    def look_at_all(self, types: Model | None) -> None:
+        """Find the nodes that have to be converted, in all graphs and functions."""
+        found = {} if types is None else dict(walk.graphs(types))
+        roots = [("graph", self.model.graph)]
+        for index, info in enumerate(entries(self.model, "training_info")):
+            roots += [
+                (f"training_info[{index}].{word}", getattr(info, word)) for word in ("initialization", "algorithm")
+            ]
+        for where, graph in roots:
+            if graph is not None:
+                self.look(graph, where, version_of(self.model.opset_import) or 0, ChainMap(), ChainMap(), found)
+        for index, function in enumerate(self.model.functions):
+            if (own := version_of(function.opset_import)) is not None:
+                self.look(function, f"functions[{index}]", own, ChainMap(), ChainMap(), found)
+
+    def look(
+        self,
+        graph: Graph | Function,
+        where: str,
+        given: int,
+        types: ChainMap[str, Type | None],
+        constants: ChainMap[str, Tensor | None],
+        found: Mapping[str, Graph],
+    ) -> None:
+        """Find the nodes of a graph that have to be converted; `found` are graphs with types, by place."""
+        hidden = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
+        types = types.new_child(hidden | dict(_types(graph, found.get(where))))
+        constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
+        self.names.update(types, constants)
+        for index, node in enumerate(graph.node):
+            place = walk.inner_place(where, "node", index)
+            self.names.update(node.input, node.output, (node.name or "",))
+            for name, inner in subgraphs(node):
+                attribute = next(each for each in node.attribute if each.name == name)
+                at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
+                self.look(inner, at, given, types, constants, found)
+            if self.changes(node, given):
+                single = lone(node, types.get, constants.get)
+                key = (given, single.key)
+                self.lone.setdefault(key, single)
+                self.waiting[id(node)] = Waiting(place, node, key)
+
+    def changes(self, node: Node, given: int) -> bool:
+        """Whether the operator of a node has another form in the new version."""
+        operator = node.op_type or ""
+        if (node.domain or "") not in ONNX or (node.domain or "", operator) in self.functions:
+            return False
+        key = (operator, given)
+        if key not in self.known:
+            self.known[key] = since(operator, given) != since(operator, self.version)
+        return self.known[key]
+
+    def constants(self, graph: Graph | Function) -> Iterator[Tensor]:
+        """The small constants of a graph: what an input provides is none."""
+        if not isinstance(graph, Function):
+            is_old = (self.model.ir_version or 0) < INTERFACE_WITH_WEIGHTS
+            inputs = set() if is_old else {value.name for value in graph.input}
+            yield from (each for each in graph.initializer if each.name not in inputs and _is_small(each))
+        for node in graph.node:
+            if node.op_type == "Constant" and (node.domain or "") in ONNX and node.attribute and node.output:
+                tensor = _constant(node.attribute[0])
+                if tensor is not None and _is_small(tensor):
+                    named = copied(tensor)
+                    named.name = node.output[0]
+                    yield named
+
+    def convert(self) -> None:
+        """Convert the nodes. Raises: UnsupportedError for all that cannot be converted."""
+        for given in {key[0] for key in self.lone}:
+            keys = [key for key in self.lone if key[0] == given]
+            nodes = [self.lone[key] for key in keys]
+            forms = converted(nodes, given, self.version, with_opset)
+            self.forms.update(zip(keys, forms, strict=True))
+        refused = [each for each in self.waiting.values() if self.forms[each.key].refusal]
+        if refused:
+            raise RefusedError(self.refusal(refused), [self.forms[each.key].refusal for each in refused])
+        for graph in _all_graphs(self.model):
+            self.put_in(graph)
+        self.drop_unused()
+
+    def put_in(self, graph: Graph | Function) -> None:
+        """Replace the nodes of a graph by their new forms."""
+        nodes: list[Node] = []
+        for node in graph.node:
+            waiting = self.waiting.get(id(node))
+            if waiting is None:
+                nodes.append(node)
+                continue
+            made, tensors = instance(self.forms[waiting.key], node, self.fresh)
+            if isinstance(graph, Function):
+                made = [*map(_as_node, tensors), *made]
+            else:
+                graph.initializer = [*graph.initializer, *tensors] if tensors else graph.initializer
+            self.left |= set(node.input).difference(*(each.input for each in made))
+            nodes += made
+        graph.node = nodes
+
+    def fresh(self, near: str) -> str:
+        """A name that no value has, near that of a node."""
+        number = 0
+        while (name := f"{near}_opset{self.version}{f'_{number}' if number else ''}") in self.names:
+            number += 1
+        self.names.add(name)
+        return name
+
+    def drop_unused(self) -> None:
+        """Drop constants that only converted nodes used, as an attribute has their value now."""
+        used: set[str] = set()
+        for graph in _all_graphs(self.model):
+            used.update(*map(names_used, graph.node))
+            used.update(each if isinstance(each, str) else each.name or "" for each in graph.output)
+            used.update(() if isinstance(graph, Function) else (each.name or "" for each in graph.input))
+        unused = self.left - used
+        for graph in _all_graphs(self.model):
+            graph.node = [
+                node for node in graph.node if node.op_type != "Constant" or not unused.issuperset(node.output)
+            ]
+            if not isinstance(graph, Function) and unused:
+                graph.initializer = [each for each in graph.initializer if each.name not in unused]
+
+    def refusal(self, refused: list[Waiting]) -> str:
+        """The error for the nodes that cannot be converted."""
+        lines = []
+        for each in refused[:NAMED]:
+            name = f" {each.node.name!r:.80}" if each.node.name else ""
+            lines.append(f"{each.place} ({each.node.op_type}{name}): {self.forms[each.key].refusal}")
+        more = f"; and {counted(len(refused) - NAMED, 'more node')}" if len(refused) > NAMED else ""
+        return f"the model cannot be written in operator set {self.version}: {'; '.join(lines)}{more}"
+
+    def losses(self) -> Iterator[Loss]:
+        """What differs for special values, each once."""
+        told = [(each.place, self.forms[each.key].told) for each in self.waiting.values()]
+        for detail in dict.fromkeys(detail for _, detail in told if detail):
+            places = [place for place, each in told if each == detail]
+            times = f" ({len(places)} times)" if len(places) > 1 else ""
+            yield Loss("opset", places[0], f"{detail}{times}", SPECIAL)
+
+    def sentence(self, given: int) -> str:
+        """What was done."""
+        counts = Counter(each.node.op_type or "" for each in self.waiting.values())
+        defined = {each.node.op_type for each in self.waiting.values() if self.forms[each.key].is_defined}
+        text = f"operator set {given} -> {self.version}, {counted(len(self.waiting), 'node')} converted"
+        if defined:
+            names = ", ".join(sorted(f"{name} x {counts[name or '']}" for name in defined))
+            text += f"; written as ONNX defines them by other operators: {names}"
+        return text
+
+
+def _all_graphs(model: Model) -> list[Graph | Function]:
+    """All graphs and functions of a model."""
+    return [*(graph for _, graph in walk.graphs(model)), *model.functions]
+
+
+def _types(graph: Graph | Function, found: Graph | None) -> Iterator[tuple[str, Type]]:
+    """The types of the values of a graph that are known, by name: what was inferred counts more."""
+    for each in (graph, found):
+        if each is None or isinstance(each, Function):
+            continue
+        for tensor in each.initializer:
+            yield (
+                tensor.name or "",
+                Type(tensor_type=TensorType(tensor.data_type, TensorShape([Dimension(each) for each in tensor.dims]))),
+            )
+        for value in (*each.input, *each.output, *each.value_info):
+            if value.type is not None:
+                yield value.name or "", value.type
+
+
+def _is_small(tensor: Tensor) -> bool:
+    try:
+        return tensor.source().nbytes <= SMALL_BYTES
+    except FormatError:  # strings, or data that do not fit
+        return False
+
+
+def _constant(attribute: Attribute) -> Tensor | None:
+    """The tensor of a Constant, unless it has strings or is sparse."""
+    import numpy
+
+    if attribute.t is not None:
+        return attribute.t
+    if attribute.name in ("value_int", "value_ints"):
+        value = attribute.i if attribute.name == "value_int" else attribute.ints
+        return from_numpy(numpy.array(value, numpy.int64))
+    if attribute.name in ("value_float", "value_floats"):
+        return from_numpy(
+            numpy.array(attribute.f if attribute.name == "value_float" else attribute.floats, numpy.float32)
+        )
+    return None
+
+
+def _as_node(tensor: Tensor) -> Node:
+    """A constant as a node, which functions need."""
+    return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])

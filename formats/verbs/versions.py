@@ -1,0 +1,45 @@
+"""Writes a model in the versions that a caller chose, or that a release of onnxruntime reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.codecs.lookup import ONNXRUNTIME
+from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
+from formats.editing.edits import Done
+from formats.editing.ir_versions import with_ir_version
+from formats.editing.operator_sets import version_of, with_opset, with_other_set
+
+if TYPE_CHECKING:
+    from formats.ir.model import Model
+    from formats.verbs.choices import RuntimeOptions
+
+
+def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
+    """The model in the chosen versions, and what was done; a release of onnxruntime lowers only what it cannot read.
+
+    Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is needed and missing.
+    """
+    opset, ir_version, named = options.opset, options.ir_version, options.named
+    done = Done()
+    if named is not None and named.name == ONNXRUNTIME:
+        row = RELEASES[named.release or NEWEST]
+        if opset is None and max([0, *_versions(model)]) > row.opset:
+            opset = row.opset
+        if ir_version is None and (model.ir_version or 0) > row.ir_version:
+            ir_version = row.ir_version
+        model, more = with_other_set(model, "ai.onnx.ml", row.ml_opset)
+        done += more
+    if opset is not None:
+        model, more = with_opset(model, opset)
+        done += more
+    if ir_version is not None:
+        model, more = with_ir_version(model, ir_version)
+        done += more
+    return model, done
+
+
+def _versions(model: Model) -> list[int]:
+    """The versions of ONNX's own operators that a model and its functions import."""
+    imports = (model.opset_import, *(each.opset_import for each in model.functions))
+    return [version for each in imports if (version := version_of(each)) is not None]

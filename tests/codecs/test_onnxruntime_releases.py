@@ -1,0 +1,118 @@
+"""The rows of onnxruntime's releases are what the releases themselves read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+import formats
+from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, reading
+
+ASKED = ("1.16.3", "1.18.1", "1.24.4")  # releases with different rows
+NUMPY = "numpy<2"  # which releases before 1.19 need
+SHARED = Path(__file__).parents[3] / "shared" / "models"
+# The largest numbers with which a session of a model with one Sqrt can be made, and which of some models it loads.
+PROGRAM = """
+import json, sys
+import onnxruntime
+onnxruntime.set_default_logger_severity(4)
+def number(n):
+    return bytes([n & 127 | 128]) + number(n >> 7) if n > 127 else bytes([n])
+def text(field, data): return number(field << 3 | 2) + number(len(data)) + data
+def whole(field, n): return number(field << 3) + number(n)
+def info(name): return text(1, name) + text(2, text(1, whole(1, 1) + text(2, text(1, whole(1, 1)))))
+def loads(model):
+    try:
+        onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        return str(error)
+    return ""
+def reads(ir_version, **sets):
+    node = text(1, b"x") + text(2, b"y") + text(4, b"Sqrt")
+    graph = text(1, node) + text(2, b"g") + text(11, info(b"x")) + text(12, info(b"y"))
+    imports = {"": 11, **{name.replace("_", "."): version for name, version in sets.items()}}
+    model = whole(1, ir_version) + text(7, graph)
+    return not loads(model + b"".join(text(8, text(1, name.encode()) + whole(2, n)) for name, n in imports.items()))
+print(json.dumps({
+    "row": [
+        max(n for n in range(4, 20) if reads(n)),
+        max(n for n in range(8, 40) if reads(4, **{"": n})),
+        max(n for n in range(1, 12) if reads(4, ai_onnx_ml=n)),
+    ],
+    "errors": {path: loads(path) for path in sys.argv[1:]},
+}))
+"""
+
+
+def asked(python: list[str], environment: dict[str, str], *models: Path) -> dict[str, object]:
+    """Return what a release of onnxruntime reads, and its errors for some models."""
+    done = subprocess.run(
+        [*python, "-c", PROGRAM, *map(str, models)],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_rows_only_grow() -> None:
+    """Each release reads what those before it read; a release that the list lacks would be an error of the tests."""
+    rows = list(RELEASES.values())
+    for first, second in pairwise(rows):
+        assert all(a <= b for a, b in zip(first, second, strict=True))
+    assert list(RELEASES)[-1] == NEWEST
+    assert reading(10, {"": 21, "ai.onnx.ml": 3, "com.microsoft": 1}) == tuple(RELEASES)[3:]
+    assert reading(99, {}) == ()
+
+
+def test_the_installed_release_is_as_its_row() -> None:
+    """The release of onnxruntime that is installed here reads what its row says."""
+    release = ".".join(onnxruntime.__version__.split(".")[:2])
+    if release not in RELEASES:
+        pytest.skip(f"the list does not have onnxruntime {release}")
+    assert asked([sys.executable], {})["row"] == list(RELEASES[release])
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with old releases of onnxruntime, each with the numpy that it needs."""
+    folder = Path(os.environ.get("FORMATS_ONNXRUNTIMES") or tmp_path_factory.mktemp("onnxruntimes"))
+    if sys.version_info[:2] not in ((3, 10), (3, 11)):
+        pytest.skip("all of these releases exist only for Python 3.10 and 3.11")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    for release in ASKED:
+        wanted = [f"onnxruntime=={release}", *([NUMPY] if release < "1.19" else [])]
+        subprocess.run([*command, "--target", folder / release, *wanted], check=True, timeout=300)
+    return {release: folder / release for release in ASKED}
+
+
+@pytest.mark.outer
+@pytest.mark.parametrize("release", ASKED)
+def test_releases_load_what_is_written_for_them(release: str, places: dict[str, Path], tmp_path: Path) -> None:
+    """A release reads what its row says, and loads each of the shared models that was written for it."""
+    written = {}
+    for path in sorted(SHARED.glob("*.onnx")):
+        new = tmp_path / path.name
+        try:
+            formats.convert(path, new, runtime=f"onnxruntime=={release}")
+        except formats.UnsupportedError as error:
+            written[path.stem] = str(error)
+        else:
+            written[path.stem] = ""
+    models = [tmp_path / f"{name}.onnx" for name, error in written.items() if not error]
+    found = asked([sys.executable], {"PYTHONPATH": str(places[release])}, *models)
+    assert found["row"] == list(RELEASES[".".join(release.split(".")[:2])])
+    errors = found["errors"]
+    assert isinstance(errors, dict)
+    assert {path: error for path, error in errors.items() if error} == {}

@@ -1,0 +1,279 @@
+"""Models in other versions of ONNX's operator set compute the same, share their weights, and keep what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import formats
+from formats.editing import alike_forms, node_conversion
+from formats.editing.operator_sets import version_of, with_opset, with_other_set
+from formats.errors import UnsupportedError
+from formats.tensordata.plan import SPECIAL
+
+X = np.arange(-12, 12, dtype="float32").reshape(2, 3, 4) / 5
+
+
+def model_of(nodes: list[Any], opset: int, constants: Any = (), ir_version: int = 10, **more: Any) -> formats.Model:
+    """Return a model of these nodes from `x`, three-dimensional floats, to `y`."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b", "c"])
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in dict(constants).items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+    sets = [helper.make_opsetid("", opset), *more.pop("sets", ())]
+    proto = helper.make_model(graph, opset_imports=sets, ir_version=ir_version, **more)
+    return formats.loads(proto.SerializeToString(), format="onnx")
+
+
+def run(model: formats.Model) -> np.ndarray[Any, Any]:
+    """Return the output of onnxruntime."""
+    data = formats.dumps(model, "onnx")
+    onnx.checker.check_model(data)
+    return onnxruntime.InferenceSession(data).run(None, {"x": X})[0]
+
+
+NODE = helper.make_node
+CASES: dict[str, tuple[list[Any], int, dict[str, Any], int]] = {
+    "an input becomes an attribute": ([NODE("ReduceMean", ["x", "a"], ["y"])], 18, {"a": np.array([1])}, 13),
+    "an attribute becomes an input": ([NODE("ReduceMean", ["x"], ["y"], axes=[1])], 13, {}, 18),
+    "only types are new": ([NODE("Add", ["x", "x"], ["y"])], 14, {}, 8),
+    "several steps, some with an adapter": ([NODE("Softmax", ["x"], ["y"], axis=2)], 13, {}, 9),
+    "several axes as one": ([NODE("Softmax", ["x"], ["y"], axis=1)], 9, {}, 13),
+    "one axis of several": ([NODE("Softmax", ["x"], ["y"], axis=1)], 13, {}, 11),
+    "a new operator": ([NODE("LayerNormalization", ["x", "s"], ["y"])], 17, {"s": np.ones(4, "float32")}, 13),
+    "a new operator, twice": ([NODE("Gelu", ["x"], ["h"]), NODE("Gelu", ["h"], ["y"])], 20, {}, 13),
+    "a default that was implied": (
+        [NODE("ReduceMax", ["x", "a"], ["y"], noop_with_empty_axes=0)],
+        20,
+        {"a": np.array([2])},
+        13,
+    ),
+    "an even split": ([NODE("Split", ["x"], ["y", "z"], axis=2, num_outputs=2)], 18, {}, 13),
+    "a shape without zeros": ([NODE("Reshape", ["x", "d"], ["y"], allowzero=1)], 14, {"d": np.array([-1, 4, 3])}, 13),
+    "what onnx gets wrong, by its definition": ([NODE("LogSoftmax", ["x"], ["y"], axis=1)], 13, {}, 11),
+    "a constant node": (
+        [NODE("Constant", [], ["a"], value_ints=[1]), NODE("ReduceSum", ["x", "a"], ["y"])],
+        21,
+        {},
+        13,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_result_is_the_same(name: str) -> None:
+    """A model computes the same in the other operator set, passes the checker, and the given one is not changed."""
+    nodes, opset, constants, wanted = CASES[name]
+    model = model_of(nodes, opset, constants)
+    before = formats.dumps(model, "onnx")
+    new, done = with_opset(model, wanted)
+    assert version_of(new.opset_import) == wanted
+    np.testing.assert_allclose(run(new), run(model), rtol=1e-5, atol=1e-6)
+    assert formats.dumps(model, "onnx") == before
+    assert [edit.kind for edit in done.edits] == ["opset"]
+    assert done.losses == ()
+
+
+REFUSED = {
+    "no older form": ([NODE("Trilu", ["x"], ["y"])], 14, {}, 13, "graph.node[0] (Trilu): no older operator set has it"),
+    "an input that must be constant": (
+        [NODE("Shape", ["x"], ["s"]), NODE("Slice", ["s", "o", "t"], ["a"]), NODE("ReduceMean", ["x", "a"], ["y"])],
+        18,
+        {"o": np.array([2]), "t": np.array([3])},
+        13,
+        "graph.node[2] (ReduceMean)",
+    ),
+    "a type": (
+        [NODE("Cast", ["x"], ["b"], to=TensorProto.BFLOAT16), NODE("Cast", ["b"], ["y"], to=TensorProto.FLOAT)],
+        13,
+        {},
+        12,
+        "graph.node[0] (Cast): Cast accepts no tensor(bfloat16)",
+    ),
+    "an uneven split": (
+        [NODE("Split", ["x"], ["y", "z"], axis=1, num_outputs=2)],
+        18,
+        {},
+        13,
+        alike_forms.EVEN,
+    ),
+    "what onnx gets wrong": (
+        [NODE("Scan", ["x"], ["y"], num_scan_inputs=1)],
+        9,
+        {},
+        8,
+        "has an axis for batches",
+    ),
+    "an attribute": (
+        [NODE("AveragePool", ["x"], ["y"], kernel_shape=[2], dilations=[2])],
+        19,
+        {},
+        18,
+        "Unrecognized attribute: dilations",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_stands_in_the_way_is_named(name: str) -> None:
+    """A node that cannot be converted is an error with its place, its operator and the reason."""
+    nodes, opset, constants, wanted, words = REFUSED[name]
+    with pytest.raises(UnsupportedError) as caught:
+        with_opset(model_of(nodes, opset, constants), wanted)
+    assert words in str(caught.value)
+    assert f"cannot be written in operator set {wanted}" in str(caught.value)
+
+
+def test_many_refusals_are_counted() -> None:
+    """An error names ten nodes, and the number of the others."""
+    nodes = [NODE("Trilu", ["x"], ["y" if index == 11 else f"t{index}"]) for index in range(12)]
+    with pytest.raises(UnsupportedError, match=r"graph\.node\[9\].*; and 2 more nodes$"):
+        with_opset(model_of(nodes, 14), 13)
+
+
+def test_empty_tensors_are_told() -> None:
+    """A Reshape to a computed shape may keep a zero: without `allowzero`, only empty tensors get another shape."""
+    nodes = [NODE("Shape", ["x"], ["d"]), NODE("Reshape", ["x", "d"], ["y"], allowzero=1)]
+    model = model_of(nodes, 19)
+    new, done = with_opset(model, 13)
+    np.testing.assert_array_equal(run(new), run(model))
+    assert [(loss.detail, loss.seen) for loss in done.losses] == [(node_conversion.EMPTY, SPECIAL)]
+
+
+def test_what_onnx_does_not_keep_stays() -> None:
+    """Metadata, documentation, names and annotations stay; new nodes have the metadata of the one replaced."""
+    model = model_of([NODE("Gelu", ["x"], ["h"], name="gelu"), NODE("Identity", ["h"], ["y"], name="last")], 20)
+    model.metadata_props.append(formats.StringStringEntry("author", "me"))
+    for node in model.graph.node:
+        node.metadata_props.append(formats.StringStringEntry("line", node.name))
+        node.doc_string = "why"
+    model.graph.quantization_annotation.append(formats.TensorAnnotation("h"))
+    new, _ = with_opset(model, 13)
+    *gelu, last = new.graph.node
+    assert [each.value for node in gelu for each in node.metadata_props] == ["gelu"] * len(gelu)
+    assert (last.name, last.doc_string) == ("last", "why")
+    assert len({node.name for node in new.graph.node}) == len(new.graph.node)
+    assert new.metadata_props == model.metadata_props
+    assert new.graph.quantization_annotation == model.graph.quantization_annotation
+    assert new.graph.value_info == model.graph.value_info
+
+
+def test_weights_are_shared(tmp_path: Any) -> None:
+    """A weight stays a range of its file; none is read."""
+    big = np.ones((4, 4096), "float32")
+    model = model_of([NODE("MatMul", ["x", "w"], ["h"]), NODE("ReduceMean", ["h"], ["y"], axes=[1])], 13, {"w": big})
+    formats.save(model, tmp_path / "m.onnxz")
+    model = formats.load(tmp_path / "m.onnxz")
+    new, _ = with_opset(model, 18)
+    old = {tensor.name: tensor for tensor in model.graph.initializer}
+    kept = next(tensor for tensor in new.graph.initializer if tensor.name == "w")
+    assert kept.source() is old["w"].source()
+
+
+def test_subgraphs_and_captures() -> None:
+    """Nodes in subgraphs at any depth are converted; they use constants of the graphs around them."""
+    inner = helper.make_graph([NODE("ReduceMean", ["x", "a"], ["m"])], "i", [], [out("m")])
+    middle = helper.make_graph([NODE("If", ["c"], ["k"], then_branch=inner, else_branch=inner)], "j", [], [out("k")])
+    nodes = [NODE("If", ["c"], ["y"], then_branch=middle, else_branch=middle)]
+    model = model_of(nodes, 19, {"c": np.array(True), "a": np.array([1])})
+    new, done = with_opset(model, 13)
+    np.testing.assert_allclose(run(new), run(model), rtol=1e-6)
+    assert "7 nodes converted" in done.edits[0].detail
+    assert [tensor.name for tensor in new.graph.initializer] == ["c"]
+
+
+def out(name: str) -> Any:
+    """Return an output with three unknown dims."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["a", "b", "c"])
+
+
+def test_a_name_that_hides_another() -> None:
+    """A name in a subgraph is the value of the subgraph, not the constant of the same name around it."""
+    branch = helper.make_graph(
+        [NODE("Shape", ["x"], ["s"]), NODE("Slice", ["s", "o", "t"], ["a"]), NODE("ReduceMean", ["x", "a"], ["m"])],
+        "i",
+        [],
+        [out("m")],
+    )
+    nodes = [NODE("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
+    constants = {"c": np.array(True), "a": np.array([1]), "o": np.array([2]), "t": np.array([3])}
+    with pytest.raises(UnsupportedError, match=r'attribute\["then_branch"\]\.g\.node\[2\] \(ReduceMean\)'):
+        with_opset(model_of(nodes, 18, constants), 13)
+
+
+def test_functions() -> None:
+    """The body of a function is converted by its own operator set; one named like an operator is none of ONNX."""
+    sets = [helper.make_opsetid("", 18)]
+    body = [NODE("Constant", [], ["a"], value_ints=[1]), NODE("ReduceMean", ["p", "a"], ["q"])]
+    function = helper.make_function("me", "Mean", ["p"], ["q"], body, sets)
+    model = model_of(
+        [NODE("Mean", ["x"], ["y"], domain="me")],
+        18,
+        sets=[helper.make_opsetid("me", 1)],
+        functions=[function],
+    )
+    new, _ = with_opset(model, 13)
+    assert [version_of(each.opset_import) for each in new.functions] == [13]
+    assert [node.op_type for node in new.functions[0].node] == ["ReduceMean"]
+    np.testing.assert_allclose(run(new), run(model), rtol=1e-6)
+
+
+def test_a_default_of_an_input_is_no_constant() -> None:
+    """An initializer that a caller may replace decides no form."""
+    model = model_of([NODE("ReduceMean", ["x", "a"], ["y"])], 18, {"a": np.array([1])})
+    kind = formats.Type(tensor_type=formats.TensorType(TensorProto.INT64, formats.TensorShape([formats.Dimension(1)])))
+    model.graph.input.append(formats.ValueInfo("a", kind))
+    with pytest.raises(UnsupportedError, match="ReduceMean"):
+        with_opset(model, 13)
+
+
+def test_versions_that_onnx_does_not_know() -> None:
+    """A version newer than the package onnx, and a model without operators of ONNX, are errors that say so."""
+    model = model_of([NODE("Identity", ["x"], ["y"])], 18)
+    with pytest.raises(UnsupportedError, match=r"the package onnx .* knows the operator sets 1 to \d+, not 99"):
+        with_opset(model, 99)
+    model.opset_import = [formats.OperatorSetId("me", 1)]
+    with pytest.raises(UnsupportedError, match="imports no operators of ONNX"):
+        with_opset(model, 13)
+
+
+def test_the_same_version_is_the_same_model() -> None:
+    """A model that has the version already is returned as it is."""
+    model = model_of([NODE("Identity", ["x"], ["y"])], 18)
+    assert with_opset(model, 18)[0] is model
+
+
+def test_other_sets_get_an_older_number_where_no_form_differs() -> None:
+    """The version of ai.onnx.ml is lowered if all operators have the same form, and is an error otherwise."""
+    node = NODE("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L1")
+    model = model_of([node], 18, sets=[helper.make_opsetid("ai.onnx.ml", 5)])
+    new, done = with_other_set(model, "ai.onnx.ml", 3)
+    assert {entry.domain: entry.version for entry in new.opset_import} == {"": 18, "ai.onnx.ml": 3}
+    assert done.edits[0].detail == "operator set 5 -> 3 of ai.onnx.ml"
+    assert with_other_set(new, "ai.onnx.ml", 4)[0] is new
+    model.graph.node[0].op_type = "TreeEnsemble"
+    with pytest.raises(UnsupportedError, match=r"version 3 of ai\.onnx\.ml: graph\.node\[0\] \(TreeEnsemble\)"):
+        with_other_set(model, "ai.onnx.ml", 3)
+
+
+def test_alike_forms_exist() -> None:
+    """Each row of forms that do the same is a form of an operator, which has an older one."""
+    for version, names in alike_forms.ALIKE.items():
+        for operator in names.split():
+            versions = node_conversion.versions_of(operator)
+            assert version in versions, operator
+            assert min(versions) < version
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "ends"),
+    [(14, 13, (13, 13)), (14, 7, (7, 7)), (14, 6, (12, 6)), (6, 14, (6, 12)), (14, 1, (12, 1)), (7, 13, (13, 13))],
+)
+def test_only_what_lies_between_alike_forms_is_converted(given: int, wanted: int, ends: tuple[int, int]) -> None:
+    """Steps between forms that do the same are left out at both ends."""
+    assert alike_forms.ends_to_convert("Add", [1, 6, 7, 13, 14], given, wanted) == ends

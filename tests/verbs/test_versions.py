@@ -1,0 +1,172 @@
+"""`--opset`, `--ir-version` and `--runtime` of the verbs that write, and what `inspect` says of releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import commands
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import formats
+from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
+from formats.errors import MissingPackageError, OptionError, UnsupportedError
+from formats.onnxpb.newer_parts import NEWEST_IR_VERSION
+from formats.verbs import choices
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A model of IR version 10 and operator set 22, with metadata of its node, and a weight of 16 KiB."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64]) for name in "xy")
+    weight = numpy_helper.from_array(np.ones((64, 64), "float32"), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Mish", ["h"], ["y"], name="mish")]
+    nodes[1].metadata_props.add(key="line", value="1")
+    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def versions(path: Path) -> tuple[int | None, int]:
+    """Return the IR version and the operator set of a model."""
+    model = formats.load(path)
+    return model.ir_version, model.opset_import[0].version or 0
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"opset": 13}, (10, 13)),
+        ({"opset": 25}, (10, 25)),
+        ({"ir_version": 8}, (8, 22)),
+        ({"opset": 15, "ir_version": 7}, (7, 15)),
+        ({"runtime": "onnxruntime==1.16"}, (9, 19)),
+        ({"runtime": "onnxruntime==1.18.1"}, (10, 21)),
+        ({"runtime": "onnxruntime==1.32"}, (10, 22)),
+        ({"runtime": "onnxruntime"}, (10, 22)),
+        ({"runtime": "onnxruntime==1.18", "opset": 13}, (10, 13)),
+        ({"runtime": "onnxruntime==1.18", "ir_version": 8}, (8, 21)),
+    ],
+)
+@pytest.mark.parametrize("extension", ["onnx", "onnxz"])
+def test_versions_are_written(options: dict[str, Any], found: tuple[int, int], extension: str, path: Path) -> None:
+    """A model is written in the chosen versions; a release of onnxruntime lowers only what it cannot read."""
+    new = path.with_name(f"new.{extension}")
+    report = formats.convert(path, new, **options)
+    assert versions(new) == found
+    assert bool(report.edits) == (found != (10, 22))
+    assert report.verdict.startswith("computes the same" if report.edits else "the same model")
+    formats.save(formats.load(path), path.with_name(f"saved.{extension}"), **options)
+    assert versions(path.with_name(f"saved.{extension}")) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("convert m.onnx n.onnx --opset 13", 0, "edited: operator set 22 -> 13"),
+        ("convert m.onnx n.onnx --ir-version 9", 0, "edited: IR version 10 -> 9"),
+        ("edit m.onnx n.onnx --opset 13 --rename x=images", 0, "edited: operator set 22 -> 13"),
+        ("convert m.onnx n.onnx --opset 99", 1, "knows the operator sets 1 to"),
+        ("convert m.onnx n.onnx --opset 0", 2, "--opset"),
+        ("convert m.onnx n.rten --opset 13", 2, "--opset is only for ONNX formats"),
+        ("convert m.onnx n.rten --runtime onnxruntime", 2, "--runtime is onnxruntime, which reads ONNX formats"),
+        ("convert m.onnx n.onnx --runtime rten==0.25", 2, "ONNX is written for rten 0.27 only"),
+        ("convert m.onnx n.onnx --runtime rten --opset 13", 2, "exclude each other"),
+        (
+            "convert m.onnx n.onnx --runtime onnxruntime==1.18 --opset 22",
+            2,
+            "reads none newer than 21",
+        ),
+        ("convert m.onnx n.onnx --runtime onnxruntime==0.1", 2, "the known releases of onnxruntime are 1.15"),
+        ("convert m.onnx n.onnx --runtime ort", 2, "there are rten and onnxruntime"),
+        ("convert m.onnx n.rten --rten-target 0.27", 2, "--runtime names a runtime and its release: rten==0.27"),
+    ],
+)
+def test_the_command(line: str, code: int, words: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command has the same options as the library, and answers mistakes before anything is written."""
+    monkeypatch.chdir(path.parent)
+    done = commands.run("formats", *line.split())
+    assert done.exit_code == code
+    assert words in done.stdout + done.stderr
+    assert path.with_name(line.split()[2]).exists() == (code == 0)
+
+
+def test_an_archive_is_edited_in_place(path: Path) -> None:
+    """An archive without a destination is lowered in place, and no weight is written again."""
+    archive = path.with_name("m.onnxz")
+    formats.convert(path, archive)
+    report = formats.edit(archive, runtime="onnxruntime==1.16")
+    assert versions(archive) == (9, 19)
+    assert [edit.kind for edit in report.edits] == ["opset", "ir_version", "in_place"] or versions(archive)
+    assert formats.verify(archive, data=True).ok
+    with pytest.raises(OptionError, match="needs a destination"):
+        formats.edit(archive, runtime="rten")
+
+
+def test_weights_that_are_not_read(path: Path) -> None:
+    """A model whose data file is damaged is lowered all the same: only graphs are read."""
+    data = path.with_name("d.onnx")
+    formats.convert(path, data, external_data="d.data")
+    report = formats.convert(data, path.with_name("e.onnx"), opset=13, dry_run=True)
+    assert report.edits[0].kind == "opset"
+
+
+def test_without_onnx(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package onnx, one error says what to install; another IR version does not need it."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setitem(sys.modules, "onnx.defs", None)
+    with pytest.raises((MissingPackageError, ModuleNotFoundError)):
+        formats.convert(path, path.with_name("n.onnx"), opset=13)
+    formats.convert(path, path.with_name("n.onnx"), ir_version=8)
+    assert not list(path.parent.glob("*.tmp*"))
+
+
+def test_a_refusal_names_the_file(path: Path) -> None:
+    """What stands in the way is named with the file and the node."""
+    model = formats.load(path)
+    model.graph.node[1].op_type = "Trilu"
+    formats.save(model, path, overwrite=True)
+    with pytest.raises(UnsupportedError) as caught:
+        formats.convert(path, path.with_name("n.onnx"), opset=13)
+    assert "graph.node[1] (Trilu 'mish')" in str(caught.value)
+    assert caught.value.path == path
+
+
+def test_inspect_says_which_releases_read_a_model(path: Path) -> None:
+    """Inspect lists the releases of onnxruntime that read the versions of a model, and of RTen for its own format."""
+    assert formats.inspect(path).releases == {"onnxruntime": tuple(RELEASES)[list(RELEASES).index("1.21") :]}
+    formats.convert(path, path.with_name("o.onnx"), runtime="onnxruntime==1.15")
+    assert formats.inspect(path.with_name("o.onnx")).releases == {"onnxruntime": tuple(RELEASES)}
+    assert "read by     onnxruntime 1.21 and later" in commands.run("formats", "inspect", path).stdout
+    formats.convert(path, path.with_name("o.rten"))
+    assert formats.inspect(path.with_name("o.rten")).releases == {"rten": ("0.25", "0.26", "0.27")}
+    model = formats.load(path)
+    model.opset_import[0].version = 99
+    formats.save(model, path, overwrite=True)
+    assert "no known release of onnxruntime" in commands.run("formats", "inspect", path).stdout
+
+
+def test_inspect_for_a_release(path: Path) -> None:
+    """`--runtime onnxruntime==RELEASE` says what a conversion would lower, and what stands in the way."""
+    found = formats.inspect(path, runtime="onnxruntime==1.16").runtime
+    assert found is not None
+    assert (found.name, found.runs, found.loads, found.stops) == ("onnxruntime==1.16", False, False, ())
+    assert [change.reason.partition(",")[0] for change in found.changes] == [
+        "operator set 22 -> 19",
+        "IR version 10 -> 9",
+    ]
+    newest = formats.inspect(path, runtime=f"onnxruntime=={NEWEST}").runtime
+    assert newest is not None
+    assert newest.runs
+    with pytest.raises(OptionError, match=r"only the ONNX loader of rten 0\.27 is known"):
+        formats.inspect(path, runtime="rten==0.25")
+
+
+def test_limits_are_those_of_the_schema() -> None:
+    """The newest IR version that one can choose is the newest of the schema."""
+    assert choices.NEWEST_IR_VERSION == NEWEST_IR_VERSION
