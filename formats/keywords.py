@@ -337,7 +337,12 @@ class ExtractKeywords(TypedDict, total=False):
     pin: Mapping[str, str] | None
     """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
     runtime: str | None
-    """runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines."""
+    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
+    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
+    opset: int | None
+    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    ir_version: int | None
+    """ir_version=N: Write the model in IR version N."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""
@@ -367,8 +372,6 @@ class ExtractKeywords(TypedDict, total=False):
     """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
     exact: bool
     """exact=True: Avoid operators whose results in RTen differ from ONNX."""
-    rten_target: str | None
-    """rten_target=RELEASE: Write for this release of RTen and later ones; by default for all known releases."""
     rten_version: int
     """rten_version=1 or 2: Version of the file; 2 by default."""
     source_hash: Source | None
@@ -422,7 +425,12 @@ class MergeKeywords(TypedDict, total=False):
     pin: Mapping[str, str] | None
     """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
     runtime: str | None
-    """runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines."""
+    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
+    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
+    opset: int | None
+    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    ir_version: int | None
+    """ir_version=N: Write the model in IR version N."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""
@@ -452,8 +460,6 @@ class MergeKeywords(TypedDict, total=False):
     """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
     exact: bool
     """exact=True: Avoid operators whose results in RTen differ from ONNX."""
-    rten_target: str | None
-    """rten_target=RELEASE: Write for this release of RTen and later ones; by default for all known releases."""
     rten_version: int
     """rten_version=1 or 2: Version of the file; 2 by default."""
     source_hash: Source | None

@@ -151,8 +151,7 @@ def _of_onnxruntime() -> Collection[str]:
 
 
 def _runtimes() -> list[str]:
-    every = _releases_by_runtime()
-    return [*every, *(f"{name}=={release}" for name, releases in every.items() for release in releases())]
+    return [*_releases_by_runtime()]
 
 
 RUNTIME = Kind(

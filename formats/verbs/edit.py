@@ -24,7 +24,7 @@ from formats.verbs.choices import ConversionOptions, RuntimeOptions
 from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile, listed
 from formats.verbs.steps.opening import located, open_model
-from formats.verbs.versions import in_versions
+from formats.verbs.steps.versions import in_versions
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:

@@ -415,7 +415,7 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
 
 def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ...]) -> RuntimeFindings:
     """Whether a release of onnxruntime reads the versions of a model."""
-    from formats.verbs.versions import in_versions
+    from formats.verbs.steps.versions import in_versions
 
     stops: tuple[str, ...] = ()
     done = Done()

@@ -32,7 +32,15 @@ VERDICTS = {
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
-WORDS = {"tensor": "extracted", "extract": "extracted", "merge": "merged", "inputs": "note", "in_place": "in place"}
+WORDS = {
+    "opset": "converted",
+    "ir_version": "converted",
+    "tensor": "extracted",
+    "extract": "extracted",
+    "merge": "merged",
+    "inputs": "note",
+    "in_place": "in place",
+}
 
 
 class WrittenFile(NamedTuple):

@@ -165,7 +165,10 @@ progress: A function that is called from time to time with the bytes done and th
 clean=True: Remove data files of a replaced model that nothing else in its folder uses.
 backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
-runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines.
+runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
+    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
+opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+ir_version=N: Write the model in IR version N.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
@@ -182,7 +185,6 @@ sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
-rten_target=RELEASE: Write for this release of RTen and later ones; by default for all known releases.
 rten_version=1 or 2: Version of the file; 2 by default.
 source_hash: The bytes of the .onnx file, for `onnx_hash`.
 encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering, ChaCha20-Poly1305
@@ -209,7 +211,10 @@ progress: A function that is called from time to time with the bytes done and th
 clean=True: Remove data files of a replaced model that nothing else in its folder uses.
 backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
-runtime=RUNTIME: Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines.
+runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
+    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
+opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+ir_version=N: Write the model in IR version N.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
@@ -226,7 +231,6 @@ sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
 metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
-rten_target=RELEASE: Write for this release of RTen and later ones; by default for all known releases.
 rten_version=1 or 2: Version of the file; 2 by default.
 source_hash: The bytes of the .onnx file, for `onnx_hash`.
 encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering, ChaCha20-Poly1305

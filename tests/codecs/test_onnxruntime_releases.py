@@ -76,6 +76,20 @@ def test_rows_only_grow() -> None:
     assert reading(99, {}) == ()
 
 
+def test_the_page_has_the_rows() -> None:
+    """The table of the page on versions has the row of each release."""
+    page = (Path(__file__).parents[2] / "docs" / "versions.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- table: releases -->")[2].partition("<!-- end -->")[0]
+    found = {}
+    names = list(RELEASES)
+    for line in table.strip().splitlines()[2:]:
+        releases, *row = (cell.strip() for cell in line.strip("|").split("|"))
+        first, _, last = releases.partition(" to ")
+        span = names[names.index(first) : names.index(last) + 1] if last else releases.split(", ")
+        found |= dict.fromkeys(span, tuple(map(int, row)))
+    assert found == RELEASES
+
+
 def test_the_installed_release_is_as_its_row() -> None:
     """The release of onnxruntime that is installed here reads what its row says."""
     release = ".".join(onnxruntime.__version__.split(".")[:2])

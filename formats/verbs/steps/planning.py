@@ -87,7 +87,7 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         model, changes = found.model, found.changes
         losses += found.losses
     if target.domain is None and chosen.runtime != RuntimeOptions():
-        from formats.verbs.versions import in_versions
+        from formats.verbs.steps.versions import in_versions
 
         model, done = in_versions(model, chosen.runtime)
         edits = done.edits

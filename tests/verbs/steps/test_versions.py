@@ -66,9 +66,9 @@ def test_versions_are_written(options: dict[str, Any], found: tuple[int, int], e
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("convert m.onnx n.onnx --opset 13", 0, "edited: operator set 22 -> 13"),
-        ("convert m.onnx n.onnx --ir-version 9", 0, "edited: IR version 10 -> 9"),
-        ("edit m.onnx n.onnx --opset 13 --rename x=images", 0, "edited: operator set 22 -> 13"),
+        ("convert m.onnx n.onnx --opset 13", 0, "converted: operator set 22 -> 13"),
+        ("convert m.onnx n.onnx --ir-version 9", 0, "converted: IR version 10 -> 9"),
+        ("edit m.onnx n.onnx --opset 13 --rename x=images", 0, "converted: operator set 22 -> 13"),
         ("convert m.onnx n.onnx --opset 99", 1, "knows the operator sets 1 to"),
         ("convert m.onnx n.onnx --opset 0", 2, "--opset"),
         ("convert m.onnx n.rten --opset 13", 2, "--opset is only for ONNX formats"),
