@@ -27,6 +27,8 @@ _NAMES = {
     "verbs.convert": "convert dumps save",
     "verbs.steps.opening": "load loads",
     "verbs.steps.planning": "raise_model",
+    "editing.making": "make_attribute make_node make_value_info",
+    "editing.ordering": "Value",
     "verbs.edit": "edit",
     "verbs.extract": "extract",
     "verbs.merge": "merge",

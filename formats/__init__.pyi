@@ -6,6 +6,8 @@ from formats.bridges.from_others import from_onnx, from_onnx_ir
 from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
 from formats.codecs.contract import ReadOptions
 from formats.codecs.keys import Key
+from formats.editing.making import make_attribute, make_node, make_value_info
+from formats.editing.ordering import Value
 from formats.errors import (
     CryptError,
     DecodeError,
@@ -156,6 +158,7 @@ __all__ = [
     "UnknownFormatError",
     "Unpacked",
     "UnsupportedError",
+    "Value",
     "ValueInfo",
     "Verification",
     "WireError",
@@ -176,6 +179,9 @@ __all__ = [
     "link",
     "load",
     "loads",
+    "make_attribute",
+    "make_node",
+    "make_value_info",
     "merge",
     "mv",
     "onnxruntime_session",

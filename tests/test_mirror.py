@@ -49,6 +49,10 @@ THROUGH: dict[str, tuple[str, str]] = {
     "editing/test_weights.py": ("editing.weight_files", "weights in files of each kind"),
     "verbs/test_extract.py": ("editing.tensor_files", "a weight as a file"),
     "editing/test_merging.py": ("editing.joined_sets", "operator sets of two models"),
+    "editing/test_surgery.py": (
+        "editing.making editing.methods editing.ordering ir.__init__ ir.edits",
+        "changes of models in memory",
+    ),
     "verbs/test_edit.py": (
         "cli.conversion_options cli.editing_verbs editing.metadata editing.model_edits editing.options",
         "edits as users ask for them",

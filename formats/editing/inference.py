@@ -77,6 +77,33 @@ def _one_line(error: Exception) -> str:
     return " ".join(text.split())[:300]
 
 
+def infer_in(model: Model) -> None:
+    """Add the types and shapes that onnx infers to the main graph and its subgraphs; what is stated stays.
+
+    Raises: MissingPackageError if onnx is not installed; EditError if the model contradicts itself.
+    """
+    found = inferred(model, strict=True)
+    if found is None:
+        raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
+    own = [message for message in all_messages(model) if isinstance(message, Graph)]
+    theirs = [message for message in all_messages(found) if isinstance(message, Graph)]
+    for graph, other in zip(own, theirs, strict=True):
+        known = _named([*other.value_info, *other.output])
+        for value in (*graph.output, *graph.value_info):
+            new = known.get(value.name or "")
+            shape = shape_of(value)
+            if new is not None and (value.type is None or (value.type.tensor_type is not None and shape is None)):
+                value.type = new.type
+            elif new is not None and shape is not None and (other_shape := shape_of(new)) is not None:
+                _fill(shape, other_shape)
+        stated = _named([*graph.value_info, *graph.output])
+        graph.value_info += [value for value in other.value_info if value.name not in stated]
+        for value in graph.value_info:
+            for dim in (dim for shape in shapes_of(value.type) for dim in shape.dim):
+                if value.name not in stated:
+                    _without_generated(dim)
+
+
 def infer_again(model: Model, before: Model, changed: Collection[str]) -> Done:
     """Shapes that follow from the inputs `changed` are dropped, and shapes are inferred where onnx is installed.
 

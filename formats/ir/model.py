@@ -16,14 +16,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 from formats.errors import FormatError
+from formats.ir.edits import EDITS
 from formats.python.late_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Sequence as SequenceOf
     from typing import Generic, TypeVar
 
     import numpy as np
 
+    from formats.editing.ordering import Value
     from formats.tensordata.sources.source import Source
 
     T = TypeVar("T")
@@ -663,6 +666,86 @@ class Model(Message):
         from formats.ir.walk import tensor_named
 
         return tensor_named(self, name)
+
+    def edit(
+        self,
+        *,
+        weights: Mapping[str, Any] | None = None,
+        dim: Mapping[str, int | str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Model:
+        """Return a new model with these edits, made in this order, as `formats.edit` makes them.
+
+        Raises: EditError if an edit does not fit the model; OptionError for an invalid value.
+        """
+        new: Model = EDITS().edit(self, weights=weights, dim=dim, rename=rename, metadata=metadata)
+        return new
+
+    def rename(self, names: Mapping[str, str]) -> Model:
+        """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`."""
+        return self.edit(rename=names)
+
+    def extract(
+        self, inputs: SequenceOf[str] | str | None = None, outputs: SequenceOf[str] | str | None = None
+    ) -> Model:
+        """Return a new model of the part that computes `outputs` from `inputs`; without one, those of the model count.
+
+        Raises: EditError for an unknown name, or if an output needs something else than the inputs.
+        """
+        new: Model = EDITS().extract(self, inputs, outputs)
+        return new
+
+    def merge(
+        self, second: Model, connect: Mapping[str, str | SequenceOf[str]] | None = None, prefix: str | None = None
+    ) -> Model:
+        """Return a new model of two; `connect` has inputs of the second one by outputs of this one.
+
+        Raises: EditError for an unknown name, or for models that do not fit each other.
+        """
+        new: Model = EDITS().merge(self, second, connect, prefix)
+        return new
+
+    def insert(self, node: Node | str, after: str, **attributes: Any) -> Model:
+        """Return a new model with a node behind a value: what used the value, uses the first output of the node.
+
+        `node` is a node that uses the value, or an operator with one input and one output, and `attributes`.
+
+        Raises: EditError for an unknown value, or a node that does not use it.
+        """
+        new: Model = EDITS().insert(self, node, after, attributes)
+        return new
+
+    def bypass(self, nodes: str | Callable[[Node], bool]) -> Model:
+        """Return a new model without the nodes of an operator, or those that a function chooses.
+
+        What used their output, uses their input. Inputs and outputs of the model keep their names.
+
+        Raises: EditError for a node with several inputs or outputs.
+        """
+        new: Model = EDITS().bypass(self, nodes)
+        return new
+
+    def sort(self) -> Model:
+        """Return a new model in which each node comes after those whose values it uses.
+
+        Raises: EditError if nodes need each other in a circle.
+        """
+        new: Model = EDITS().sort(self)
+        return new
+
+    def infer_shapes(self) -> Model:
+        """Return a new model with the types and shapes that the package onnx infers; weights are not read.
+
+        Raises: MissingPackageError if onnx is not installed; EditError if the model contradicts itself.
+        """
+        new: Model = EDITS().infer_shapes(self)
+        return new
+
+    def values(self) -> dict[str, Value]:
+        """Return the values of the main graph by name, each with the node that makes it and those that use it."""
+        found: dict[str, Value] = EDITS().values(self)
+        return found
 
     def close(self) -> None:
         """Close the files that contain the weights, so that they can be replaced and removed, even on Windows.
