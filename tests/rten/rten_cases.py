@@ -357,6 +357,20 @@ WINDOWS = [
     one("conv_transpose_same", 11, "ConvTranspose", {"x": floats(1, 2, 5)}, "x w", auto_pad="SAME_UPPER", strides=[2],
         CONSTANTS={"w": floats(2, 3, 5)}),
     one("max_pool_ceil", 12, "MaxPool", {"x": IMAGE}, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+    *(one(f"max_pool_same_lower_symbolic_{size}", 12, "MaxPool", {"x": floats(1, 2, size, 7)}, kernel_shape=[3, 2],
+          strides=[2, 3], auto_pad="SAME_LOWER", SYMBOLIC=True) for size in (1, 4, 9)),
+    *(one(f"average_pool_same_lower_symbolic_{mode}", 11, "AveragePool", {"x": floats(1, 2, 8, 7)}, kernel_shape=[3, 4],
+          strides=[2, 3], auto_pad="SAME_LOWER", count_include_pad=mode, SYMBOLIC=True) for mode in (0, 1)),
+    *(one(f"conv_same_lower_symbolic_{size}", 11, "Conv", {"x": floats(2, 3, size, 8)}, "x w b", auto_pad="SAME_LOWER",
+          strides=[3, 2], SYMBOLIC=True, CONSTANTS={"w": floats(2, 3, 2, 3), "b": floats(2)}) for size in (1, 7, 9)),
+    one("conv_of_volumes_same_symbolic", 11, "Conv", {"x": floats(1, 2, 5, 4, 6)}, "x w", auto_pad="SAME_UPPER",
+        strides=[2, 2, 3], SYMBOLIC=True, CONSTANTS={"w": floats(2, 2, 3, 2, 3)}),
+    *(one(f"conv_transpose_to_size_symbolic_{pad}_{size}", 11, "ConvTranspose", {"x": floats(1, 2, 3, 4)}, "x w b",
+          auto_pad=pad, strides=[2, 3], output_shape=[size, size], SYMBOLIC=True,
+          CONSTANTS={"w": floats(2, 3, 3, 4), "b": floats(3)})
+      for pad, size in (("SAME_UPPER", 6), ("SAME_LOWER", 6), ("NOTSET", 5))),
+    one("conv_transpose_to_larger_symbolic", 11, "ConvTranspose", {"x": floats(1, 2, 3)}, "x w b", strides=[2],
+        output_shape=[8], SYMBOLIC=True, CONSTANTS={"w": floats(2, 3, 3), "b": floats(3)}),
     one("max_pool_ceil_same_symbolic", 12, "MaxPool", {"x": IMAGE}, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1,
         auto_pad="SAME_UPPER", SYMBOLIC=True),
     one("max_pool_ceil_symbolic", 12, "MaxPool", {"x": IMAGE}, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1,
@@ -697,6 +711,10 @@ def _grouped(name: str, given: str, steps: int, ends: list[int], total: int, **r
 CONTRIBUTED = [
     contrib("gelu", "Gelu", {"x": X}),
     contrib("bias_gelu", "BiasGelu", {"x": X, "b": floats(4)}),
+    contrib("skip_layer_normalization_mean", "SkipLayerNormalization", {"x": _WORDS, "k": _WORDS[::-1].copy()}, "x k g",
+            CONSTANTS={"g": floats(8)}, OUTPUTS=("y", "m", "d", "t")),
+    Case("skip_simplified_deviation", 17, [node("SkipSimplifiedLayerNormalization", "x k g", "y _ d", domain=CONTRIB)],
+         {"x": _WORDS, "k": _WORDS[::-1].copy()}, {"g": floats(8)}, outputs=("y", "d")),
     contrib("fast_gelu", "FastGelu", {"x": X, "b": floats(4)}),
     contrib("quick_gelu", "QuickGelu", {"x": X}),
     contrib("skip_layer_normalization", "SkipLayerNormalization", {"x": _WORDS, "k": _WORDS[::-1].copy()},
@@ -731,6 +749,14 @@ CONTRIBUTED = [
                        "m": np.array([[1, 1, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 0]], np.int32)}),
     contrib("attention_lengths", "Attention", {"x": _WORDS, "m": np.array([3, 2], np.int32)}, "x w b m", num_heads=2,
             CONSTANTS={"w": floats(8, 24), "b": floats(24)}),
+    contrib("attention_starts", "Attention", {"x": _WORDS, "m": np.array([3, 2, 1, 0], np.int32)}, "x w b m",
+            num_heads=2, SYMBOLIC=True, CONSTANTS={"w": floats(8, 24), "b": floats(24)}),
+    contrib("attention_lengths_symbolic", "Attention", {"x": _WORDS, "m": np.array([3, 2], np.int32)}, "x w b m",
+            num_heads=2, SYMBOLIC=True, CONSTANTS={"w": floats(8, 24), "b": floats(24)}),
+    contrib("attention_starts_of_samples", "Attention", {"x": _WORDS}, "x w b m", num_heads=2,
+            CONSTANTS={"w": floats(8, 24), "b": floats(24), "m": np.array([3, 2, 1, 0], np.int32)}),
+    contrib("multi_head_attention_more_lengths", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            "q k v _ m", num_heads=2, CONSTANTS={"m": np.array([2, 3, 0, 3, 6, 0, 3, 6], np.int32)}),
     contrib("attention_causal_mask", "Attention", {"x": _WORDS}, "x w b m", num_heads=4, unidirectional=1,
             CONSTANTS={"w": floats(8, 24), "b": floats(24), "m": np.array([[1, 1, 0], [1, 1, 1]], np.int32)}),
     contrib("q_attention", "QAttention", {"x": numbers(2, 3, 8, dtype="uint8", low=0, high=255)}, "x w b s t m z v",
@@ -765,6 +791,10 @@ CONTRIBUTED = [
     contrib("gather_block_quantized", "GatherBlockQuantized", {"i": numbers(2, 3, low=0, high=5)}, "w i s",
             block_size=16, bits=4, quantize_axis=1,
             CONSTANTS={"w": numbers(5, 16, dtype="uint8", low=0, high=255), "s": np.abs(floats(5, 2))}),
+    contrib("gather_packed_zeros", "GatherBlockQuantized", {"i": numbers(3, low=0, high=5)}, "w i s z",
+            block_size=16, bits=4, quantize_axis=1,
+            CONSTANTS={"w": numbers(5, 24, dtype="uint8", low=0, high=255), "s": np.abs(floats(5, 3)),
+                       "z": numbers(5, 2, dtype="uint8", low=0, high=255)}),
     contrib("gather_eight_bits", "GatherBlockQuantized", {"i": numbers(3, low=0, high=5)}, "w i s z",
             block_size=16, bits=8, quantize_axis=1,
             CONSTANTS={"w": numbers(5, 32, dtype="uint8", low=0, high=255), "s": np.abs(floats(5, 2)),
@@ -810,6 +840,24 @@ CONTRIBUTED = [
                      input_forget=1, SYMBOLIC=True),
 ]  # fmt: skip
 
+_ROWS = np.array([[1, 0, 3], [0, 5, np.nan], [7, 8, 9]], np.float32)
+
+
+def _learned(name: str, op_type: str, inputs: Mapping[str, np.ndarray], **attributes: Any) -> Case:
+    """Return a case of an operator of machine learning, with dims that are not declared."""
+    return one(name, 17, op_type, inputs, domain="ai.onnx.ml", SYMBOLIC=True, **attributes)
+
+
+LEARNED = [
+    _learned("scaler_of_unknown_columns", "Scaler", {"x": _ROWS}, offset=[1.0, 2.0, 3.0], scale=[2.0, 3.0, 4.0]),
+    _learned("imputer_of_unknown_columns", "Imputer", {"x": _ROWS}, imputed_value_floats=[1.5, 2.5, 3.5],
+             replaced_value_float=0.0),
+    _learned("imputer_of_fewer_unknown_columns", "Imputer", {"x": _ROWS}, imputed_value_floats=[1.5, 2.5],
+             replaced_value_float=float("nan")),
+    _learned("feature_vectorizer_of_unknown_columns", "FeatureVectorizer",
+             {"a": np.abs(_ROWS[:2, :2]), "b": floats(2, 4), "c": floats(2, 3)}, inputdimensions=[3, 2, 3]),
+]  # fmt: skip
+
 CASES = [
     *OLD_FORMS,
     *ELEMENTWISE,
@@ -825,4 +873,5 @@ CASES = [
     *SEQUENCES,
     *SIGNALS,
     *CONTRIBUTED,
+    *LEARNED,
 ]

@@ -238,7 +238,10 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     if bits not in PACKED or tensor is None:
         raise Refused("has a weight that is not a constant of two, four or eight bits")
     if groups and (bits != 4 or (zeros and not context.is_float(zeros))):  # onnxruntime deviates from its documents
-        raise Refused("has groups (g_idx) with packed zero points, or not of four bits, which cannot be converted")
+        raise Refused(
+            "has groups (g_idx) with packed zero points, which onnxruntime ignores, or not of four bits",
+            "subtract the zero points from the weights, or store them as floats",
+        )
     blocks = -(-columns // block)
     context.check_size(rows, blocks)
     name = context.names.new(f"{packed}/unpacked")
@@ -378,10 +381,11 @@ SimplifiedLayerNormalization = OperatorSpec(
 _SKIP_FIELDS = (Field("epsilon", FieldKind.FLOAT, required=True),)
 
 
-def _with_sum(node: Node, context: Context, normal: str, total: str) -> list[Node]:
-    if context.wanted(1) or context.wanted(2):
-        raise Refused("outputs the mean or the standard deviation, which cannot be converted")
-    return context.replace(normal, "", "", total)
+def _inverse_deviation(context: Context, squares: str, epsilon: float) -> str:
+    """One divided by the root of the mean of squares over the last axis."""
+    mean = context.op(reduction.ReduceMean, squares, context.int64([-1]), keepdims=1)
+    root = context.op(elementwise.Sqrt, context.op(elementwise.Add, mean, context.scalar(epsilon, like=squares)))
+    return context.op(elementwise.Div, context.scalar(1.0, like=squares), root)
 
 
 def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
@@ -389,7 +393,13 @@ def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 4)
     epsilon = get_float(node, "epsilon", SKIP_EPSILON)
     normal = context.op(normalization.LayerNormalization, total, context.input(2), context.optional(3), epsilon=epsilon)
-    return _with_sum(node, context, normal, total)
+    mean = inverse = ""
+    if context.wanted(1) or context.wanted(2):
+        mean = context.op(reduction.ReduceMean, total, context.int64([-1]), keepdims=1)
+    if context.wanted(2):
+        apart = context.op(elementwise.Sub, total, mean)
+        inverse = _inverse_deviation(context, context.op(elementwise.Mul, apart, apart), epsilon)
+    return context.replace(normal, mean, inverse, total)
 
 
 SkipLayerNormalization = OperatorSpec(
@@ -403,8 +413,14 @@ SkipLayerNormalization = OperatorSpec(
 def skip_simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as RMSNormalization of a sum, which is the last output."""
     total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 3)
-    normal = normalization.root_mean_square(context, total, [-1], get_float(node, "epsilon", SKIP_EPSILON))
-    return _with_sum(node, context, context.op(elementwise.Mul, normal, context.input(2)), total)
+    epsilon = get_float(node, "epsilon", SKIP_EPSILON)
+    if context.wanted(1):
+        raise Refused("outputs the mean, which onnxruntime does not compute for this operator")
+    normal = normalization.root_mean_square(context, total, [-1], epsilon)
+    inverse = ""
+    if context.wanted(2):
+        inverse = _inverse_deviation(context, context.op(elementwise.Mul, total, total), epsilon)
+    return context.replace(context.op(elementwise.Mul, normal, context.input(2)), "", inverse, total)
 
 
 SkipSimplifiedLayerNormalization = OperatorSpec(

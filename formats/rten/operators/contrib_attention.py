@@ -48,12 +48,10 @@ def _numbers(context: Context, count: str) -> str:
 
 
 def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
-    """The addend for keys that a mask leaves out. A mask has a number for each key (and query), or a length."""
+    """The addend for keys that a mask leaves out. A mask has a number for each key (and query), or lengths."""
     rank = context.rank(mask)
-    if rank == 1 and context.dims(mask) == (context.dims(batch) or ("",))[:1]:
-        places = context.op(shape.Unsqueeze, _numbers(context, length), context.int64([0]))
-        ends = context.op(shape.Unsqueeze, context.cast(mask, INT64), context.int64([1]))
-        shown = context.op(comparison.Less, places, ends)
+    if rank == 1:
+        shown = _shown_by_length(node, context, mask, batch, length)
     elif rank in (2, 3):
         shown = context.op(casting.Cast, mask, to=BOOL)
     else:
@@ -61,6 +59,27 @@ def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -
     hidden = context.scalar(get_float(node, "mask_filter_value", UNMASKED))
     penalty = context.op(comparison.Where, shown, context.scalar(0.0), hidden)
     return context.op(shape.Unsqueeze, penalty, context.int64([1] if rank == 3 else [1, 2]))
+
+
+def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
+    """Whether a sample has a key: it is before the sample's end, and not before its start, if the mask has starts.
+
+    The ends are the first numbers, one a sample. What MultiHeadAttention has behind them, onnxruntime ignores.
+    """
+    places = context.op(shape.Unsqueeze, _numbers(context, length), context.int64([0]))
+    numbers, column = context.cast(mask, INT64), context.int64([1])
+    if context.dims(mask) == (context.dims(batch) or ("",))[:1]:
+        return context.op(comparison.Less, places, context.op(shape.Unsqueeze, numbers, column))
+    samples, first = shape.sizes_of(context, batch, 0, 1), context.int64([0])
+    ends = context.op(slicing.Slice, numbers, first, samples, first)
+    shown = context.op(comparison.Less, places, context.op(shape.Unsqueeze, ends, column))
+    if node.op_type == "MultiHeadAttention":
+        return shown
+    zeros = context.op(shape.Expand, context.int64([0]), samples)  # the starts, if the mask has none
+    both = context.op(slicing.Concat, numbers, zeros, axis=0)
+    starts = context.op(slicing.Slice, both, samples, context.op(elementwise.Add, samples, samples), first)
+    is_after = context.op(comparison.GreaterOrEqual, places, context.op(shape.Unsqueeze, starts, column))
+    return context.op(comparison.And, shown, is_after)
 
 
 def _later_keys(context: Context, steps: str, length: str, past: str) -> str:

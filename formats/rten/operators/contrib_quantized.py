@@ -196,12 +196,19 @@ def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
     tensor, bits, block = context.scope.constant(data), get_int(node, "bits", 4), get_int(node, "block_size", 128)
     if tensor is None or len(tensor.dims) != 2 or get_int(node, "gather_axis") or bits not in (4, 8):
         raise Refused("does not look up rows of a constant matrix of four or eight bits")
-    if get_int(node, "quantize_axis", 1) not in (1, -1) or (bits == 4 and tensor.data_type == UINT8 and zeros):
-        raise Refused("is quantised by columns or has packed zero points, which cannot be converted")
+    if get_int(node, "quantize_axis", 1) not in (1, -1):
+        raise Refused("is quantised by columns, which cannot be converted")
     if bits == 4 and tensor.data_type == UINT8:
         rows, columns = tensor.dims
         whole = replace(tensor, name=context.names.new(f"{data}/unpacked"), data_type=UINT4, dims=[rows, 2 * columns])
         data = context.constants.add_tensor(whole)
+        packed = context.scope.constant(zeros) if zeros else None
+        if zeros and packed is None:
+            raise Refused("has packed zero points that are not constant")
+        if packed is not None:
+            blocks = -(-2 * columns // block)
+            whole = replace(packed, data_type=UINT4, dims=[rows, 2 * packed.dims[-1]])
+            zeros = context.constants.add(whole.numpy()[:, :blocks])
     is_signed = context.elem_type(data) == INT4
     elem_type = INT8 if is_signed else UINT8
     data, zeros = context.cast(data, elem_type), context.cast(zeros, elem_type) if zeros else ""

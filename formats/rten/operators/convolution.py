@@ -68,6 +68,18 @@ def conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 MAX_PLANES = 64  # the most planes of a kernel; each plane is a convolution of its own
 
 
+@because("RTen pads SAME_LOWER as SAME_UPPER, so padding whose size only the run can tell becomes Pad")
+def conv_padded_by_size(node: Node, context: Context) -> list[Node] | None:
+    geometry = window(node, kernel_shape(node, context))
+    is_flat = len(geometry.kernel) < VOLUME_AXES
+    if (is_flat and geometry.auto_pad != "SAME_LOWER") or not padding.is_padded_by_size(
+        context, geometry, node.input[0]
+    ):
+        return None
+    padded = padding.padded_by_size(context, geometry, node.input[0], 0.0)
+    return context.changed([padded, *node.input[1:]], auto_pad=None, pads=[0] * (2 * len(geometry.kernel)))
+
+
 @because("RTen has no three-dimensional Conv, so it becomes a sum over the planes of the kernel")
 def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
@@ -141,6 +153,7 @@ Conv = OperatorSpec(
     Row(3, 1, "ConvAttrs", CONV, KERNEL_IMPLIED),
     dims=conv_dims,
     rewritings=(
+        conv_padded_by_size,
         conv_of_volumes,
         conv,
     ),
@@ -272,6 +285,39 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
     return context.changed(without=("output_shape",), **attributes)
 
 
+@because("RTen does not read output_shape, so an image whose size only the run can tell is cut to that size")
+def conv_transpose_to_size(node: Node, context: Context) -> list[Node] | None:
+    asked, data, bias = get_ints(node, "output_shape"), context.input(0), context.optional(2)
+    kernel = kernel_shape(node, context)
+    rank, dims = len(kernel), context.dims(data)
+    if not asked or (dims is not None and all(isinstance(dim, int) for dim in dims[2:])):
+        return None
+    whole = context.copy([data, context.input(1)], output_shape=None, auto_pad=None, pads=[0] * (2 * rank))
+    wanted, none = context.int64(asked[-rank:]), context.int64([0])
+    rest = context.op(elementwise.Sub, shape.sizes_of(context, whole, 2, 2 + rank), wanted)
+    lacking = context.op(elementwise.Max, context.op(elementwise.Neg, rest), none)
+    whole = context.op(padding.Pad, whole, shape.joined(context, context.int64([0] * (rank + 4)), lacking))
+    rest = context.op(elementwise.Max, rest, none)
+    begins = context.op(elementwise.Div, rest, context.int64([2]))
+    if get_string(node, "auto_pad") != "SAME_UPPER":
+        begins = context.op(elementwise.Sub, rest, begins)
+    ends = context.op(elementwise.Add, begins, wanted)
+    result = context.op(slicing.Slice, whole, begins, ends, context.int64(range(2, 2 + rank)))
+    if bias:
+        column = context.op(shape.Unsqueeze, bias, context.int64(range(1, rank + 1)))
+        result = context.op(elementwise.Add, result, column)
+    return context.replace(result)
+
+
+_OF_NOTHING = Told("if the image has no elements, RTen stops instead of returning the bias", SPECIAL, True)
+
+
+def _stops_at_nothing(node: Node, context: Context) -> tuple[Told, ...]:
+    """What is reported if only the run can tell whether the image has elements."""
+    dims = context.dims(node.input[0])
+    return () if dims is not None and all(isinstance(dim, int) for dim in dims[2:]) else (_OF_NOTHING,)
+
+
 @because("RTen stops at an image without elements, of which only the bias comes out")
 def of_no_elements(node: Node, context: Context) -> list[Node] | None:
     dims = context.dims(context.input(0))
@@ -307,7 +353,8 @@ ConvTranspose = OperatorSpec(
         KERNEL_IMPLIED,
     ),
     dims=conv_transpose_dims,
-    rewritings=(of_no_elements, conv_transpose_of_volumes, conv_transpose),
+    rewritings=(of_no_elements, conv_transpose_to_size, conv_transpose_of_volumes, conv_transpose),
+    unspecified=_stops_at_nothing,
     faults=(_NO_DILATIONS, _SHARED_BIAS),
     raised=convolution_raised,
     onnx=OnnxForm(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED),

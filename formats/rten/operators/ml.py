@@ -5,7 +5,7 @@ Spec: ONNX, Operators-ml.md; where it is not clear, this follows ONNX Runtime.
 
 from __future__ import annotations
 
-from math import isnan
+from math import isnan, prod
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, INT32, INT64
@@ -14,6 +14,7 @@ from formats.rten.graph.attributes import find, get_float, get_floats, get_int, 
 from formats.rten.operators import (
     activation,
     comparison,
+    creation,
     elementwise,
     indexing,
     matrix,
@@ -42,8 +43,8 @@ def _of_features(node: Node, context: Context, name: str) -> str:
     if len(values) == 1:
         return context.array(values[0])
     rank = context.known_rank(context.input(0))
-    features = context.static_dims(context.input(0), min(rank - 1, 1))[0]
-    if len(values) != features:
+    features = (context.dims(context.input(0)) or ())[min(rank - 1, 1)]
+    if isinstance(features, int) and len(values) != features:  # onnxruntime stops, too, if only the run can tell
         raise Refused(f"has {len(values)} numbers in {name!r} for {features} features")
     return context.op(shape.Reshape, context.array(values), context.int64([-1] + [1] * max(rank - 2, 0)))
 
@@ -99,6 +100,15 @@ ArrayFeatureExtractor = OperatorSpec(
 )
 
 
+def _for_each_feature(context: Context, values: str, count: int, features: str) -> str:
+    """The values if they are as many as there are features, or else the first one for each feature."""
+    columns = context.op(shape.Squeeze, features, context.int64([0]))
+    numbers = context.op(creation.Range, context.int64_scalar(0), columns, context.int64_scalar(1))
+    is_fitting = context.op(comparison.Equal, features, context.int64([count]))
+    places = context.op(comparison.Where, is_fitting, numbers, context.int64([0]))
+    return context.op(indexing.Gather, values, places, axis=0)
+
+
 def imputer(node: Node, context: Context) -> list[Node] | None:
     """Write it as Where the number that means "missing" is found."""
     data = context.input(0)
@@ -106,12 +116,15 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
     is_float = find(node, "imputed_value_floats") is not None
     values = (get_floats(node, "imputed_value_floats") if is_float else get_ints(node, "imputed_value_int64s")) or []
     rank = context.known_rank(data)
-    if len(values) > 1:
-        features = context.static_dims(data, min(rank - 1, 1))[0]
-        values = values if features == len(values) else values[:1]  # as in ONNX Runtime
     if not values:
         raise Refused("has no values to impute")
+    axis = min(rank - 1, 1)
+    features = (context.dims(data) or ())[axis]
+    if isinstance(features, int):
+        values = values if features == len(values) else values[:1]  # as in ONNX Runtime
     fill = context.array(values, elem_type)
+    if len(values) > 1 and not isinstance(features, int):
+        fill = _for_each_feature(context, fill, len(values), shape.sizes_of(context, data, axis, axis + 1))
     if rank > 2 and len(values) > 1:
         fill = context.op(shape.Reshape, fill, context.int64([-1] + [1] * (rank - 2)))
     gone = get_float(node, "replaced_value_float") if is_float else get_int(node, "replaced_value_int64")
@@ -132,15 +145,14 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
         data = context.cast(context.input(place), FLOAT)
         rows = context.int64([1]) if context.known_rank(data) == 1 else shape.sizes_of(context, data, 0, 1)
         part = context.op(shape.Reshape, data, shape.joined(context, rows, context.int64([-1])))
-        found = context.static_dims(data, min(context.known_rank(data) - 1, 1))
-        columns = 1
-        for dim in found:
-            columns *= dim
-        if columns > width:
+        found = (context.dims(data) or ())[min(context.known_rank(data) - 1, 1) :]
+        known = [dim for dim in found if isinstance(dim, int)]
+        columns = prod(known) if len(known) == len(found) else None
+        if columns is None or columns < width:
+            part = context.op(padding.Pad, part, context.int64([0, 0, 0, width - (columns or 0)]))
+        if columns is None or columns > width:
             bounds = (context.int64([number]) for number in (0, width, 1))
             part = context.op(slicing.Slice, part, *bounds)
-        elif columns < width:
-            part = context.op(padding.Pad, part, context.int64([0, 0, 0, width - columns]))
         parts.append(part)
     if len(parts) != len(node.input):
         raise Refused(f"has {len(node.input)} inputs, but inputdimensions for {len(parts)}")

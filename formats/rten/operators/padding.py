@@ -18,8 +18,32 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
+    from formats.rten.operators.shared.window import Window
 
 _PAD_MODE = {"constant": "Constant", "reflect": "Reflect", "edge": "Edge", "wrap": "Wrap"}
+
+
+def is_padded_by_size(context: Context, geometry: Window, data: str) -> bool:
+    """Whether only the run can tell how much `auto_pad` pads, because it depends on a size that is not known."""
+    if not geometry.auto_pad.startswith("SAME"):
+        return False
+    dims, strides = context.dims(data), enumerate(geometry.strides, 2)
+    return any(stride != 1 and (dims is None or not isinstance(dims[axis], int)) for axis, stride in strides)
+
+
+def padded_by_size(context: Context, geometry: Window, data: str, value: float) -> str:
+    """The data with a value around, as much as `auto_pad` asks for sizes that only the run can tell."""
+    axes = range(len(geometry.kernel))
+    sizes, none = shape.sizes_of(context, data, 2, 2 + len(axes)), context.int64([0, 0])
+    strides, less = context.int64(geometry.strides), context.int64(stride - 1 for stride in geometry.strides)
+    steps = context.op(elementwise.Div, context.op(elementwise.Add, sizes, less), strides)
+    last = context.op(elementwise.Mul, context.op(elementwise.Sub, steps, context.int64([1])), strides)
+    ends = context.op(elementwise.Add, last, context.int64(map(geometry.extent, axes)))
+    total = context.op(elementwise.Max, context.op(elementwise.Sub, ends, sizes), context.int64([0]))
+    small = context.op(elementwise.Div, total, context.int64([2]))
+    pads = [small, context.op(elementwise.Sub, total, small)]
+    before, after = pads if geometry.auto_pad == "SAME_UPPER" else reversed(pads)
+    return context.op(Pad, data, shape.joined(context, none, before, none, after), context.scalar(value, like=data))
 
 
 def _plus(dim: Dim, more: int) -> Dim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import inf, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, INT8, INT32, INT64
 from formats.ir.storage import from_numpy
@@ -93,6 +93,27 @@ def _padded(context: Context, data: str, pads: tuple[int, ...], value: float) ->
     rank = len(pads) // 2
     amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
     return context.op(padding.Pad, data, amounts, context.scalar(value, like=data))
+
+
+@because("RTen pads SAME_LOWER as SAME_UPPER, so padding whose size only the run can tell becomes Pad")
+def pool_padded_by_size(node: Node, context: Context) -> list[Node] | None:
+    data, geometry = context.input(0), window(node, get_ints(node, "kernel_shape") or ())
+    is_plain = (
+        geometry.auto_pad != "SAME_LOWER" and len(geometry.kernel) < VOLUME_AXES and set(geometry.dilations) == {1}
+    )
+    if context.is_integer(data) or is_plain or not padding.is_padded_by_size(context, geometry, data):
+        return None
+    changes: dict[str, Any] = {"auto_pad": None, "ceil_mode": None, "pads": [0] * (2 * len(geometry.kernel))}
+    if node.op_type == MaxPool.name:
+        if context.wanted(1):
+            return None
+        return context.changed([padding.padded_by_size(context, geometry, data, -inf)], **changes)
+    padded = padding.padded_by_size(context, geometry, data, 0.0)
+    if get_int(node, "count_include_pad"):
+        return context.changed([padded], **changes)
+    ones = padding.padded_by_size(context, geometry, _ones(context, data), 0.0)
+    total, share = (context.copy([image], **changes) for image in (padded, ones))  # both divided by the window's size
+    return context.replace(context.op(elementwise.Div, total, share))
 
 
 def _ones(context: Context, data: str) -> str:
@@ -292,6 +313,7 @@ AveragePool = OperatorSpec(
     ),
     dims=pool_dims,
     rewritings=(
+        pool_padded_by_size,
         dilated_pool,
         pool_of_volumes,
         pool,
@@ -326,6 +348,7 @@ MaxPool = OperatorSpec(
     elements=(of_input(0), always(INT64)),
     rewritings=(
         max_pool_with_places,
+        pool_padded_by_size,
         dilated_pool,
         pool_of_volumes,
         pool,
