@@ -65,9 +65,10 @@ def raise_version(work: LoaderWork) -> None:
 def report_clamped(work: LoaderWork) -> None:
     """Report the constants whose integers the loader clamps to 32 bits, other than the bounds of slices."""
     for where, inner in graphs(work.graph):
-        bounds = find_uses(inner).bounds
-        for name, (tensor, place) in constants_of(inner, where).items():
-            if tensor.data_type in PARTLY_HELD and name not in bounds and convert(tensor).change == "clamped":
+        uses = find_uses(inner)
+        seen = (uses.own.keys() | uses.inner) - uses.bounds  # others have no effect, such as what a rewriting replaced
+        for name, (tensor, place) in constants_of(inner, f"graph.{where}" if where else "graph").items():
+            if tensor.data_type in PARTLY_HELD and name in seen and convert(tensor).change == "clamped":
                 work.losses.add("clamped", clamped_text(tensor), place, name, seen=RESULTS)
 
 

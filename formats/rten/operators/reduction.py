@@ -31,6 +31,8 @@ from formats.rten.types import INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
@@ -147,7 +149,25 @@ def _spec(
     )
 
 
-ReduceSum = _spec("ReduceSum", version=13, narrow=_IN_32_BITS, range=ranges.totals)
+_WRAPPED_TOTAL: Final = Told("sums beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number", RARE)
+
+
+def _wrapping(totals: Callable[..., Interval]) -> Deviation:
+    """A rule for sums of INT32 that may be beyond 32 bits, which ONNX does not define. Of 64 bits, it is a `range`."""
+
+    def rule(node: Node, context: Context) -> tuple[Told, ...]:
+        """What is reported of one sum."""
+        types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
+        if types[0].elem_type != INT32 or Interval(*INT32_LIMITS).holds(totals(node, context.scope, types)):
+            return ()
+        return (_WRAPPED_TOTAL,)
+
+    return rule
+
+
+ReduceSum = _spec(
+    "ReduceSum", version=13, narrow=_IN_32_BITS, range=ranges.totals, unspecified=_wrapping(ranges.totals)
+)
 
 
 _WRAPPED_SUM: Final = Told("sums beyond 32 bits wrap before the division, while onnxruntime may use more bits", RARE)
@@ -229,7 +249,9 @@ def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
 
 ReduceMax = _spec("ReduceMax", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=NAN_ORDER)
 ReduceMin = _spec("ReduceMin", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=NAN_ORDER)
-ReduceL1 = _spec("ReduceL1", narrow=_IN_32_BITS, range=ranges.absolute_totals)
+ReduceL1 = _spec(
+    "ReduceL1", narrow=_IN_32_BITS, range=ranges.absolute_totals, unspecified=_wrapping(ranges.absolute_totals)
+)
 
 
 @because("RTen reduces only floats here, and runtimes round integers differently")
@@ -241,7 +263,9 @@ def float_reduction(node: Node, context: Context) -> list[Node] | None:
 
 
 ReduceL2 = _spec("ReduceL2", float_reduction)
-ReduceSumSquare = _spec("ReduceSumSquare", narrow=_IN_32_BITS, range=ranges.square_totals)
+ReduceSumSquare = _spec(
+    "ReduceSumSquare", narrow=_IN_32_BITS, range=ranges.square_totals, unspecified=_wrapping(ranges.square_totals)
+)
 
 
 @because("Older releases have no ReduceLogSum, so it becomes Log of ReduceSum")

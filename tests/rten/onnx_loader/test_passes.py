@@ -46,11 +46,13 @@ def test_newer_operator_set(needed: int, ir_version: int, kinds: list[str]) -> N
 
 @pytest.mark.parametrize(("operator", "kinds"), [("Slice", []), ("Add", ["clamped"])])
 def test_clamped_constants(operator: str, kinds: list[str]) -> None:
-    """A constant beyond 32 bits is reported, unless it is only the bound of a slice."""
+    """A constant beyond 32 bits is reported with its place, unless it is only the bound of a slice, or not used."""
     node = Node(op_type=operator, input=["x", "w"], output=["y"])
-    work = loader_work(Graph(node=[node], initializer=[from_numpy(np.array([1 << 40]), "w")]))
+    constants = [from_numpy(np.array([1 << 40]), name) for name in ("unused", "w")]
+    work = loader_work(Graph(node=[node], initializer=constants))
     passes.report_clamped(work)
-    assert [loss.kind for loss in work.losses.lines()] == kinds
+    found = [(loss.kind, loss.where) for loss in work.losses.lines()]
+    assert found == [(kind, "graph.initializer[1]") for kind in kinds]
 
 
 def test_interface(make) -> None:
