@@ -147,7 +147,7 @@ OPTIONAL = {  # and the modules that may import them
     "onnx": (
         "formats.bridges.to_others",
         "formats.editing.inference",
-        "formats.editing.joined_sets",
+        "formats.editing.joining.joined_sets",
         "formats.editing.node_conversion",
         "formats.editing.operator_sets",
         "formats.onnxpb.serialization",

@@ -46,9 +46,9 @@ THROUGH: dict[str, tuple[str, str]] = {
         "the nodes of a model, and how each is converted",
     ),
     "verbs/verifying/test_versions.py": ("onnxpb.newer_parts", "what verify says of newer parts"),
-    "editing/test_weights.py": ("editing.weight_files", "weights in files of each kind"),
-    "verbs/test_extract.py": ("editing.tensor_files", "a weight as a file"),
-    "editing/test_merging.py": ("editing.joined_sets", "operator sets of two models"),
+    "editing/test_weights.py": ("editing.files.weight_files", "weights in files of each kind"),
+    "verbs/test_extract.py": ("editing.files.tensor_files", "a weight as a file"),
+    "editing/joining/test_merging.py": ("editing.joining.joined_sets", "operator sets of two models"),
     "editing/test_surgery.py": (
         "editing.making editing.methods editing.ordering ir.__init__ ir.edits",
         "changes of models in memory",

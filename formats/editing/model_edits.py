@@ -9,7 +9,8 @@ from formats.editing.copies import copied
 from formats.editing.dims import set_dims_in
 from formats.editing.edits import Done
 from formats.editing.extraction import extract_in
-from formats.editing.merging import merge_in
+from formats.editing.joining.joined_sets import with_same_sets
+from formats.editing.joining.merging import merge_in
 from formats.editing.metadata import set_metadata_in
 from formats.editing.renaming import rename_in
 from formats.editing.weights import set_weights_in
@@ -54,8 +55,9 @@ def merged(
     """
     if first.graph is None or second.graph is None:
         raise EditError("a model has no graph, so there is nothing to merge")
+    first, second, done = with_same_sets(first, second)
     new = copied(first)
-    return new, merge_in(new, copied(second), connect, prefix)
+    return new, merge_in(new, copied(second), connect, prefix) + done
 
 
 def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, Done]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.edits import Done, Edit
+from formats.editing.files.weight_files import NPZ, SAFETENSORS, read_weights
 from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
-from formats.editing.weight_files import NPZ, SAFETENSORS, read_weights
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.writing import editing

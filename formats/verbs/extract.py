@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import by_name
 from formats.editing.edits import Edit
+from formats.editing.files.tensor_files import SUFFIXES, tensor_plan
 from formats.editing.model_edits import part_of
 from formats.editing.options import ExtractOptions
-from formats.editing.tensor_files import SUFFIXES, tensor_plan
 from formats.editing.weights import tensor_named
 from formats.errors import OptionError
 from formats.options import check_names, made, names_of

@@ -1,15 +1,19 @@
-"""A model that can trip an edit: captures through two levels, a function, an output that is a weight."""
+"""Models for edits: a small one, and one that can trip them, with captures through two levels and a function."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from test_exported import run
 
 FLOAT = TensorProto.FLOAT
 BOOL = TensorProto.BOOL
+X = np.array([[1, 2], [3, 4]], "float32")
+W = np.array([2, 3], "float32")  # the weight of a small model
 
 
 def value(name: str, kind: int = FLOAT, dims: list[Any] | None = None) -> onnx.ValueInfoProto:
@@ -55,3 +59,19 @@ def nested() -> onnx.ModelProto:
     annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="w")
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     return helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=8)
+
+
+def small(op_type: str = "Add", dims: Any = ("batch", 2), opset: int = 17, **more: Any) -> onnx.ModelProto:
+    """Return a model with one node, an input x, a weight w and an output y."""
+    values = [helper.make_tensor_value_info(name, FLOAT, [*dims]) for name in "xy"]
+    weight = numpy_helper.from_array(np.array([2, 3], "float32"), "w")
+    graph = helper.make_graph(
+        [helper.make_node(op_type, ["x", "w"], ["y"], name="n")], "g", values[:1], values[1:], [weight]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **more)
+
+
+def results(proto: onnx.ModelProto, path: Path, **inputs: Any) -> list[Any]:
+    """Return what onnxruntime computes."""
+    onnx.save(proto, path / "m.onnx")
+    return run(path / "m.onnx", inputs)

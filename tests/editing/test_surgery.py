@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from nested_models import nested
+from nested_models import X, nested, results, small
 from onnx import helper
-from test_merging import X, results, small
 
 import formats
 from formats.editing.making import make_attribute, make_node, make_value_info

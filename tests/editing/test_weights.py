@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 import formats
 from formats.editing.copies import copied
-from formats.editing.weight_files import read_weights
+from formats.editing.files.weight_files import read_weights
 from formats.editing.weights import set_weights_in
 from formats.tensordata.sources.source import FileSpan
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.extraction import all_nodes
-from formats.editing.joined_sets import join_sets
+from formats.editing.joining.joined_sets import join_imports
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import scope_of
 from formats.editing.shapes import shape_of
@@ -47,12 +47,11 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     `connect` has pairs of an output (or an input) of the first model and an input of the second. All names of the
     second begin with `prefix`; then those that meet names of the first get a number.
 
-    Raises: EditError for an unknown name, for values that do not fit each other, or for operator sets that cannot be
-    brought together.
+    Raises: EditError for an unknown name, or for values that do not fit each other.
     """
     links = _links(first, second, connect)
     told = [Edit("merge", f"{link.output.name} is the input {link.input.name} of the second model") for link in links]
-    join_sets(first, second)
+    join_imports(first, second)
     done = _join_dims(first, second, links)
     shared = _shared_weights(first.graph, second.graph)
     done += _name_apart(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from formats.editing.weight_files import NPY, SAFETENSORS
+from formats.editing.files.weight_files import NPY, SAFETENSORS
 from formats.errors import UnsupportedError
 from formats.ir import dtypes
 from formats.onnxpb.external import safetensors

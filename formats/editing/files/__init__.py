@@ -1,0 +1,1 @@
+"""Files of tensors that are no models: `.npy`, `.npz` and `.safetensors`."""

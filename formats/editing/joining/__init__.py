@@ -1,0 +1,1 @@
+"""Two models that become one: their operator sets, names, dims, functions and weights."""
