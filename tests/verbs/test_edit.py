@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
 import commands
+import onnx
 import pytest
+from onnx import helper
 
 import formats
+from formats import onnxzip
+from formats.onnxzip.options import ArchiveOptions
+from formats.tensordata.sources.source import FileSpan
 
 
 @pytest.fixture
@@ -135,3 +143,67 @@ def test_strict_refuses_what_is_lost(folder: Path) -> None:
     done = run("own.onnxz", "--dim", "x:0=2", "--strict")
     assert (1, True) == (done.exit_code, "the dims of the output y are not known any more" in done.stderr)
     assert run("own.onnxz", "--dim", "x:0=2").exit_code == 0
+
+
+LARGE_BYTES = 10 << 30
+MOST_MEMORY_BYTES = 200 << 20
+
+
+def large_archive(folder: Path) -> Path:
+    """Return an archive with a weight of 10 GiB of zeros, which needs no place on the disk."""
+    columns = LARGE_BYTES // 4 // 1024
+    values = [helper.make_tensor_value_info(name, 1, ["n", size]) for name, size in (("x", columns), ("y", 1024))]
+    weight = onnx.TensorProto(name="w", data_type=1, dims=[columns, 1024], data_location=onnx.TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.data")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", values[:1], values[1:], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    with (folder / "w.data").open("wb") as file:
+        file.truncate(LARGE_BYTES)
+    path = folder / "m.onnxz"
+    (plan,) = onnxzip.plan(formats.load(folder / "m.onnx"), path, ArchiveOptions()).files
+    checksum, zeros = 0, bytes(64 << 20)
+    for _ in range(LARGE_BYTES // len(zeros)):
+        checksum = zlib.crc32(zeros, checksum)
+    digests: dict[str, bytes] = {}
+    with path.open("wb") as file:
+        file.truncate(plan.nbytes)
+        for write in plan.writes:
+            data = b"" if isinstance(write.source, FileSpan) else write.source.read()
+            file.seek(write.file_offset)
+            file.write(data)
+            if write.digest is not None:
+                digests[write.digest.key] = (zlib.crc32(data) if data else checksum).to_bytes(4, "big")
+        for late in plan.late_writes:
+            file.seek(late.file_offset)
+            file.write(late.render(digests))
+    return path
+
+
+@pytest.mark.outer
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit of memory is that of Linux")
+def test_ten_gibibytes_in_little_memory(tmp_path: Path) -> None:
+    """An edit in place, a part and a merged model of 10 GiB take seconds and little memory, and read no weight."""
+    path = large_archive(tmp_path)
+    for line in (
+        "edit m.onnxz --rename x=images --dim n=1 --metadata license=MIT --json",
+        "edit m.onnx linked.onnx --dry-run --rename x=images --json",
+        "extract m.onnx small.onnx --inputs x --outputs x --json",
+        "merge m.onnx m.onnx both.onnx --connect x=x --dry-run --json",
+    ):
+        program = (
+            "import resource\n"
+            f"resource.setrlimit(resource.RLIMIT_DATA, ({MOST_MEMORY_BYTES}, {MOST_MEMORY_BYTES}))\n"
+            "from formats.cli import formats\n"
+            "try:\n    formats()\n"
+            "finally:\n"
+            f"    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 < {MOST_MEMORY_BYTES}"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, *line.split()], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        assert (0, "") == (done.returncode, done.stderr), line
+        assert json.loads(done.stdout)["seconds"] < 20
+    found = formats.load(path)
+    assert [value.name for value in (*found.graph.input, *found.graph.output)] == ["images", "y"]
+    assert found.graph.initializer[0].source().nbytes == LARGE_BYTES
+    assert path.stat().st_blocks * 512 < 1 << 20, "nothing was written but the end"
