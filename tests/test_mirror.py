@@ -161,6 +161,7 @@ ACROSS = {
     "cli": "bad_arguments convert limits mistakes",
     "codecs": "planning",
     "editing": "exported",
+    "onnx_compat/protos": "behaviours",
     "onnxpb": "transformers_js",
     "onnxpb/encryption": "forgery",
     "onnxzip": "advice bundles golden links loading_reader other_readers readers rust_in_rten sharing",

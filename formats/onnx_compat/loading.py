@@ -15,6 +15,7 @@ from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
+from formats.onnx_compat.at_once import in_files, keep, read_now, read_small, read_small_weights
 from formats.onnx_compat.protos.classes import CLASSES, unwrap
 from formats.onnx_compat.saving import BESIDE
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
@@ -23,8 +24,6 @@ from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.text.textfile import read_text
 from formats.onnxpb.wire.decoder import decode
 from formats.python.late_dataclasses import dataclass
-from formats.tensordata.engine import EngineOptions, materialise
-from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from formats.onnxpb.serialization import ProtoSerializer
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 Tensors: TypeAlias = list[tuple[str, Tensor]]  # each with its place in the model
 T = TypeVar("T")
 
-WEIGHTS = SOURCE_FIELDS["TensorProto"] - {"external_source"}  # those of the message
 FILE_LOAD_MODES = ("AUTO", "MMAP", "IFSTREAM")
 PAGE_BYTES = 4096
 
@@ -47,7 +45,8 @@ class ParseOptions:
     references, and their files may be missing. `location`: the file with the external data, instead of the model's
     locations; a relative path starts at the model's directory.
 
-    Weights stay in the file until they are needed, except if `num_threads` is given: then this many threads (0 or
+    A model file of up to 64 MiB is read at once, and so are other files of together up to 64 MiB. Weights of larger
+    ones stay in the file until they are needed, except if `num_threads` is given: then this many threads (0 or
     less: a suitable number) read them into memory now. `no_copy` uses a given buffer directly, although it may change,
     and not a copy of it; a `bytes` object is never copied. The weights keep the file or the buffer alive.
 
@@ -55,9 +54,10 @@ class ParseOptions:
     `hard_links` are those of `formats.load`.
 
     Of onnx-light: `max_recursion_depth` is another name of `max_depth`; a tensor of more than `max_tensor_size_bytes`
-    is refused, unless that is 0; `file_load_mode` "MMAP" (and "AUTO") leaves weights in the file, "IFSTREAM" reads them
-    into memory now, as `num_threads` does; `touch_raw_data_pages` reads every page of a mapping, so that it is in the
-    page cache; `min_block_size` is accepted without effect: the file determines how much is read at once.
+    is refused, unless that is 0; `file_load_mode` "MMAP" leaves weights of every size in the file, "IFSTREAM" reads
+    them into memory now, as `num_threads` does, and "AUTO" decides by size; `touch_raw_data_pages` reads every page of
+    a mapping, so that it is in the page cache; `min_block_size` is accepted without effect: the file determines how
+    much is read at once.
     """
 
     load_external_data: bool = True
@@ -103,8 +103,12 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
 def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer, options: ParseOptions) -> Model:
     """The model in a source, with its external data as the options say."""
     beside = form in BESIDE or not isinstance(form, Codec)
+    file = next(source.files(), None)
+    at_once = options.threads is None and options.file_load_mode == "AUTO"
     if isinstance(form, Codec):
-        if path is not None and form.settled is not None:
+        if beside and at_once and file is not None:
+            source = read_small(source)
+        elif path is not None and form.settled is not None:
             source = form.settled(source, path)
         depth = options.max_recursion_depth or options.max_depth
         model = form.read(source, None if beside else path, ReadOptions(depth, options.hard_links))
@@ -115,7 +119,7 @@ def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer,
     every = options.skip_raw_data or options.threads is not None or options.max_tensor_size_bytes > 0
     tensors = list(walk.tensors(model) if every or options.touch_raw_data_pages else walk.external_tensors(model))
     if beside:
-        _locate(model, tensors, path, next(source.files(), None), options)
+        _locate(model, tensors, path, file, options)
     if options.skip_raw_data:
         _skip(tensors, options.raw_data_threshold)
     if options.max_tensor_size_bytes > 0:
@@ -124,8 +128,11 @@ def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer,
         for _, tensor in tensors:
             _inline(tensor)
         model = without_link(model)
+    if at_once:
+        read_small_weights(tensors if beside else walk.tensors(model))
+    keep([source, *(tensor.external_source for _, tensor in tensors), *(tensor.raw_data for _, tensor in tensors)])
     if options.threads is not None:
-        _materialise(tensors, options.threads)
+        read_now(in_files(tensors), options.threads)
     elif options.touch_raw_data_pages:
         for _, tensor in tensors:
             if tensor.raw_data is not None:
@@ -176,19 +183,6 @@ def _limit(tensors: Tensors, limit: int) -> None:
             source = getattr(tensor, name)
             if source is not None and source.nbytes > limit:
                 raise LimitError(f"the tensor has {source.nbytes} bytes, more than the {limit} allowed", where=where)
-
-
-def _materialise(tensors: Tensors, threads: int) -> None:
-    """Read all weights into memory."""
-    places = [
-        (tensor, name, source)
-        for _, tensor in tensors
-        for name in WEIGHTS
-        if (source := getattr(tensor, name)) is not None and not isinstance(source, Literal)
-    ]
-    read = materialise([source for _, _, source in places], EngineOptions(threads=max(threads, 0)))
-    for (tensor, name, _), data in zip(places, read, strict=True):
-        setattr(tensor, name, Literal(data.toreadonly()))
 
 
 def name_of(form: Codec | ProtoSerializer) -> str:

@@ -20,6 +20,7 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, StringStringEntry, Tensor
 from formats.ir.storage import places_of
+from formats.onnx_compat.at_once import keep, read_small_weights
 from formats.onnx_compat.protos.classes import unwrap
 from formats.onnx_compat.protos.errors import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, check_place, is_initialiser, moves_of
@@ -158,7 +159,7 @@ def convert_model_from_external_data(model: Any) -> None:
 
 
 def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str]) -> None:
-    """Make the external data of a tensor its raw data, which stay in their file in `base_dir` until they are read.
+    """Make the external data of a tensor its raw data; if they are large, they stay in their file until they are read.
 
     Raises: ExternalDataError if they are missing or may not be read; OSError.
     """
@@ -178,10 +179,13 @@ def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -
 
 
 def _load(tensors: Any, files: DataFiles) -> None:
-    for where, tensor in list(tensors):
+    found = list(tensors)
+    for where, tensor in found:
         tensor.raw_data, tensor.external_source = files.find(tensor, where), None
         tensor.data_location = DEFAULT
         tensor.external_data.clear()
+    read_small_weights(found)
+    keep(tensor.raw_data for _, tensor in found)
 
 
 def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:

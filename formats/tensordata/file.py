@@ -66,6 +66,7 @@ class File:
     is_local = True
     permissions = ALL_PERMISSIONS
     moved: Mapping[str, str] = MappingProxyType({})
+    remedy = "run the command again"  # for a file that has changed
     nbytes: int
     path: Path
 

@@ -81,8 +81,8 @@ def test_load_gives_what_onnx_gives() -> None:
 
 
 def test_external_data_are_loaded_as_onnx_does(saved: Path) -> None:
-    """External data become raw data that stay in their file until they are read; or references stay references."""
-    model = drop_in.load(saved)
+    """External data become raw data that can stay in their file until they are read; or references stay references."""
+    model = drop_in.load(saved, file_load_mode="MMAP")
     assert all(isinstance(source, (FileSpan, Literal)) for source in sources(model))
     assert isinstance(sources(model)[0], FileSpan)
     assert onnx.load(saved).SerializeToString() == model.SerializeToString()
@@ -336,7 +336,7 @@ def test_options_that_a_format_does_not_have(tmp_path: Path) -> None:
 def test_a_failed_save_leaves_the_old_files(saved: Path) -> None:
     """If weights cannot be read, the old files stay unchanged."""
     before = {path.name: path.read_bytes() for path in saved.parent.iterdir() if path.name != "m.weights"}
-    model = drop_in.load(saved)
+    model = drop_in.load(saved, file_load_mode="MMAP")
     (saved.parent / "m.weights").write_bytes(b"cut")
     with pytest.raises((FormatError, OSError)):
         drop_in.save(model, saved)

@@ -11,7 +11,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import MutableSequence
 from contextlib import suppress
-from copy import deepcopy
+from pickle import PickleError
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from formats.onnx_compat.protos.merging import copied
@@ -169,11 +169,14 @@ class Repeated(MutableSequence[T]):
     def __repr__(self) -> str:
         return repr(list(self))
 
-    def __deepcopy__(self, memo: object) -> list[Any]:
-        return [deepcopy(item) for item in self]
+    def __deepcopy__(self, memo: object) -> Repeated[T]:
+        owner: ProtoMessage = self._field.containing_type._concrete_class()
+        copy: Repeated[T] = getattr(owner, self._field.name)
+        copy.extend(self)
+        return copy
 
     def __reduce__(self) -> Any:
-        raise TypeError("a repeated field cannot be pickled; make it a list first")
+        raise PickleError("a repeated field cannot be pickled; make it a list first")
 
 
 class RepeatedList(Repeated[T]):
@@ -211,6 +214,27 @@ class RepeatedScalars(RepeatedList[T]):
         import numpy
 
         return numpy.array(self._items, dtype or _NUMPY_NAMES.get(self._field.kind))
+
+
+class RepeatedTexts(RepeatedScalars[T]):
+    """A repeated field of texts. One that is not UTF-8 is shown as bytes."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items) if "".join(self._items).isascii() else map(shown_text, self._items)
+
+    def _shown(self, item: Any) -> Any:
+        return item if item.isascii() else shown_text(item)
+
+
+def shown_text(text: str) -> Any:
+    """A text, or the bytes that it was read from if they are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogateescape")
+    return text
 
 
 class RepeatedNumbers(Repeated[T]):

@@ -10,13 +10,13 @@ use; google.protobuf's descriptor.proto for the numbers of types.
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.text.fields import INTEGER_RANGES, to_float
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,38 +82,94 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EnumValueDescriptor:
+class _LikeTheirs:
+    """A descriptor. What ours does not have, such as `GetOptions`, is that of `onnx`, if it is installed."""
+
+    full_name: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "full_name":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._theirs(), name)
+
+    def _theirs(self) -> Any:
+        """The descriptor that `onnx` has registered.
+
+        Raises: AttributeError if it is not installed, or does not have it.
+        """
+        try:
+            import_module("onnx")
+            pool = import_module("google.protobuf.descriptor_pool").Default()
+            return self._found(pool)
+        except (ImportError, KeyError) as error:
+            raise AttributeError(f"the descriptor of {self.full_name} needs the package onnx for this") from error
+
+    def _found(self, pool: Any) -> Any:
+        raise KeyError(self.full_name)
+
+
+class EnumValueDescriptor(_LikeTheirs):
     """One name of an enum."""
 
-    name: str
-    number: int
-    index: int
+    has_options: ClassVar[bool] = False
+
+    def __init__(self, name: str, number: int, place: int, enum: EnumDescriptor) -> None:
+        self.name = name
+        self.number = number
+        self.index = place
+        self.type = enum
+        self.full_name = f"{enum.full_name.rpartition('.')[0]}.{name}"
+
+    def _found(self, pool: Any) -> Any:
+        return pool.FindEnumTypeByName(self.type.full_name).values_by_name[self.name]
 
 
-class FileDescriptor(NamedTuple):
-    """The file that defines everything here."""
+class FileDescriptor(_LikeTheirs):
+    """A file that defines messages and enums, with these by their names."""
 
-    name: str
-    package: str
+    package = PACKAGE
+    has_options: ClassVar[bool] = True
+
+    def __init__(self, name: str) -> None:
+        self.name = self.full_name = name
+        self.message_types_by_name: dict[str, Descriptor] = {}
+        self.enum_types_by_name: dict[str, EnumDescriptor] = {}
+
+    def _found(self, pool: Any) -> Any:
+        return pool.FindFileByName(self.name)
 
 
-FILE = FileDescriptor("onnx/onnx-ml.proto", PACKAGE)
+FILE = FileDescriptor("onnx/onnx-ml.proto")
+DATA_FILE = FileDescriptor("onnx/onnx-data.proto")
+IN_DATA_FILE = ("SequenceProto", "MapProto", "OptionalProto")
 
 
-class EnumDescriptor:
+class _InFile(_LikeTheirs):
+    """A descriptor of something in a file."""
+
+    has_options: bool = False
+
+    @property
+    def file(self) -> FileDescriptor:
+        """The file that defines it."""
+        return DATA_FILE if self.full_name.split(".")[1] in IN_DATA_FILE else FILE
+
+
+class EnumDescriptor(_InFile):
     """An enum: its names and numbers, in the order of the schema."""
 
-    file: ClassVar[FileDescriptor] = FILE
-    has_options: ClassVar[bool] = False
     is_closed: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
         self.full_name = f"{PACKAGE}.{name}"
         self.name = name.rpartition(".")[2]
-        self.values = [EnumValueDescriptor(*item, place) for place, item in enumerate(ENUMS[name].items())]
+        self.containing_type: Descriptor | None = None
+        self.values = [EnumValueDescriptor(*item, place, self) for place, item in enumerate(ENUMS[name].items())]
         self.values_by_name = {value.name: value for value in self.values}
         self.values_by_number = {value.number: value for value in self.values}
+
+    def _found(self, pool: Any) -> Any:
+        return pool.FindEnumTypeByName(self.full_name)
 
     def check(self, value: Any) -> int:
         """The number of `value`, which is a number or a name.
@@ -177,15 +233,13 @@ class Enum:
         return value.number
 
 
-class FieldDescriptor:
+class FieldDescriptor(_InFile):
     """One field of a message.
 
     `siblings` are the names of the other fields of its oneof. `in_place` says that the IR has a source there, not
     values: bytes, or the packed payload of a repeated number.
     """
 
-    file: ClassVar[FileDescriptor] = FILE
-    has_options: ClassVar[bool] = False
     TYPE_DOUBLE: ClassVar[int] = 1
     TYPE_FLOAT: ClassVar[int] = 2
     TYPE_INT64: ClassVar[int] = 3
@@ -222,6 +276,7 @@ class FieldDescriptor:
         self.is_required = row.label == "required"
         self.is_extension = False
         self.is_packed = row.packed
+        self.has_options = row.packed
         self.has_presence = not self.is_repeated
         self.label = self.LABEL_REPEATED if self.is_repeated else self.LABEL_OPTIONAL
         self.has_default_value = False
@@ -234,11 +289,14 @@ class FieldDescriptor:
         self.check = kind.check
         self.in_place = False
 
+    def _found(self, pool: Any) -> Any:
+        return pool.FindFieldByName(self.full_name)
+
     def __repr__(self) -> str:
         return f"<field {self.full_name}>"
 
 
-class OneofDescriptor:
+class OneofDescriptor(_LikeTheirs):
     """Fields of which at most one is set."""
 
     def __init__(self, name: str, place: int, containing_type: Descriptor) -> None:
@@ -247,16 +305,18 @@ class OneofDescriptor:
         self.index = place
         self.containing_type = containing_type
         self.fields: list[FieldDescriptor] = []
+        self.has_options = False
+
+    def _found(self, pool: Any) -> Any:
+        return pool.FindOneofByName(self.full_name)
 
 
-class Descriptor:
+class Descriptor(_InFile):
     """One message: its fields in the order of their numbers, its oneofs, and the types that are defined inside it.
 
     `ir_class` is the dataclass of the IR for its values, and `_concrete_class` the class of its messages.
     """
 
-    file: ClassVar[FileDescriptor] = FILE
-    has_options: ClassVar[bool] = False
     is_extendable: ClassVar[bool] = False
 
     def __init__(self, ir_class: type[Any]) -> None:
@@ -284,6 +344,9 @@ class Descriptor:
                 field.siblings = tuple(other.name for other in oneof.fields if other is not field)
         for field in self.fields:
             field.in_place = field.name in SOURCE_FIELDS[ir_class.message]
+
+    def _found(self, pool: Any) -> Any:
+        return pool.FindMessageTypeByName(self.full_name)
 
     @property
     def fields_by_camelcase_name(self) -> dict[str, FieldDescriptor]:
@@ -324,11 +387,16 @@ def _connect() -> None:
         outer = name.rpartition(".")[0]
         if outer:
             DESCRIPTORS[outer].enum_types_by_name[enum.name] = enum
+            enum.containing_type = DESCRIPTORS[outer]
+        else:
+            enum.file.enum_types_by_name[enum.name] = enum
     for name, descriptor in DESCRIPTORS.items():
         outer = name.rpartition(".")[0]
         if outer:
             descriptor.containing_type = DESCRIPTORS[outer]
             DESCRIPTORS[outer].nested_types_by_name[descriptor.name] = descriptor
+        else:
+            descriptor.file.message_types_by_name[name] = descriptor
         types = {row.name: row.type_name for row in MESSAGES[name]}
         for field in descriptor.fields:
             if field.kind == "message":

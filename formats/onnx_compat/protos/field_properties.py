@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from formats.onnx_compat.protos.containers import Repeated, RepeatedMessages, RepeatedNumbers, RepeatedScalars
+from formats.onnx_compat.protos.containers import (
+    Repeated,
+    RepeatedMessages,
+    RepeatedNumbers,
+    RepeatedScalars,
+    RepeatedTexts,
+    shown_text,
+)
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
@@ -73,6 +80,40 @@ class Scalar(Property):
         message._touch()
         setattr(message._ir, self.name, stored)
         self._clear_siblings(message)
+
+
+class Text(Scalar):
+    """A text. One that is not UTF-8 is shown as bytes."""
+
+    __slots__ = ()
+
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
+        if message is None:
+            return self
+        value = getattr(message._ir, self.name)
+        if value is None:
+            return ""
+        return value if value.isascii() else shown_text(value)
+
+
+class Enumerated(Scalar):
+    """A number of an enum. One that the enum does not have is like an unknown field: kept, but not shown."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, descriptor: FieldDescriptor) -> None:
+        super().__init__(descriptor)
+        self._known = frozenset(descriptor.enum_type.values_by_number)  # type: ignore[union-attr]
+
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
+        if message is None:
+            return self
+        value = getattr(message._ir, self.name)
+        return value if value in self._known else self.default
+
+    def is_set(self, message: ProtoMessage) -> bool:
+        """Whether the field is set to a number that the enum has."""
+        return getattr(message._ir, self.name) in self._known
 
 
 class Place(Property):
@@ -152,6 +193,8 @@ class RepeatedProperty(Property):
             self._container = RepeatedMessages
         elif descriptor.in_place:
             self._container = RepeatedNumbers
+        elif descriptor.kind == "string":
+            self._container = RepeatedTexts
 
     def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
@@ -197,4 +240,6 @@ def property_of(descriptor: FieldDescriptor) -> Property:
         return RepeatedProperty(descriptor)
     if descriptor.message_type:
         return Submessage(descriptor)
-    return (Place if descriptor.in_place else Scalar)(descriptor)
+    if descriptor.enum_type:
+        return Enumerated(descriptor)
+    return (Place if descriptor.in_place else Text if descriptor.kind == "string" else Scalar)(descriptor)

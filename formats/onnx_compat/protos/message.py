@@ -184,7 +184,7 @@ class ProtoMessage(Message, metaclass=MessageType):
         field = self._field(name)
         if field.descriptor.is_repeated:
             raise ValueError(f"Field {field.descriptor.full_name} does not have presence.")
-        return getattr(self._ir, field.name) is not None
+        return field.is_set(self)
 
     def __contains__(self, name: Any) -> bool:
         """Whether a field is set, as `HasField` says."""
@@ -324,9 +324,13 @@ class ProtoMessage(Message, metaclass=MessageType):
     def ParseFromString(self, data: bytes | bytearray | memoryview) -> int:
         """Make the message the one in `data`; return the number of bytes.
 
-        Raises: DecodeError if there is none; then the message is unchanged.
+        Raises: DecodeError if there is none; then the message is empty.
         """
-        ir = self._decoded(data)
+        try:
+            ir = self._decoded(data)
+        except FormatError:
+            self.Clear()
+            raise
         self.Clear()
         self._merge(ir)
         return len(data)
@@ -386,7 +390,7 @@ class ProtoMessage(Message, metaclass=MessageType):
     def __str__(self) -> str:
         from formats.onnxpb.text.textproto import to_text
 
-        return to_text(self._ir)
+        return to_text(self._ir, is_shown=True)
 
     def __repr__(self) -> str:
         return SHORT_TEXTS.get(self.DESCRIPTOR.scoped_name, str)(self)

@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from formats.onnx_compat import io
 from formats.onnx_compat.protos import classes
+from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnx_compat.swap.modules import ONNX, names_of_classes
 from formats.onnxpb import external_data_helper
+from formats.onnxpb.unknown_fields import UnknownFieldSet
 from formats.python.extras import needed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType, TracebackType
     from typing import Self
 
@@ -125,7 +128,19 @@ def _pairs() -> list[tuple[Any, Any]]:
     for name in external_data_helper.__all__:
         if hasattr(theirs, name):
             found.append((getattr(theirs, name), getattr(external_data_helper, name)))
+    native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
+    found.append((native, _for_both(native)))
     return [(theirs, own) for theirs, own in found if theirs is not own]
+
+
+def _for_both(native: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Protobuf's class for unknown fields, whose native code reads no messages of ours, as a function for both."""
+
+    def unknown_field_set(message: Any) -> Any:
+        return UnknownFieldSet(message) if isinstance(message, ProtoMessage) else native(message)
+
+    unknown_field_set.__module__ = __name__
+    return unknown_field_set
 
 
 def _others() -> list[dict[str, Any]]:

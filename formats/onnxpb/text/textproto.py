@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats.codecs.contract import MAX_DEPTH
 from formats.errors import DecodeError, EncodeError, FormatError, LimitError
@@ -30,9 +30,11 @@ from formats.onnxpb.text.fields import (
 from formats.onnxpb.wire.schema import ENUMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from formats.onnxpb.wire.schema import MessageField
+
+    Scalar: TypeAlias = Callable[[Any, MessageField], Iterator[str]]
 
 T = TypeVar("T")
 
@@ -48,35 +50,39 @@ _BYTES = [_SHORT_ESCAPES.get(chr(byte), text) for byte, text in enumerate(_BYTES
 _CHARACTERS = {code: _BYTES[code] for code in range(128)} | {0xDC00 + byte: _BYTES[byte] for byte in range(128, 256)}
 
 
-def to_text(message: Any) -> str:
-    """The message as text.
+def to_text(message: Any, is_shown: bool = False) -> str:
+    """The message as text, in the form of protobuf's files, or as its native code shows a message to people.
+
+    What is shown has the shortest floats without a fraction if that is zero, and no numbers that an enum does not have.
 
     Raises: EncodeError if a value does not fit its type; WireError if a tensor's typed data are damaged.
     """
     output: list[str] = []
     try:
-        _print(message, "", output)
+        _print(message, "", output, _shown if is_shown else _printed)
     except RecursionError:
         raise EncodeError("the model is nested too deeply, or contains itself") from None
     return "".join(output)
 
 
-def _print(message: Any, indent: str, output: list[str]) -> None:
+def _print(message: Any, indent: str, output: list[str], scalar: Scalar) -> None:
     """Append the lines of `message` to `output`."""
     for row, values in present_fields(message):
-        _print_field(row, values, indent, output)
+        if scalar is _shown and row.kind == "enum":
+            values = [value for value in values if value in ENUMS[row.type_name].values()]
+        _print_field(row, values, indent, output, scalar)
 
 
-def _print_field(row: MessageField, values: Sequence[Any], indent: str, output: list[str]) -> None:
+def _print_field(row: MessageField, values: Sequence[Any], indent: str, output: list[str], scalar: Scalar) -> None:
     printed, value = 0, None
     try:
         for value in values:
             if row.kind == "message":
                 output.append(f"{indent}{row.name} {{\n")
-                _print(value, wider(indent), output)
+                _print(value, wider(indent), output, scalar)
                 output.append(f"{indent}}}\n")
             else:
-                output += (indent, row.name, ": ", *_printed(value, row), "\n")
+                output += (indent, row.name, ": ", *scalar(value, row), "\n")
             printed += 1
     except FormatError as error:
         locate(error, row, printed)
@@ -106,6 +112,16 @@ def _printed(value: Any, row: MessageField) -> Iterator[str]:
             for start in range(0, len(value), ESCAPED_BYTES):
                 yield "".join(map(_BYTES.__getitem__, value[start : start + ESCAPED_BYTES]))
         yield '"'
+
+
+def _shown(value: Any, row: MessageField) -> Iterator[str]:
+    """A scalar as text, in parts, with floats in the form of C."""
+    if row.kind in ("float", "double"):
+        few, enough, rounded = (6, 9, to_float) if row.kind == "float" else (15, 17, float)
+        text = f"{value:.{few}g}"
+        yield text if rounded(float(text)) == value or value != value else f"{value:.{enough}g}"
+    else:
+        yield from _printed(value, row)
 
 
 # Parsing

@@ -127,6 +127,7 @@ class LocalFile(File):
         "nbytes",
         "path",
         "permissions",
+        "remedy",
     )
 
     def __init__(
@@ -146,6 +147,7 @@ class LocalFile(File):
         self.permissions = stat.S_IMODE(status.st_mode) & 0o777
         self._status_changed_ns = status.st_ctime_ns
         self.moved: Mapping[str, str] = {}
+        self.remedy = File.remedy
         self.nbytes = self._identity.nbytes
         if not keep_open:
             self._descriptor = None
@@ -240,7 +242,7 @@ class LocalFile(File):
         """
         status = self.path.stat() if descriptor is None else os.fstat(descriptor)
         if not self._identity.is_kept_by(_Identity.of(status)):
-            raise TensorDataError("the file has changed since it was read; run the command again", path=self.path)
+            raise TensorDataError(f"the file has changed since it was read; {self.remedy}", path=self.path)
 
     def descriptor(self) -> AbstractContextManager[int]:
         """A context with a file descriptor for reading; errors of the system name the file.
@@ -359,6 +361,7 @@ def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int)
     file.permissions = permissions
     file._status_changed_ns = 0
     file.moved = {}
+    file.remedy = File.remedy
     file._know()
     return file
 
