@@ -149,6 +149,8 @@ def repair_lines(done: Repair) -> Iterator[str]:
     found = "completed" if done.completed else "restored to its old state" if done.put_back else "complete"
     if not (done.completed or done.put_back or done.path.exists()):
         found = "there is no model, and no interrupted write to complete"
+    if done.refused:
+        found = f"{'' if found == 'complete' else found + ', but '}this is no valid archive: {done.refused}"
     yield f"{done.path}: {found}"
     yield from (f"  removed {path.name}" for path in done.removed)
     yield from (f"note: {note}" for note in done.notes)

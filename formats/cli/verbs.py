@@ -162,7 +162,7 @@ def repair(request: Request) -> int:
         done = repair_model(file)
         done = replace(done, notes=tuple(note for note in done.notes if note not in told))
         told.update(done.notes)
-        return Seen(done, lambda: repair_lines(done))
+        return Seen(done, lambda: repair_lines(done), not done.refused)
 
     return look(request, how_to_tell(request), see, title="repaired")
 

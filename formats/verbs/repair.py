@@ -8,6 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from formats.codecs.contract import MAX_DEPTH
+from formats.errors import FormatError
+from formats.onnxzip import CODEC as ARCHIVE
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.interrupted import owner_of, strange_files
 from formats.tensordata.replacing import publication
@@ -25,7 +28,7 @@ class Repair:
 
     `completed`: the replacement of several files was completed. `put_back`: the old model in several files, or the old
     archive, was restored. `removed`: hidden files that were removed. `notes`: what is strange about other hidden files,
-    which were not used.
+    which were not used. `refused`: why the file is no valid archive, if it is called one; `repair` cures only writes.
     """
 
     path: Path
@@ -33,6 +36,7 @@ class Repair:
     put_back: bool
     removed: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    refused: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The repair in strings, booleans, lists and dictionaries."""
@@ -42,6 +46,7 @@ class Repair:
             "put_back": self.put_back,
             "removed": [str(path) for path in self.removed],
             "notes": [*self.notes],
+            "refused": self.refused,
         }
 
 
@@ -87,4 +92,20 @@ def repair(path: str | os.PathLike[str]) -> Repair:
             raise unused[0]
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(given), MAX_STRANGE))
-    return Repair(given, completed, put_back, tuple(removed), notes)
+    return Repair(given, completed, put_back, tuple(removed), notes, _refused(given))
+
+
+def _refused(path: Path) -> str:
+    """Why a strict reader refuses the archive at `path`; empty if it accepts it, or if it is no archive by its name."""
+    if path.suffix.lower() not in ARCHIVE.extensions or not path.is_file():
+        return ""
+    from formats.onnxzip import check
+    from formats.onnxzip.reading.model import advised
+    from formats.tensordata.file import File
+
+    source = File.open(path).span()
+    try:
+        check(source)
+    except FormatError as error:
+        return advised(error, source, MAX_DEPTH).message
+    return ""

@@ -498,6 +498,7 @@ NAMES: list[Row] = [
     Row("Z-4.3", "long name of a file", filed(b"f" * 250), "not an allowed name", filed(b"f" * 249)),
     Row("Z-4.1", "hashes last", hashes_last(), "the last entry is not", hashed()),
     Row("Z-4.1", "file last", Zip([weight(), proto(), a_file(b"a")]), "the last entry is not", filed(b"a")),
+    Row("Z-4.1", "files only", Zip([a_file(b"a")]), "the last entry is not", Zip([a_file(b"a"), proto(OWN)])),
     Row(
         "Z-4.1", "graphs of every name", None, "", bundle(graph(b"0"), graph(b"_"), graph(b"con"), graph(b"SHA256SUMS"))
     ),
@@ -629,6 +630,7 @@ THE_END: list[Row] = [
         "ends inside",
     ),
     Row("Z-5.2", "entry comment", Zip([weight(comment=b"hello"), proto()]), "comments are not allowed"),
+    Row("Z-5.2", "length of a comment that is not there", listed(comment_length=5), "comments are not allowed"),
     Row("Z-5.3", "entry on a disk", listed(disk=1), "multi-disk"),
     *(
         Row(
@@ -1491,11 +1493,30 @@ class LargeRow(NamedTuple):
     breaks: str = ""
 
 
+def ended(parts: list[Part], offset: int, *values: int) -> list[Part]:
+    """Return an archive with other bytes in its zip64 structures; the offset counts from the zip64 end record."""
+    *before, last = parts
+    data = bytearray(last.data)
+    start = data.rindex(b"PK\6\6") + offset
+    data[start : start + len(values)] = values
+    return [*before, Part(bytes(data))]
+
+
+ZIP64 = many(MANY, True)
 HEAD = 31  # the size of the local header of `w`
 EDGE = MAX_32 - HEAD  # the size of `w` at which the offset of the graph needs zip64
 FULL = zip64(MAX_32, MAX_32)
 BEYOND = large(MAX_32, FULL, FULL)
 LARGE_ROWS = [
+    LargeRow("Z-5.9", "other signature of the zip64 end record", ended(ZIP64, 3, 5), "the zip64 end record", ZIP64),
+    LargeRow("Z-5.9", "other signature of the locator", ended(ZIP64, 59, 8), "the zip64 locator", ZIP64, "Z-5.8"),
+    LargeRow("Z-5.10", "size of the record", ended(ZIP64, 4, 45), "extensible data", ZIP64),
+    LargeRow("Z-5.10", "number of this disk", ended(ZIP64, 16, 1), "multi-disk", ZIP64),
+    LargeRow("Z-5.10", "disk of the directory", ended(ZIP64, 20, 1), "multi-disk", ZIP64),
+    LargeRow("Z-5.10", "free versions", None, "", ended(ZIP64, 12, 1, 2, 3, 4)),
+    LargeRow("Z-5.11", "disk of the record", ended(ZIP64, 60, 1), "multi-disk", ZIP64),
+    LargeRow("Z-5.11", "offset of the record", ended(ZIP64, 64, 1), "the zip64 locator points to", ZIP64),
+    LargeRow("Z-5.11", "number of disks", ended(ZIP64, 72, 2), "multi-disk", ZIP64),
     LargeRow("Z-5.8", "65,535 entries", many(MANY, False), "the zip64 locator .* must be", many(MANY, True)),
     LargeRow(
         "Z-5.8",

@@ -93,3 +93,14 @@ def test_graph_that_is_wrong_where_it_is_not_decoded_is_refused(tmp_path: Path) 
             with pytest.raises(DecodeError, match="wire type 7 does not exist"):
                 formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnxz")
             assert not (tmp_path / "n.onnxz").exists()
+
+
+def test_repair_says_that_an_archive_is_not_valid(tmp_path: Path) -> None:
+    """`repair` cures interrupted writes; of an archive that another tool made, it says why readers refuse it."""
+    path = tmp_path / "a.onnxz"
+    path.write_bytes(FOREIGN)
+    done = run("formats", "repair", path)
+    assert 1 == done.exit_code
+    assert "this is no valid archive" in done.output
+    assert "--lenient" in done.output
+    assert "Z-5.5" in formats.repair(path).refused

@@ -76,7 +76,8 @@ def check_external(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> s
         if own := [name for number, name in OWN_DATA.items() if number in tensor.others]:
             message = f"the tensor has data both in an entry and in the graph ({', '.join(own)})"
             raise ExternalDataError(message, requirement="Z-7.6")
-        raise ExternalDataError("the tensor is a segment of a larger one", requirement="Z-7.7")
+        if SEGMENT in tensor.others:
+            raise ExternalDataError("the tensor is a segment of a larger one", requirement="Z-7.7")
     row = BY_NUMBER.get(tensor.data_type)
     if row is None or not row.bits:
         message = f"element type {type_name(tensor.data_type)} has no known size in bytes, so it cannot have an entry"

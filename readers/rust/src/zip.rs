@@ -181,7 +181,7 @@ fn zip64_directory(file: &[u8], end_offset: u64, end: &End) -> Result<(Directory
         (None, None) => {
             return refused("Z-5.8", "the end record needs zip64, and there is no zip64 end record");
         }
-        (None, _) => return refused("Z-5.9", format!("there is no zip64 locator at byte {locator_offset}")),
+        (None, _) => return refused("Z-5.8", format!("there is no zip64 locator at byte {locator_offset}")),
         (_, None) => {
             return refused("Z-5.9", format!("there is no zip64 end record at byte {record_offset}"));
         }
