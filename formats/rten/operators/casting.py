@@ -114,6 +114,14 @@ def _to_small_floats(node: Node, context: Context, data: str, target: int) -> li
     return context.replace(small_floats.rounded(context, data, target, saturate, mode))
 
 
+@because("RTen's optimiser removes a Cast between int8 and uint8 that follows QuantizeLinear, so it becomes two")
+def cast_of_bytes(node: Node, context: Context) -> list[Node] | None:
+    source, target = context.elem_type(context.input(0)), get_int(node, "to")
+    if not context.target.is_onnx or {source, target} != {INT8, UINT8}:
+        return None
+    return context.replace(context.op(Cast, context.op(Cast, context.input(0), to=INT32), to=target))
+
+
 @because("RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits")
 def cast(node: Node, context: Context) -> list[Node] | None:
     # For others, the bits are cut off before the cast. The cast is then from DOUBLE, whose numbers are known to fit.
@@ -202,7 +210,7 @@ Cast = OperatorSpec(
     elements=(of_attribute("to", None),),
     contents=cast_contents,
     older=(cast_to_name,),
-    rewritings=(cast,),
+    rewritings=(cast_of_bytes, cast),
     unspecified=_unspecified,
     is_copy=True,
     range=ranges.of(0),
