@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.expressions import replaced, words_of
-from formats.editing.inference import infer_again
+from formats.editing.inference import after, infer_again
 from formats.editing.shapes import all_dims, shape_of
 from formats.errors import EditError
+from formats.ir.model import entries
+from formats.tensordata.plan import RESULTS, Loss
 from formats.wording.suggestions import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from formats.ir.model import Dimension, Model, TensorShape
+
+
+SHAPERS = ("Reshape", "Expand")  # operators whose second input is a shape
 
 
 class _Axis(NamedTuple):
@@ -52,16 +57,45 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
     _check_names(symbols, known)
     done = [set_symbols(model, symbols, known)] if symbols else []
     gone: dict[str, _Axis] = {}
+    old_sizes: dict[str, int] = {}  # of axes that had a size, by their inputs
     for name, axis in axes.items():
         size = sizes[name]
         old = axis.dim.dim_param or axis.dim.dim_value
         if old != size:
             gone[name] = axis
+            if axis.dim.dim_value is not None:
+                old_sizes[axis.input] = axis.dim.dim_value
         _set(axis.dim, size)
         done.append(Done((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),)))
     if sizes:
         done.append(infer_again(model, before, {axis.input for axis in gone.values()}))
+        done.append(Done(losses=tuple(_doubts(model, old_sizes))))
     return sum(done, Done())
+
+
+def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
+    """A loss for nodes that give a value a shape in which the old size of an axis may still stand."""
+    follows = after(model.graph, sizes)
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    constants.update(
+        (node.output[0], attribute.t)
+        for node in model.graph.node
+        if node.op_type == "Constant" and node.output
+        for attribute in entries(node, "attribute")
+        if attribute.t is not None
+    )
+    found = []
+    for node in model.graph.node:
+        if node.op_type in SHAPERS and len(node.input) > 1 and node.input[1] not in follows:
+            tensor = constants.get(node.input[1])
+            if tensor is None or not {*tensor.numpy().ravel().tolist()}.isdisjoint(sizes.values()):
+                found.append(node.name or node.output[0])
+    if found and sizes:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        detail = (
+            f"{found[0]}{more} may still need the old size, so the model may fail or compute something else: run it"
+        )
+        yield Loss("dim", "graph.node", detail, RESULTS)
 
 
 def symbols_of(model: Model) -> dict[str, None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.edits import Done, Edit, counted
@@ -73,7 +72,12 @@ def _one_line(error: Exception) -> str:
     """The last part of the error of onnx, which names the node."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if "op_type" in line] or lines or [type(error).__name__]
-    text = named[0].replace("[ShapeInferenceError]", "").replace("[TypeInferenceError]", "")
+    text = (
+        named[0]
+        .replace("[ShapeInferenceError]", "")
+        .replace("Inference error(s):", "")
+        .replace("[TypeInferenceError]", "")
+    )
     return " ".join(text.split())[:300]
 
 
@@ -133,10 +137,12 @@ def _checked(model: Model, before: Model) -> Model | None:
     try:
         return inferred(model, strict=True)
     except EditError as error:
-        with suppress(EditError):
-            inferred(before, strict=True)
-            raise EditError(f"the model does not fit these dims: {error.message}") from None
-    return inferred(model)
+        wrong = error
+    try:
+        inferred(before, strict=True)
+    except EditError:
+        return inferred(model)
+    raise EditError(f"the model does not fit these dims: {wrong.message}")
 
 
 def _dropped(model: Model, changed: Collection[str]) -> tuple[dict[str, ValueInfo], list[ValueInfo]]:
