@@ -83,6 +83,8 @@ def uneven_split(node: Node, data: Type | None) -> bool:
 
 def wrong_in_onnx(node: Node, data: Type | None, given: int, wanted: int) -> str:
     """Why onnx's converter is not asked, where its result is known to be wrong."""
+    if has_references(node):
+        return "an attribute has a value only where its function is called, and onnx's converter would lose it"
     crossed = range(min(given, wanted) + 1, max(given, wanted) + 1)
     if node.op_type == "Scan" and SCAN in crossed:
         return f"before version {SCAN}, Scan has an axis for batches, and onnx's converter makes no valid model of it"
@@ -93,6 +95,11 @@ def wrong_in_onnx(node: Node, data: Type | None, given: int, wanted: int) -> str
         if not is_last:
             return f"before version {FLATTENED}, it takes all axes from `axis` on as one; onnx's converter forgets that"
     return ""
+
+
+def has_references(node: Node) -> bool:
+    """Whether an attribute is that of the function around the node."""
+    return any(each.ref_attr_name for each in entries(node, "attribute"))
 
 
 def type_text(kind: Type) -> str:

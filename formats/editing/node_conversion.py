@@ -13,7 +13,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from formats.editing.alike_forms import EVEN, ends_to_convert, type_text, uneven_split, wrong_in_onnx
+from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, type_text, uneven_split, wrong_in_onnx
 from formats.editing.copies import copied
 from formats.editing.inference import without_weights
 from formats.errors import UnsupportedError
@@ -169,6 +169,8 @@ def _between(nodes: Sequence[Lone], first: int, last: int) -> list[Converted]:
 def _valid(given: Lone, found: Converted, version: int, wanted: int, within: Within) -> Converted:
     """What a node became, or its definition by other operators where that is refused."""
     if found.refusal or (found := _checked(given, found, version, wanted)).refusal:
+        if has_references(given.node):
+            return found
         defined = _checked(given, _defined(given, version, wanted, within), version, wanted)
         return found if defined.refusal else defined
     return found
@@ -183,7 +185,7 @@ def _without_implied(given: Lone, node: Node, version: int) -> tuple[str, str]:
 
     name = IMPLIED.get(node.op_type or "")
     found = next((each for each in node.attribute if each.name == name), None)
-    if found is None or name in onnx.defs.get_schema(node.op_type or "", version, "").attributes:
+    if found is None or found.ref_attr_name or name in onnx.defs.get_schema(node.op_type or "", version, "").attributes:
         return "", ""
     if name == "num_outputs" and uneven_split(node, given.types.get("i0")):
         return EVEN, ""

@@ -223,6 +223,23 @@ def test_functions() -> None:
     np.testing.assert_allclose(run(new), run(model), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("given", "wanted"), [(18, 13), (18, 20), (13, 14)])
+def test_attributes_of_functions(given: int, wanted: int) -> None:
+    """A node with an attribute of its function stays as it is, or is refused: nobody knows the value."""
+    sets = [helper.make_opsetid("", given)]
+    node = NODE("ReduceMean" if given == 18 and wanted == 13 else "ReduceMax", ["p"], ["q"])
+    node.attribute.append(onnx.AttributeProto(name="keepdims", ref_attr_name="k", type=onnx.AttributeProto.INT))
+    function = helper.make_function("me", "F", ["p"], ["q"], [node], sets, attributes=["k"])
+    call = NODE("F", ["x"], ["y"], domain="me", k=1)
+    model = model_of([call], given, sets=[helper.make_opsetid("me", 1)], functions=[function])
+    if (given, wanted) == (13, 14):
+        new, _ = with_opset(model, wanted)
+        assert new.functions[0].node[0].attribute[0].ref_attr_name == "k"
+        return
+    with pytest.raises(UnsupportedError, match=r"functions\[0\]\.node\[0\].*only where its function is called"):
+        with_opset(model, wanted)
+
+
 def test_a_default_of_an_input_is_no_constant() -> None:
     """An initializer that a caller may replace decides no form."""
     model = model_of([NODE("ReduceMean", ["x", "a"], ["y"])], 18, {"a": np.array([1])})
