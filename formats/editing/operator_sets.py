@@ -10,7 +10,7 @@ from formats.editing.edits import Done, Edit, counted
 from formats.editing.inference import inferred
 from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
 from formats.editing.scopes import defined_in, names_used, subgraphs
-from formats.errors import FormatError, UnsupportedError
+from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import walk
 from formats.ir.model import (
     Attribute,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from formats.ir.model import OperatorSetId
 
 ONNX = ("", "ai.onnx")
+OLDEST_ONNX = (1, 22)  # before, axes that became an attribute were lost without an error
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
 INTERFACE_WITH_WEIGHTS = 4  # before this ir_version, all initializers are inputs as well
@@ -69,6 +70,10 @@ def with_opset(model: Model, version: int) -> tuple[Model, Done]:
     with needed("onnx", "conversions to other operator sets"):
         import onnx.defs
         import onnx.version_converter
+    if tuple(map(int, onnx.__version__.split(".")[:2])) < OLDEST_ONNX:
+        need = ".".join(map(str, OLDEST_ONNX))
+        found = f"conversions to other operator sets need onnx {need}, because older ones lose axes; there is"
+        raise MissingPackageError(f"{found} {onnx.__version__}: pip install 'onnx>={need}'", "onnx")
     newest = onnx.defs.onnx_opset_version()
     if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= newest):
         raise UnsupportedError(

@@ -16,6 +16,7 @@ from formats.editing.operator_sets import version_of, with_opset, with_other_set
 from formats.errors import UnsupportedError
 from formats.tensordata.plan import SPECIAL
 
+pytest.importorskip("onnx", minversion="1.22")
 X = np.arange(-12, 12, dtype="float32").reshape(2, 3, 4) / 5
 
 
@@ -257,6 +258,13 @@ def test_versions_that_onnx_does_not_know() -> None:
     model.opset_import = [formats.OperatorSetId("me", 1)]
     with pytest.raises(UnsupportedError, match="imports no operators of ONNX"):
         with_opset(model, 13)
+
+
+def test_releases_of_onnx_that_lose_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release of onnx that is known to convert wrongly is refused, with what to install."""
+    monkeypatch.setattr(onnx, "__version__", "1.21.0")
+    with pytest.raises(formats.MissingPackageError, match=r"need onnx 1\.22.*there is 1\.21\.0: pip install"):
+        with_opset(model_of([NODE("Identity", ["x"], ["y"])], 18), 13)
 
 
 def test_the_same_version_is_the_same_model() -> None:
