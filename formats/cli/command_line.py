@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from formats.options import Flag, Row
 
 GENERAL = "Options"
+EXIT_FAILURE = 1
 
 
 class Group(NamedTuple):
@@ -49,7 +50,7 @@ class Verb(NamedTuple):
     run: Callable[[Request], int]
     section: str
     examples: tuple[str, ...] = ()
-    failure: int = 1
+    failure: int = EXIT_FAILURE
     last_as: str = ""
 
     def needed(self, options: Collection[str] = ()) -> tuple[str, ...]:

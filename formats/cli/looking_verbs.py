@@ -65,14 +65,8 @@ def _decimal(text: str) -> int:
     return int(text)
 
 
-def _nodes(value: object) -> bool | str:
-    if isinstance(value, bool) or (isinstance(value, str) and value):
-        return value
-    raise ValueError(value)
-
-
 TENSORS = Kind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
-NODES = Kind("a pattern of names or operators", _nodes, "[PATTERN]")
+NODES = Kind("a pattern of names or operators", lambda value: value, "[PATTERN]")
 PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
 PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
 

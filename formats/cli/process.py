@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from formats.cli import other_converts, several
 from formats.cli.columns import printable
-from formats.cli.command_line import Request, parse
+from formats.cli.command_line import EXIT_FAILURE, Request, parse
 from formats.cli.error_text import describe, error_to_json, traceback_lines
 from formats.cli.printing import json_text, say
 from formats.cli.streams import STREAM
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from formats.cli.command_line import Verb
 
-EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # plus the number of the signal, as in shells
 STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ctrl+Break on Windows

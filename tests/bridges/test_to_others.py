@@ -23,7 +23,7 @@ import formats
 from formats.bridges import from_others, to_others
 from formats.errors import EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
-from formats.ir.model import Model
+from formats.ir.model import Model, Tensor
 from formats.onnx_compat.protos import classes as skin
 from formats.tensordata.sources.source import Literal
 
@@ -296,6 +296,34 @@ def test_session_with_every_data_type(name: str, where: str, tmp_path: Path) -> 
         model = formats.load(tmp_path / "m.onnx")
     found = run(to_others.onnxruntime_session(model), 4096)
     assert (values + np.arange(4096)).tolist() == found.tolist()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "words"),
+    [(None, "type information"), (0, "type information"), (99, "99 is not the number of a type")],
+)
+def test_initialisers_without_a_size_stay(data_type: int | None, words: str) -> None:
+    """A large initialiser without a type, or of an unknown one, stays in the model, which is then refused in words."""
+    model = from_others.from_onnx(add_model(weight("a")))
+    assert model.graph
+    tensor = Tensor(name="w", dims=[4 * SIZE], data_type=data_type, raw_data=Literal(bytes(16 * SIZE)))
+    model.graph.initializer.append(tensor)
+    with pytest.raises(Exception, match=words):
+        to_others.onnxruntime_session(model)
+
+
+def test_large_texts_stay() -> None:
+    """A large initialiser of strings stays in the model, and has its value in the session."""
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["w"], ["y"])],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, [4 * SIZE])],
+        [helper.make_tensor("w", TensorProto.STRING, [4 * SIZE], [b"text"] * 4 * SIZE)],
+    )
+    given = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (found,) = to_others.onnxruntime_session(from_others.from_onnx(given)).run(None, {})
+    assert ["text"] * 4 * SIZE == found.tolist()
 
 
 def test_session_outlives_what_it_was_made_of(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "match": lambda kind: kind.__match_args__,
     "slots": lambda kind: [hasattr(kind(1), "__dict__"), hasattr(vars(kind).get("x", vars(kind).get("z")), "__set__")],
     "pickle": lambda kind: [vars_of(pickle.loads(pickle.dumps(kind(1), protocol))) for protocol in range(2, 6)],
+    "state": lambda kind: [kind(1).__reduce_ex__(2)[2], outcome(lambda: type(kind.__getstate__))],
     "copy": lambda kind: [vars_of(copy.copy(kind(1))), vars_of(copy.deepcopy(kind(1)))],
     "names": lambda kind: [kind.__name__, kind.__qualname__, kind.__module__, kind.__init__.__name__],
 }

@@ -47,7 +47,7 @@ class Learned:
         self.op_type = op_type or self.choose.choice(list(OPERATORS))
         self.version, self.outputs = self.choose.choice([1, 3]), ["y"]
         self.feeds: dict[str, np.ndarray] = {}
-        attributes = OPERATORS[self.op_type](self)
+        self.attributes = attributes = OPERATORS[self.op_type](self)
         self.is_probit = attributes.get("post_transform") == "PROBIT"
         named = self.choose.random() < 0.3
         inputs = [

@@ -133,6 +133,8 @@ X = floats(2, 3, 4)
 FOUR = floats(4)
 _EIGHT = numbers(1, 8, 2, 3)
 IMAGE = floats(1, 4, 9, 9)
+_BYTES = np.random.default_rng(3).integers(0, 255, (3, 4)).astype(np.uint8)
+_OTHERS = np.random.default_rng(4).integers(0, 255, (4, 2)).astype(np.uint8)
 BYTES = numbers(2, 3, dtype="uint8", low=0, high=255)
 SIGNED = numbers(2, 3, dtype="int8", low=-128, high=127)
 CHANNELS = floats(3)
@@ -178,6 +180,15 @@ OLD_FORMS = [
     one("upsample_7", 7, "Upsample", {"x": IMAGE}, scales=[1.0, 1.0, 2.0, 3.0]),
     one("upsample_9", 9, "Upsample", {"x": IMAGE}, "x s", mode="linear", CONSTANTS={"s": float32(1, 1, 2, 2)}),
     one("resize_10", 10, "Resize", {"x": IMAGE}, "x s", CONSTANTS={"s": float32(1, 1, 2, 2)}),
+    *(one(f"tf_idf_{mode.lower()}_{name}", 17, "TfIdfVectorizer", {"x": np.int32([[1, 3, 2, 3], [2, 2, 1, 3]])},
+          mode=mode, min_gram_length=1, max_gram_length=2, max_skip_count=1, ngram_counts=[0, 2],
+          ngram_indexes=[3, 0, 1], pool_int64s=[2, 3, 1, 3],
+          **({"weights": [0.5, 2.0, 3.0]} if name == "weighted" else {}))
+      for mode in ("TF", "IDF", "TFIDF") for name in ("weighted", "plain")),
+    one("matmul_integer_zeros_of_rows_and_columns", 17, "MatMulInteger", {"x": _BYTES}, "x w a b",
+        CONSTANTS={"w": _OTHERS, "a": np.uint8([1, 0, 200]), "b": np.uint8([7, 9])},
+        EXPECTED=[(_BYTES.astype("int32") - np.int32([[1], [0], [200]])) @ (_OTHERS.astype("int32") - [7, 9])]),
+    one("resize_10_up_and_down", 10, "Resize", {"x": IMAGE}, "x s", CONSTANTS={"s": float32(1, 1, 1.5, 0.5)}),
     one("resize_10_down", 10, "Resize", {"x": IMAGE}, "x s", CONSTANTS={"s": float32(1, 1, 0.4, 0.4)}),
     one("resize_11", 11, "Resize", {"x": IMAGE}, "x r s", mode="linear",
         CONSTANTS={"r": float32(), "s": float32(1, 1, 2, 2)}),

@@ -38,6 +38,42 @@ def seen(model: bytes) -> Any:
     return found
 
 
+NAMES_OF_NODES = [field(tag, b"n" * size) for tag in (0x0A, 0x12, 0x1A) for size in (0, 1, 5, 127, 128)]
+WEIGHT = field(0x6A, b"\x0a\x08location\x12\x01w") + b"\x70\x01"
+ATTRIBUTES = [
+    field(0x2A, field(0x0A, b"a") + rest) for rest in (b"", b"\x18\x07", field(0x2A, WEIGHT), field(0x2A, b"\x08"))
+]
+TYPES = [field(0x22, name) for name in (b"Constant", b"If", b"")]
+NODES = st.lists(st.sampled_from([*NAMES_OF_NODES, *ATTRIBUTES, *TYPES, b"\x0a", b"\x0a\x05a", b"\x07"]), max_size=6)
+
+
+@given(st.lists(NODES.map(b"".join), max_size=6), st.sampled_from((b"", b"\x12\x01g")))
+@example([b"\x0a\x01\x03\x12\x01n" + ATTRIBUTES[0], b"\x0a\x03\x0a\x01n" + ATTRIBUTES[0]], b"")
+def test_nodes_passed_over(nodes: list[bytes], behind: bytes) -> None:
+    """Skipping a node that ends like an earlier one has the same result as reading it; each is read only once."""
+    model = field(0x3A, b"".join(field(0x0A, node) for node in nodes) + behind)
+    at_once = seen(model)
+    with mock.patch.object(graph_scan, "_MAX_NODES", 0):
+        assert seen(model) == at_once
+
+
+def test_equal_nodes_are_read_once() -> None:
+    """Of nodes that differ only in names, of whatever length, one is read."""
+    sizes = (0, 1, 5, 60, 127)
+    nodes = [field(0x0A, b"n" * size) + field(0x12, b"m" * size) + TYPES[0] + ATTRIBUTES[1] for size in sizes]
+    model = field(0x3A, b"".join(field(0x0A, node) for node in nodes))
+    read: list[int] = []
+    fields = graph_scan._Scanner.fields
+
+    def counted(scan: Any, message: Any, *rest: Any) -> Any:
+        read.extend([1] * (message is graph_scan._NODE))
+        return fields(scan, message, *rest)
+
+    with mock.patch.object(graph_scan._Scanner, "fields", counted):
+        assert [] == seen(model)
+    assert 1 == len(read)
+
+
 @given(st.lists(FIELDS, max_size=4), st.sampled_from((b"", b"\x12\x01g")))
 @example([b"\x42\x05a"], b"\x12\x01g")  # a name reaches into the next field
 def test_tensors_passed_over_at_once(tensors: list[bytes], behind: bytes) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from learned import OPERATORS, Learned, is_same, outcome, reference
+from learned import OPERATORS, POST_TRANSFORMS, Learned, is_same, outcome, reference
 from onnx import helper, numpy_helper
+from way_back import WayBack
 
 import formats
 from formats.ir.model import Model
@@ -30,6 +31,21 @@ def test_random_models(op_type: str, runtimes: dict[str, Any], tmp_path: Path) -
     found = [outcome(Learned(seed, op_type), runtimes, tmp_path / "m.rten") for seed in range(SEEDS)]
     assert {"right", "refused", "invalid"} >= set(found)
     assert found.count("right") > SEEDS / 2
+
+
+@pytest.mark.parametrize("op_type", OPERATORS)
+def test_random_models_come_back(op_type: str, tmp_path: Path) -> None:
+    """As ONNX again, all outputs equal those of onnxruntime, or the model is refused."""
+    models = [Learned(seed, op_type) for seed in range(4)]
+    assert {"right", "refused", "invalid"} >= {outcome(each, {"onnx": WayBack}, tmp_path / "m.rten") for each in models}
+
+
+@pytest.mark.parametrize("name", sorted({*POST_TRANSFORMS}))
+def test_each_function_for_scores_comes_back(name: str, tmp_path: Path) -> None:
+    """Several scores put through any function are converted, and equal those of onnxruntime as ONNX again."""
+    drawn = (Learned(seed, "LinearRegressor") for seed in range(200))
+    found = [model for model in drawn if (model.attributes["post_transform"], model.attributes["targets"]) == (name, 3)]
+    assert ["right"] * 2 == [outcome(model, {"onnx": WayBack}, tmp_path / "m.rten") for model in found[:2]]
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from remote_servers import Asked, S3Server, large_model
 
 import formats
 from formats.errors import FormatError, TensorDataError
+from formats.tensordata.remote import attempts, remote_file
 from formats.tensordata.remote.address import Address
 
 MIB = 1 << 20
@@ -135,6 +137,35 @@ def test_what_is_not_there(place: tuple[str, dict[str, Any]], digits: Path, tmp_
         formats.load(f"{folder}/below", **options)
     with pytest.raises(formats.UnknownFormatError):
         formats.convert(digits, f"{folder}/m.what", **options)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "is_passing"),
+    [(errno.ECONNRESET, None, True), (errno.EIO, None, True), (errno.ENOSPC, None, False), (None, None, False),
+     (errno.EIO, 400, False), (errno.EIO, 503, True), (None, 503, True)],
+)  # fmt: skip
+def test_which_errors_may_pass(number: int | None, status: int | None, is_passing: bool) -> None:
+    """The status of an answer says whether to repeat a request; without an answer, the error of the system does."""
+    error = OSError(number, "no answer") if number else RuntimeError("no answer")
+    error.status = status  # type: ignore[union-attr]  # as libraries for HTTP have it
+    found = attempts._translated(error, Address("memory://m.onnx"))
+    assert is_passing == found.is_passing  # type: ignore[attr-defined]  # it is a RemoteError
+
+
+@pytest.mark.parametrize(("nbytes", "is_copied"), [(100, False), (101, True)])
+def test_only_large_files_are_copied(
+    memory: str, nbytes: int, is_copied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that needs all of a file gets a copy of it, one for all readers, unless the file is kept in memory."""
+    monkeypatch.setattr(remote_file, "KEPT_BYTES", 100)
+    fs, path = fsspec.url_to_fs(f"{memory}/f")
+    fs.pipe_file(path, bytes(nbytes))
+    file = remote_file.RemoteFile(Address(f"{memory}/f"))
+    file.expect_all()
+    copy = file._copy
+    assert is_copied == (copy is not None)
+    file.expect_all()
+    assert file._copy is copy
 
 
 def test_a_replaced_object_in_memory(memory: str, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:

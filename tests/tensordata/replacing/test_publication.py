@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,30 @@ def test_what_is_forced_to_the_disk(
         if expected and several:
             assert synced.count("file") >= 4
             assert synced[:4] == ["file"] * 4  # before anything is moved
+
+
+def test_old_models_are_away_before_new_data_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is forced to the disk after old models leave it, and again before new ones come to their places."""
+    steps: list[str] = []
+    path = tmp_path / "m.onnx"
+    formats.save(model(1), path, **OPTIONS)
+    real_fsync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        steps.extend(["sync"] * stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        real_fsync(descriptor)
+
+    def step(self: Any, model: Any, *rest: Any, real: Any, name: str, **keywords: Any) -> Any:
+        steps.append(name if name == "away" or model.name != path.name else "model")
+        return real(self, model, *rest, **keywords)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for method, name in (("_put_aside", "away"), ("_place", "data")):
+        real = getattr(publication._Steps, method)
+        monkeypatch.setattr(publication._Steps, method, partialmethod(step, real=real, name=name))
+    formats.save(model(2), path, **OPTIONS)
+    order = [name for name, _ in itertools.groupby(steps)]
+    assert ["away", "sync", "data", "sync", "model"] == order[order.index("away") : order.index("model") + 1]
 
 
 class Killed(BaseException):
