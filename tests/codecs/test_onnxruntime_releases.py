@@ -15,7 +15,14 @@ import pytest
 import formats
 from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, reading
 
-ASKED = ("1.16.3", "1.18.1", "1.24.4")  # releases with different rows
+# Releases with different rows, of which each Python has wheels.
+WHEELS = {
+    (3, 10): ("1.16.3", "1.18.1", "1.23.2"),
+    (3, 11): ("1.16.3", "1.18.1", "1.24.4"),
+    (3, 12): ("1.17.3", "1.18.1", "1.24.4"),
+    (3, 13): ("1.20.1", "1.22.1", "1.24.4"),
+}
+ASKED = WHEELS.get(sys.version_info[:2], ())
 NUMPY = "numpy<2"  # which releases before 1.19 need
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 # The largest numbers with which a session of a model with one Sqrt can be made, and which of some models it loads.
@@ -102,8 +109,6 @@ def test_the_installed_release_is_as_its_row() -> None:
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders with old releases of onnxruntime, each with the numpy that it needs."""
     folder = Path(os.environ.get("FORMATS_ONNXRUNTIMES") or tmp_path_factory.mktemp("onnxruntimes"))
-    if sys.version_info[:2] not in ((3, 10), (3, 11)):
-        pytest.skip("all of these releases exist only for Python 3.10 and 3.11")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
     for release in ASKED:
         wanted = [f"onnxruntime=={release}", *([NUMPY] if release < "1.19" else [])]
