@@ -25,7 +25,7 @@ FOLLOWS = {
     "Z-2.5": "entries that follow each other, the last one up to the directory, do not reach beyond it",
 }
 """Requirements that no vector can test alone: they follow from others, but are what a reader must check first."""
-IN_JAVASCRIPT = {"Z-2.3", "Z-5.5", "Z-6.7", "Z-7.8"}
+IN_JAVASCRIPT = {"Z-2.3", "Z-4.1", "Z-5.5", "Z-6.7", "Z-7.8"}
 """Requirements for which the module refuses the same archives by another check, with another number."""
 IN_RUST = {"Z-3.6", "Z-5.1", "Z-5.8"}
 """Requirements that the crate checks in several places, only some of them by `require`."""

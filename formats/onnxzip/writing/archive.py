@@ -29,6 +29,7 @@ from formats.onnxzip.writing.entry_groups import Checksums, Crc32AndHash, EntryG
 from formats.tensordata.plan import (
     DOCUMENTATION,
     SMALL_BYTES,
+    USE,
     Digest,
     FilePlan,
     LateWrite,
@@ -98,12 +99,17 @@ class Packing:
         looked_at = partial(check_undecoded, max_depth=DEEPEST)  # `max_depth` may allow more depth than readers accept
         tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
         stored: dict[int, Tensor | bytes] = {}  # by the `id` of the tensor that is stored otherwise
+        typed: list[str] = []
         for where, tensor in tensors:
             place = self.store(tensor, where)
+            if place is None and has_typed_data(tensor) and not tensor.string_data:
+                typed.append(where)
             if isinstance(place, records.Entry):
                 stored[id(tensor)] = _referring(tensor, place)
             elif place is not None:
                 stored[id(tensor)] = with_raw_data(tensor, place)
+        if typed:
+            self.losses.append(Loss("typed_data", typed[0], _why_typed(len(typed)), USE))
         segments = encode(model, lambda tensor: stored.get(id(tensor), tensor))
         writes, _ = lay_out(segments, small_bytes=SMALL_BYTES)
         self._graphs[name] = Concat.of(*(write.source for write in writes))
@@ -226,6 +232,15 @@ class Packing:
         if others := sorted(str(key) for key in keys - {"checksum"}):
             detail = f"an archive cannot hold {', '.join(others)} of external data"
             self.losses.append(Loss("external_data", where, detail, DOCUMENTATION))
+
+
+def _why_typed(count: int) -> str:
+    """Why weights are not entries, which a program could map, and what makes them entries."""
+    stay = "weights stay" if count > 1 else "weight stays"
+    return (
+        f"{count} {stay} in the graph, with elements in fields such as float_data; `formats convert MODEL NEW.onnx "
+        "--external-data` makes a model without such fields"
+    )
 
 
 def _is_plain_raw(tensor: Tensor) -> bool:
