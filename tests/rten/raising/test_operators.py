@@ -470,6 +470,16 @@ def test_letters_of_integers(op_type, inputs, outputs, attributes):
     assert all(is_integer(array) for letter, array in pairs if letter in INTEGER_LETTERS and array is not None)
 
 
+@pytest.mark.parametrize("op_type", sorted(name for name in HELD if onnx.defs.has(name)))
+def test_letters_of_inputs_that_are_always_int64(op_type):
+    """An input that ONNX defines as INT64, and nothing else, has the letter of INT64, or that of any type."""
+    schema = onnx.defs.get_schema(op_type)
+    types = {row.type_param_str: [*row.allowed_type_strs] for row in schema.type_constraints}
+    letters = SPECS[op_type].signature.letters(len(schema.inputs))
+    always = [types.get(each.type_str, [each.type_str]) == ["tensor(int64)"] for each in schema.inputs]
+    assert {"l", "x"} >= {letter for letter, is_int64 in zip(letters, always, strict=False) if is_int64}
+
+
 def test_table_is_complete():
     """Every operator of the schema has a case."""
     tested = {case.values[0] for case in (*CASES, *RANDOM)} | {row[0] for row in LATER} | SUBGRAPHS_AND_SEQUENCES
