@@ -8,11 +8,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.copies import copied
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.inference import inferred
 from formats.editing.scopes import names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
+from formats.ir.copies import copied
 from formats.ir.model import (
     Dimension,
     Graph,

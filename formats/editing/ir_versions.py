@@ -9,10 +9,10 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.copies import copied
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.shapes import all_messages
 from formats.errors import UnsupportedError
+from formats.ir.copies import copied
 from formats.ir.model import Dimension, Function, Message, TensorShape, TensorType, Type, ValueInfo, entries
 from formats.onnxpb.newer_parts import FIELDS, newer_parts
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.copies import copied
 from formats.editing.inference import infer_in
 from formats.editing.model_edits import edited, merged, part_of
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
 from formats.editing.ordering import sort_in, values_of
 from formats.editing.surgery import bypass_in, insert_in
+from formats.ir.copies import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.copies import copied
 from formats.editing.dims import set_dims_in
 from formats.editing.edits import Done
 from formats.editing.extraction import extract_in
@@ -15,6 +14,7 @@ from formats.editing.metadata import set_metadata_in
 from formats.editing.renaming import rename_in
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
+from formats.ir.copies import copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

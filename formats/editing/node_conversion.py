@@ -14,9 +14,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, type_text, uneven_split, wrong_in_onnx
-from formats.editing.copies import copied
 from formats.editing.inference import without_weights
 from formats.errors import UnsupportedError
+from formats.ir.copies import copied
 from formats.ir.model import Attribute, Function, Graph, Model, Node, OperatorSetId, Tensor, Type, ValueInfo, entries
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.editing.copies import copied
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.inference import inferred
 from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
 from formats.editing.scopes import defined_in, names_used, subgraphs
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import walk
+from formats.ir.copies import copied
 from formats.ir.model import (
     Attribute,
     Dimension,

@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.editing.copies import copied
 from formats.editing.dims import set_dims_in
 from formats.editing.expressions import replaced, words_of
+from formats.ir.copies import copied
 
 FLOAT = TensorProto.FLOAT
 

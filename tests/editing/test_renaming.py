@@ -12,8 +12,8 @@ from nested_models import nested
 from onnx import helper
 
 import formats
-from formats.editing.copies import copied
 from formats.editing.renaming import rename_in
+from formats.ir.copies import copied
 from formats.ir.model import Message
 
 

@@ -58,7 +58,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("plugin", "failing"),
-    [("swapped_onnx", set()), ("swapped_onnx_functions", OTHER_POLICY)],
+    [("swapped_onnx", set()), ("installed_in_onnx", OTHER_POLICY)],
     ids=["classes", "functions"],
 )
 def test_the_suite_passes(suite: Path, plugin: str, failing: set[str]) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.editing.copies import copied
 from formats.editing.edits import Done
 from formats.editing.extraction import all_nodes
 from formats.editing.operator_sets import ONNX, version_of, with_opset, with_other_set
 from formats.errors import EditError
+from formats.ir.copies import copied
 from formats.ir.model import OperatorSetId
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pickle import PickleError
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from formats.onnx_compat.protos.merging import copied
+from formats.ir.copies import copied
 from formats.onnxpb.text.fields import INTEGER_RANGES
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal, Source

@@ -1,22 +1,19 @@
-"""Messages of the IR copied, merged and compared by their descriptors, as protobuf does it.
+"""Messages of the IR merged and compared by their descriptors, as protobuf does it.
 
 Weights are shared, not copied: sources never change.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
+from formats.ir.copies import copied
 from formats.onnx_compat.protos.descriptor import DESCRIPTORS
 from formats.tensordata.sources.source import Concat
 
 if TYPE_CHECKING:
     from formats.onnx_compat.protos.descriptor import FieldDescriptor
     from formats.tensordata.sources.source import Source
-
-T = TypeVar("T")
 
 
 def merge(target: Any, source: Any) -> None:
@@ -48,49 +45,6 @@ def merge(target: Any, source: Any) -> None:
     target.unknown_fields += source.unknown_fields
     if getattr(source, "external_source", None) is not None:
         target.external_source = source.external_source
-
-
-def copied(message: T) -> T:
-    """A message equal to `message` that shares only sources with it."""
-    message_class: Any = type(message)
-    shapes, new = _shapes(message_class), message_class()
-    for name in shapes.values:
-        value = getattr(message, name)
-        if value is not None:
-            setattr(new, name, value)
-    for name in shapes.lists:
-        value = getattr(message, name)
-        if value:
-            setattr(new, name, value[:])
-    for name in shapes.messages:
-        value = getattr(message, name)
-        if value is not None:
-            setattr(new, name, copied(value))
-    for name in shapes.message_lists:
-        value = getattr(message, name)
-        if value:
-            setattr(new, name, [copied(item) for item in value])
-    return cast("T", new)
-
-
-class _Shapes(NamedTuple):
-    """The names of a message's fields by the kind of their content; values that never change are together."""
-
-    values: tuple[str, ...]
-    lists: tuple[str, ...]
-    messages: tuple[str, ...]
-    message_lists: tuple[str, ...]
-
-
-@cache
-def _shapes(message_class: type[Any]) -> _Shapes:
-    rows = DESCRIPTORS[message_class.message].fields_by_name
-    names: tuple[list[str], ...] = ([], [], [], [])
-    for field in fields(message_class):
-        row = rows.get(field.name)
-        is_list = row is not None and row.is_repeated and not row.in_place
-        names[is_list + 2 * (row is not None and row.message_type is not None)].append(field.name)
-    return _Shapes(*map(tuple, names))
 
 
 def same(one: Any, other: Any) -> bool:

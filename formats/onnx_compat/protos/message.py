@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import ref
 
 from formats.errors import FormatError
+from formats.ir.copies import copied
 from formats.onnx_compat.protos.errors import as_protobufs
 from formats.onnx_compat.protos.field_properties import Property, Submessage
-from formats.onnx_compat.protos.merging import copied, merge, same
+from formats.onnx_compat.protos.merging import merge, same
 from formats.onnx_compat.protos.message_files import PARSE_FILE, SERIALIZE_FILE
 from formats.onnx_compat.protos.reprs import SHORT_TEXTS
 from formats.onnxpb.wire.decoder import decode

@@ -23,7 +23,6 @@ from formats.onnx_compat import io
 from formats.onnx_compat.protos import classes
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnx_compat.swap.modules import ONNX, names_of_classes
-from formats.onnxpb import external_data_helper
 from formats.onnxpb.unknown_fields import UnknownFieldSet
 from formats.python.extras import needed
 
@@ -119,15 +118,11 @@ def _pairs() -> list[tuple[Any, Any]]:
     """What is of `onnx`, each with ours."""
     with needed(ONNX, "programs over formats.onnxpb.install"):
         onnx = import_module(ONNX)
-        theirs = import_module("onnx.external_data_helper")
         modules = [import_module(f"onnx.{name}") for name in ("onnx_ml_pb2", "onnx_data_pb2")]
     found: list[tuple[Any, Any]] = []
     for name, own in names_of_classes(classes).items():
         found += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
     found += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
-    for name in external_data_helper.__all__:
-        if hasattr(theirs, name):
-            found.append((getattr(theirs, name), getattr(external_data_helper, name)))
     native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
     found.append((native, _for_both(native)))
     return [(theirs, own) for theirs, own in found if theirs is not own]
