@@ -77,9 +77,11 @@ class Scalar(Property):
 
     def __set__(self, message: ProtoMessage, value: Any) -> None:
         stored = self.check(value)
-        message._touch()
-        setattr(message._ir, self.name, stored)
-        self._clear_siblings(message)
+        if message._parent is not None:
+            message._touch()
+        message._ir.__dict__[self.name] = stored  # as `__setattr__` would, which looks at the other members of a oneof
+        if self.siblings:
+            self._clear_siblings(message)
 
 
 class Text(Scalar):
@@ -148,7 +150,7 @@ class Submessage(Property):
         key = (id(message._ir), self.name)
         found = parts.get(key)
         if found is None:
-            found = self._class._of(self._class.DESCRIPTOR.ir_class(), parts)
+            found = self._class._of(object.__new__(self._class.DESCRIPTOR.ir_class), parts)
             found._parent = (message, self)
             parts.set(key, found)
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from protos import message_type as theirs
 
+from formats import onnxpb
 from formats.errors import DecodeError, FormatError
 from formats.ir import model as ir
 from formats.onnx_compat.protos import classes
@@ -718,3 +720,30 @@ def test_a_growing_buffer_gives_only_what_it_has(offset: int, nbytes: int) -> No
     assert source.read(1, 3) == b"bcd"
     with pytest.raises(FormatError):
         source.readinto(offset, memoryview(bytearray(nbytes)))
+
+
+def test_parsing_and_copying_keep_the_parts_in_use() -> None:
+    """A message that takes the place of another one has its values, whether parts of the old one are in use or not."""
+    data = onnx.ModelProto(graph=onnx.GraphProto(name="new", node=[onnx.NodeProto(op_type="A")])).SerializeToString()
+    other = classes.ModelProto.FromString(data)
+    for is_used in (False, True):
+        for change in (lambda message: message.ParseFromString(data), lambda message: message.CopyFrom(other)):
+            model = classes.ModelProto.FromString(onnx.ModelProto(producer_name="old").SerializeToString())
+            graph = model.graph if is_used else None
+            change(model)
+            assert data == model.SerializeToString()
+            model.graph.node[0].op_type = "B"
+            assert graph is None or graph.name in ("new", "")
+            assert data == other.SerializeToString()
+
+
+def test_copies_share_what_is_undecoded(tmp_path: Path) -> None:
+    """A deep copy of a model that was not read is equal, and changes of either do not show in the other."""
+    nodes = [onnx.NodeProto(op_type="Conv", attribute=[onnx.AttributeProto(name="k", ints=[i])]) for i in range(200)]
+    onnx.save(onnx.ModelProto(graph=onnx.GraphProto(node=nodes)), tmp_path / "m.onnx")
+    model = onnxpb.load(tmp_path / "m.onnx")
+    copied = copy.deepcopy(model)
+    copied.graph.node[0].attribute[0].ints[0] = 7
+    model.graph.node[1].attribute[0].name = "changed"
+    assert (0, 7) == (model.graph.node[0].attribute[0].ints[0], copied.graph.node[0].attribute[0].ints[0])
+    assert "k" == copied.graph.node[1].attribute[0].name
