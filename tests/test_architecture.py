@@ -432,7 +432,7 @@ def test_dataclasses_are_made_late() -> None:
     eager = {
         dotted(path) for path in MODULES for entry in imports(path) if not entry.lazy and entry.module == "dataclasses"
     }
-    assert eager == {"formats.onnx_compat.protos.merging", "formats.testing.checks"}
+    assert eager == {"formats.testing.checks"}
 
 
 def test_only_the_commands_print_and_exit() -> None:
