@@ -428,7 +428,7 @@ def test_light_modules_import_nothing_heavy_by_themselves() -> None:
 
 
 def test_dataclasses_are_made_late() -> None:
-    """No module imports `dataclasses` by itself, except for two that commands do not use."""
+    """No module imports `dataclasses` by itself, except for one that commands do not use."""
     eager = {
         dotted(path) for path in MODULES for entry in imports(path) if not entry.lazy and entry.module == "dataclasses"
     }
