@@ -869,6 +869,32 @@ LEARNED = [
              {"a": np.abs(_ROWS[:2, :2]), "b": floats(2, 4), "c": floats(2, 3)}, inputdimensions=[3, 2, 3]),
 ]  # fmt: skip
 
+STAYING = [  # for RTen's ONNX loader, which reads these attributes and inputs
+    contrib("skip_layer_normalization_stays", "SkipLayerNormalization", {"x": _WORDS, "k": _WORDS[::-1].copy()},
+            "x k g b", epsilon=1e-4, CONSTANTS={"g": floats(8), "b": floats(8)}),
+    contrib("skip_simplified_stays", "SkipSimplifiedLayerNormalization", {"x": _WORDS, "k": _WORDS[::-1].copy()},
+            "x k g", epsilon=1e-4, CONSTANTS={"g": floats(8)}),
+    one("simplified_layer_normalization", 17, "SimplifiedLayerNormalization", {"x": _WORDS}, "x g", axis=-1,
+        epsilon=1e-4, CONSTANTS={"g": floats(8)}),
+    one("layer_normalization_axis", 17, "LayerNormalization", {"x": _WORDS}, "x g b", axis=1,
+        CONSTANTS={"g": floats(3, 8), "b": floats(3, 8)}),
+    contrib("multi_head_attention_attributes", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            "q k v _ m", num_heads=2, scale=0.3, mask_filter_value=-50.0,
+            CONSTANTS={"m": np.array([[1, 1, 0], [1, 1, 1]], np.int32)}),
+    contrib("multi_head_attention_unidirectional", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            num_heads=2, unidirectional=1),
+    contrib("quick_gelu_alpha", "QuickGelu", {"x": X}, alpha=0.7),
+    contrib("rotary_embedding_interleaved", "RotaryEmbedding",
+            {"x": floats(1, 2, 3, 8), "p": int64(0, 1, 2).reshape(1, 3)}, "x p c s", interleaved=1,
+            CONSTANTS={"c": floats(4, 4), "s": floats(4, 4)}),
+    one("pad_reflect", 13, "Pad", {"x": floats(1, 2, 4, 5)}, "x p", mode="reflect",
+        CONSTANTS={"p": int64(0, 0, 1, 2, 0, 0, 0, 1)}),
+    one("resize_nearest_ceil", 13, "Resize", {"x": floats(1, 1, 4, 4)}, "x _ s", mode="nearest", nearest_mode="ceil",
+        coordinate_transformation_mode="asymmetric", CONSTANTS={"s": float32(1, 1, 1.5, 2)}),
+    one("reduce_l1_axes", 13, "ReduceL1", {"x": X}, axes=[1], keepdims=0),
+    one("reduce_square_axes", 13, "ReduceSumSquare", {"x": X}, axes=[0, 2]),
+]  # fmt: skip
+
 CASES = [
     *OLD_FORMS,
     *ELEMENTWISE,
@@ -885,4 +911,5 @@ CASES = [
     *SIGNALS,
     *CONTRIBUTED,
     *LEARNED,
+    *STAYING,
 ]

@@ -25,7 +25,7 @@ def value_of(field: Field, value: Any) -> str:
     """Return a value of an attribute as part of a form: in words if it is one of few, or "" otherwise."""
     if field.kind is FieldKind.BOOL:
         return str(int(bool(value)))
-    return str(value) if field.kind is FieldKind.CHOICE else ""
+    return value if isinstance(value, str) else ""
 
 
 def forms_of(domain: str, name: str, spec: OperatorSpec, target: Target) -> Iterator[Form]:
@@ -40,7 +40,8 @@ def forms_of(domain: str, name: str, spec: OperatorSpec, target: Target) -> Iter
         if field.kind is FieldKind.BOOL:
             yield (name, field.onnx_name, str(1 - int(field.default or 0)))
         elif field.kind is FieldKind.CHOICE:
-            yield from ((name, field.onnx_name, str(value)) for value in field.choices if value != field.default)
+            values = dict.fromkeys(value_of(field, value) for value in field.choices if value != field.default)
+            yield from ((name, field.onnx_name, value) for value in values)
         else:
             yield (name, field.onnx_name, "")
     known = None if domain else form_of(ONNX, name, NEWEST)
