@@ -18,18 +18,21 @@ from graphs import held as held_by_rten
 from rten_cases import CASES, to_proto
 from rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
 from runtime.runner import RunnerError
+from staying_forms import all_forms, forms_in
 
 import formats
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
 from formats.rten.onnx_loader.runnable import runnable
+from formats.rten.target import ONNX_LOADER
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 
 RELEASE = "0.27"
 OTHER_TYPES = {"test_onehot_without_axis"}  # RTen needs an integer depth, which onnxruntime lacks for INT32 values
 EXPECTED = Path(__file__).parents[1] / "runnable_outcomes.json"
+NOT_RUN = Path(__file__).parents[1] / "forms_not_run.json"
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
 RANDOM = "test_bernoulli"
 GRAPHS = 120
@@ -527,3 +530,18 @@ def test_inspection(text, runs, loads, lines, tmp_path):
     told = json.loads(commands.run("formats", "inspect", path, "--runtime", "rten", "--json").stdout)["runtime"]
     assert (runs, loads) == (told["runs"], told["loads"])
     assert "runtime" not in formats.inspect(path).to_json()
+
+
+@pytest.mark.outer
+def test_forms_that_stay_are_run(tmp_path):
+    """The tests above run all these models in RTen; the forms that none of them has are listed, and no others.
+
+    Operators in the list are always rewritten, or only random graphs have them. The list is written to `not_run.json`
+    in the test's folder: a form that is new in it needs a case in `rten_cases.py`.
+    """
+    given = [case.model() for case in CASES if not case.exact]
+    given += [ONNX.read(Literal(case.model), None) for case in backend_cases()]
+    made = [found.model for found in map(runnable, given) if found.error is None]
+    left = sorted(" ".join(form).strip() for form in all_forms(ONNX_LOADER) - forms_in(made, ONNX_LOADER))
+    (tmp_path / "not_run.json").write_text(json.dumps(left, indent=1) + "\n")
+    assert json.loads(NOT_RUN.read_text()) == left
