@@ -23,6 +23,7 @@ from formats.python.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import ALL_PERMISSIONS, File, is_address, is_stream
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, WritePlan
+from formats.tensordata.replacing.hidden import is_path_text
 from formats.tensordata.replacing.journal import sha256_of, stamp
 from formats.tensordata.replacing.lock import ModelLock
 from formats.tensordata.sources.source import Literal
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 32  # folders between a model at an address and its data files
 CLOCK_SECONDS = 2.0  # the time of a file may be behind the clock by this much
+LATEST_TIME = 1 << 63  # in seconds; no clock shows a later one
 LOCK_SECONDS = 0.5  # to wait for a run that is about to end
 
 
@@ -394,10 +396,10 @@ def _parsed(line: bytes) -> Record | None:
         content = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(content, dict) or not all(isinstance(content.get(key), str) for key in ("source", "destination")):
+    if not isinstance(content, dict) or not all(_is_path(content.get(key)) for key in ("source", "destination")):
         return None
-    if isinstance(content.get("begun"), (int, float)):
-        return Record(content)
+    if isinstance(begun := content.get("begun"), (int, float)):
+        return Record(content) if abs(begun) < LATEST_TIME else None
     files = [content.get(name) for name in ("source_files", "destination_files")]
     is_whole = content.keys() >= {"version", "options", "error"} and all(map(_are_files, files))
     return Record(content) if is_whole else None
@@ -407,6 +409,11 @@ def _are_files(value: Any) -> bool:
     """Whether a field contains files, each with its path, size and digest."""
     return isinstance(value, list) and all(
         isinstance(file, dict)
-        and all(isinstance(file.get(key), kind) for key, kind in (("path", str), ("nbytes", int), ("sha256", str)))
+        and _is_path(file.get("path"))
+        and all(isinstance(file.get(key), kind) for key, kind in (("nbytes", int), ("sha256", str)))
         for file in value
     )
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and is_path_text(value)

@@ -57,6 +57,14 @@ def is_hidden(name: str) -> bool:
     return _HIDDEN.fullmatch(name) is not None
 
 
+def is_path_text(text: str) -> bool:
+    """Whether a text, perhaps a stranger's, can be a path: it has no zero byte and no half of a surrogate pair."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 @contextmanager
 def told_as(path: Path) -> Iterator[None]:
     """A context in which system errors about hidden files name the model at `path`, and all say what to do."""

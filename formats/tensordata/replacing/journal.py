@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import DecodeError, EncodeError, FormatError
 from formats.tensordata.file import File
-from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, is_hidden, is_temporary, open_hidden
+from formats.tensordata.replacing.hidden import (
+    MAX_NAME_BYTES,
+    HiddenFileError,
+    hidden_path,
+    is_hidden,
+    is_path_text,
+    is_temporary,
+    open_hidden,
+)
 from formats.tensordata.replacing.holder import boot
 
 if TYPE_CHECKING:
@@ -254,8 +262,8 @@ def _fields(item: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _plain_name(name: Any) -> str:
     """The name of a file next to the model; it must not be a name that only this program uses."""
-    wrong = not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0")
-    if wrong or is_hidden(name):
+    wrong = not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\")
+    if wrong or is_hidden(name) or len(name) > MAX_NAME_BYTES or not is_path_text(name):
         raise DecodeError(f"{name!r:.80} is not the name of a file next to the model")
     return str(name)
 
