@@ -22,9 +22,9 @@ WITH_OPTIONS = {name: function for name, function in FUNCTIONS.items() if keywor
 
 
 def test_the_functions_with_options_are_known() -> None:
-    """All functions that accept any keyword declare which, except for the one that passes them to onnxruntime."""
+    """All functions that accept any keyword declare which, except where they are those of onnxruntime or of a node."""
     flexible = {name for name, function in FUNCTIONS.items() if function.__code__.co_flags & inspect.CO_VARKEYWORDS}
-    assert flexible - {"onnxruntime_session"} == WITH_OPTIONS.keys()
+    assert flexible - {"onnxruntime_session", "make_node"} == WITH_OPTIONS.keys()
     assert {"load", "save", "loads", "dumps", "convert", "convert_many", "share", "verify"} <= WITH_OPTIONS.keys()
 
 

@@ -106,6 +106,11 @@ class RuntimeOptions:
         settle(self)
 
     @property
+    def is_given(self) -> bool:
+        """Whether anything is asked for."""
+        return not (self.runtime is None and self.opset is None and self.ir_version is None)
+
+    @property
     def named(self) -> RuntimeName | None:
         """The runtime and its release."""
         return None if self.runtime is None else lookup.runtime_named(self.runtime)

@@ -19,6 +19,7 @@ from formats.ir.summary import type_text
 from formats.options import made
 from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.absent import AbsentFile
+from formats.tensordata.file import is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.choices import RuntimeOptions
@@ -291,11 +292,13 @@ def inspect(
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
     path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), RuntimeOptions(runtime)
-    *others, last = (
-        _inspect(path, format, replace(reading, model=name), chosen, nodes=nodes, params=params)
-        for name in models_in(path, format, reading)
-    )
-    return replace(last, others=tuple(others))
+    # A store answers slowly: there, the names of the models are those that the first of them was read with.
+    *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
+    found, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
+    if last is None:
+        others = [name for name in names if name is not None]
+    seen = (_inspect(path, format, replace(reading, model=name), chosen, nodes=nodes, params=params) for name in others)
+    return replace(found, others=tuple(other for other, _ in seen))
 
 
 def _inspect(
@@ -306,15 +309,15 @@ def _inspect(
     *,
     nodes: bool,
     params: int,
-) -> Inspection:
-    """One model of the file."""
+) -> tuple[Inspection, tuple[str | None, ...]]:
+    """One model of the file, and the names of all of them."""
     codec, source, model = read_model(path, format, reading)
     bundle = codec.bundle(source) if codec.bundle is not None else None
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     tensors = tuple(_entry(where, tensor, path) for where, tensor in found)
     link = ArchiveLink.of(model)
-    return Inspection(
+    inspection = Inspection(
         path=path,
         format=codec.name,
         files=_files(path, source, (tensor for _, tensor in found)),
@@ -337,6 +340,7 @@ def _inspect(
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
         releases=_releases(model, codec),
     )
+    return inspection, () if bundle is None else bundle.models
 
 
 def _releases(model: Model, codec: Codec) -> dict[str, tuple[str, ...]]:

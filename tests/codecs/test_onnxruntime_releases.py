@@ -101,7 +101,7 @@ def test_the_installed_release_is_as_its_row() -> None:
     """The release of onnxruntime that is installed here reads what its row says."""
     release = ".".join(onnxruntime.__version__.split(".")[:2])
     if release not in RELEASES:
-        pytest.skip(f"the list does not have onnxruntime {release}")
+        pytest.skip(f"needs onnxruntime {release}, which the list of packages does not have")
     assert asked([sys.executable], {})["row"] == list(RELEASES[release])
 
 

@@ -125,7 +125,7 @@ def test_rust(tmp_path: Path) -> None:
     build = ["cargo", "build", "--release", "--offline", "--example", "verdicts", "--target-dir", tmp_path / "target"]
     done = subprocess.run(build, cwd=crate, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
-        pytest.skip(f"the packages of the crate are not here: {done.stderr[-200:]}")
+        pytest.skip(f"needs the packages of the crate: {done.stderr[-200:]}")
     program = tmp_path / "target" / "release" / "examples" / "verdicts"
     code = "".join(path.read_text() for path in (crate / "src").glob("*.rs"))
     checked = set(re.findall(r'require\([^"]*"(Z-\d+\.\d+)"', code))

@@ -180,7 +180,7 @@ def large_archive(folder: Path) -> Path:
 
 
 @pytest.mark.outer
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit of memory is that of Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits the memory for data")
 def test_ten_gibibytes_in_little_memory(tmp_path: Path) -> None:
     """An edit in place, a part and a merged model of 10 GiB take seconds and little memory, and read no weight."""
     path = large_archive(tmp_path)

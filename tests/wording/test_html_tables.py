@@ -67,10 +67,11 @@ def test_the_number_of_rows_that_are_not_shown() -> None:
 
 
 def test_tensors_and_nodes_make_a_data_frame(path: Path) -> None:
-    """`pandas.DataFrame(inspection.tensors)` has a column for each field, as `docs/library.md` says."""
-    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    """Tensors and nodes are named tuples, of which pandas and polars make a column for each field."""
     seen = formats.inspect(path, nodes=True)
-    frame = pandas.DataFrame(seen.tensors)
-    assert ["where", "name", "data_type", "dims", "nbytes", "file", "file_offset"] == list(frame.columns)
-    assert sum(entry.nbytes for entry in seen.tensors) == frame["nbytes"].sum()
-    assert ["where", "name", "operator", "domain", "inputs", "outputs"] == list(pandas.DataFrame(seen.nodes).columns)
+    columns = {tuple(entry._fields) for entry in seen.tensors}
+    assert columns == {("where", "name", "data_type", "dims", "nbytes", "file", "file_offset")}
+    assert seen.nodes is not None
+    assert {tuple(node._fields) for node in seen.nodes} == {
+        ("where", "name", "operator", "domain", "inputs", "outputs")
+    }

@@ -10,7 +10,7 @@ from formats.errors import OptionError, UnsupportedError
 from formats.ir.archive_link import without_link
 from formats.options import made
 from formats.verbs.arguments import model_of
-from formats.verbs.choices import RaisingOptions, RuntimeOptions
+from formats.verbs.choices import RaisingOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +86,7 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
             raise found.error
         model, changes = found.model, found.changes
         losses += found.losses
-    if target.domain is None and chosen.runtime != RuntimeOptions():
+    if target.domain is None and chosen.runtime.is_given:
         from formats.verbs.steps.versions import in_versions
 
         model, done = in_versions(model, chosen.runtime)

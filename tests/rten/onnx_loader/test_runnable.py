@@ -468,7 +468,6 @@ def test_external_data(runner, tmp_path):
         ({"external_data": "weights.bin"}, "weights.bin"),
         ({"external_data": True, "alignment": 6}, "multiple of 4"),
         ({"runtime": "onnx"}, "no runtime is called 'onnx'"),
-        ({"to_format": "rten"}, "only for ONNX formats"),
     ],
 )
 def test_options_that_rten_would_not_read(options, message, tmp_path):

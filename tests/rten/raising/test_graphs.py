@@ -436,7 +436,8 @@ def test_what_is_the_same_is_no_loss(make, op_type, count, attributes):
         [make.value("x", INT32, [1, 3]), make.value("y", INT32, [3, 1])],
         ["a"],
     )
-    assert [] == losses(graph, "deviation")
+    told = "sums beyond 32 bits wrap"  # what these numbers can do to any sum
+    assert [] == [loss for loss in losses(graph, "deviation") if told not in loss]
 
 
 def test_interface_of_integers_is_forgotten(make):
