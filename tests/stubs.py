@@ -10,7 +10,9 @@ exceptions are found anew each time, so that no list of them can become outdated
 - if a dataclass with slots inherits fields, its slots are only its own; mypy expects all fields there;
 - a field of a message that holds another message is `None` in the class; type checkers see a descriptor;
 - an enum of protobuf is not a class at run time, and its values are plain numbers;
-- constructors of messages accept no positional arguments, with the same error as protobuf.
+- constructors of messages accept no positional arguments, with the same error as protobuf;
+- a message inherits from protobuf's class if protobuf is installed, which type checkers do not see;
+- a module of `onnx` that only some releases have.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Literal, get_origin
+
+import google.protobuf.message
+import onnx
 
 import formats
 from formats.onnxpb.wire.schema import ENUMS
@@ -89,6 +94,9 @@ def exceptions() -> Iterator[str]:
         for member in (name, *values):
             yield rf"formats\.(onnxpb|onnx_compat\.protos\.classes)\.{inner}{member}(\..*)?"
     yield r"formats\.onnx_compat\.protos\.classes\..*\.__init__"
+    inherited = "|".join(map(re.escape, vars(google.protobuf.message.Message)))
+    yield rf"formats\.onnx_compat\.protos\.message\.(Proto)?Message\.({inherited})"
+    yield from (rf"formats\.onnxpb\.{name}" for name in ("hub", "mapping", "subbyte") if not hasattr(onnx, name))
 
 
 def main(arguments: list[str]) -> int:

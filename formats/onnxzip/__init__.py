@@ -120,7 +120,7 @@ def bundle(source: Source) -> Bundle:
     return Bundle(tuple(contents.graphs), files, contents.hashes is not None)
 
 
-def regions(source: Source) -> Iterator[Region]:
+def regions_in(source: Source) -> Iterator[Region]:
     """The headers, padding, payloads and end of the archive in `source`."""
     from formats.onnxzip.regions import regions_of
 
@@ -150,7 +150,7 @@ CODEC = Codec(
     sniff,
     read,
     plan,
-    regions=regions,
+    regions=regions_in,
     checksums=checksums,
     read_lenient=read_lenient,
     settled=settled,
