@@ -83,12 +83,12 @@ def test_unnamed_file_survives_no_kill(tmp_path: Path) -> None:
 
 def test_discarding(tmp_path: Path, writer: Capabilities) -> None:
     """A file that is discarded, once or twice, leaves nothing."""
-    before = descriptors()
+    before = descriptors(tmp_path)
     output = OutputFile(tmp_path / "model", 8, capabilities=writer)
     output.discard()
     output.discard()
     assert os.listdir(tmp_path) == []
-    assert before == descriptors()
+    assert before == descriptors(tmp_path)
 
 
 def test_existing_file_is_refused(tmp_path: Path, writer: Capabilities) -> None:

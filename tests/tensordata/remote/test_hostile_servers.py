@@ -23,7 +23,7 @@ class Lying(http.server.ThreadingHTTPServer):
         super().__init__((host, 0), Handler)
         self.data, self.claimed, self.away, self.pause = data, str(len(data)), "", 0.0
         self.seen: list[dict[str, str]] = []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def url(self, name: str) -> str:
         """Return an address."""
