@@ -1,4 +1,4 @@
-"""The readers in Python, Rust and JavaScript agree on each file: all accept it, with equal offsets, or all refuse it.
+"""The readers in Python, Rust, JavaScript and C agree on each file: all accept it, with equal offsets, or none does.
 
 If a refused file breaks several requirements, the readers may report different ones.
 """
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import c_reader
 import pytest
 import rust_reader
 from archives import LARGE_ROWS
@@ -100,12 +101,19 @@ def comparable(verdict: Verdict) -> Verdict:
     return {**verdict, "tensors": sorted(verdict["tensors"])}
 
 
+@pytest.fixture(scope="module")
+def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of the C reader; a wrong access to memory, or undefined behaviour, ends it with an error."""
+    folder = tmp_path_factory.mktemp("c")
+    return c_reader.built("tests/verdicts.c", folder / "verdicts", *c_reader.SANITIZERS)
+
+
 @pytest.fixture
-def programs() -> dict[str, list[str | Path]]:
+def programs(c_program: Path) -> dict[str, list[str | Path]]:
     """The commands of the other readers; each reads a path per line and prints a verdict per line."""
     need("node")
     javascript = ROOT / "readers" / "js" / "tests" / "verdicts.js"
-    return {"Rust": [rust_reader.program("verdicts")], "JavaScript": ["node", javascript]}
+    return {"Rust": [rust_reader.program("verdicts")], "JavaScript": ["node", javascript], "C": [c_program]}
 
 
 @pytest.fixture

@@ -1,0 +1,19 @@
+"""The programs of the C reader, which a C compiler builds in a second or two."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from programs import need
+
+FOLDER = Path(__file__).parents[2] / "readers" / "c"
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
+SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def built(source: str, target: Path, *options: str, compiler: str = "cc") -> Path:
+    """Return the program of a source file; skip the test if there is no compiler."""
+    need(compiler)
+    subprocess.run([compiler, *WARNINGS, *options, "-o", target, FOLDER / source], check=True, timeout=120)
+    return target
