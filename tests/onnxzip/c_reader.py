@@ -7,13 +7,13 @@ from pathlib import Path
 
 from programs import need
 
-FOLDER = Path(__file__).parents[2] / "readers" / "c"
+ROOT = Path(__file__).parents[2]
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def built(source: str, target: Path, *options: str, compiler: str = "cc") -> Path:
-    """Return the program of a source file; skip the test if there is no compiler."""
+    """Return the program of a source file of the repository; skip the test if there is no compiler."""
     need(compiler)
-    subprocess.run([compiler, *WARNINGS, *options, "-o", target, FOLDER / source], check=True, timeout=120)
+    subprocess.run([compiler, *WARNINGS, *options, "-o", target, ROOT / source], check=True, timeout=120)
     return target

@@ -17,7 +17,7 @@ Row = tuple[dict[str, Any], str, Path]
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program that prints a verdict on each path."""
-    return c_reader.built("tests/verdicts.c", tmp_path_factory.mktemp("c") / "verdicts")
+    return c_reader.built("readers/c/tests/verdicts.c", tmp_path_factory.mktemp("c") / "verdicts")
 
 
 @pytest.fixture(scope="module")
@@ -72,4 +72,4 @@ def test_errors_of_the_system(program: Path, tmp_path: Path) -> None:
 
 def test_header_alone(tmp_path: Path) -> None:
     """The header compiles without a warning when it only declares, also twice."""
-    c_reader.built("tests/header_alone.c", tmp_path / "alone")
+    c_reader.built("readers/c/tests/header_alone.c", tmp_path / "alone")

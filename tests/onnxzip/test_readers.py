@@ -105,7 +105,7 @@ def comparable(verdict: Verdict) -> Verdict:
 def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of the C reader; a wrong access to memory, or undefined behaviour, ends it with an error."""
     folder = tmp_path_factory.mktemp("c")
-    return c_reader.built("tests/verdicts.c", folder / "verdicts", *c_reader.SANITIZERS)
+    return c_reader.built("readers/c/tests/verdicts.c", folder / "verdicts", *c_reader.SANITIZERS)
 
 
 @pytest.fixture
