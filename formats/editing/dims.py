@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.expressions import replaced, words_of
 from formats.editing.inference import after, infer_again
+from formats.editing.scopes import main_graph
 from formats.editing.shapes import all_dims, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
@@ -75,17 +76,17 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
 
 def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
     """A loss for nodes that give a value a shape in which the old size of an axis may still stand."""
-    follows = after(model.graph, sizes)
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    follows = after(main_graph(model), sizes)
+    constants = {tensor.name: tensor for tensor in main_graph(model).initializer}
     constants.update(
         (node.output[0], attribute.t)
-        for node in model.graph.node
+        for node in main_graph(model).node
         if node.op_type == "Constant" and node.output
         for attribute in entries(node, "attribute")
         if attribute.t is not None
     )
     found = []
-    for node in model.graph.node:
+    for node in main_graph(model).node:
         if node.op_type in SHAPERS and len(node.input) > 1 and node.input[1] not in follows:
             tensor = constants.get(node.input[1])
             if tensor is None or not {*tensor.numpy().ravel().tolist()}.isdisjoint(sizes.values()):
@@ -106,11 +107,11 @@ def symbols_of(model: Model) -> dict[str, None]:
 def _axis(model: Model, name: str, known: Mapping[str, None]) -> _Axis:
     """The axis that INPUT:AXIS means."""
     value_name, colon, number = name.rpartition(":")
-    inputs = {value.name or "": value for value in model.graph.input}
+    inputs = {value.name or "": value for value in main_graph(model).input}
     if not colon or value_name not in inputs or not number.removeprefix("-").isdecimal():
         if name in inputs:
             raise EditError(f"{name} is an input; name an axis of it, such as {name}:0")
-        if value_name in {value.name for value in model.graph.output}:
+        if value_name in {value.name for value in main_graph(model).output}:
             raise EditError(f"{value_name} is an output, whose dims follow from the inputs; {_inputs_are(inputs)}")
         what = f"no input is called {value_name!r}" if colon and number.isdecimal() else f"no dim is called {name!r}"
         names = inputs if colon and number.isdecimal() else [*known, *(f"{each}:0" for each in inputs)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.inference import inferred
-from formats.editing.scopes import names_used, scope_of, subgraphs
+from formats.editing.scopes import main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
 from formats.ir.copies import copied
 from formats.ir.model import (
@@ -47,7 +47,7 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
 
     Raises: EditError for an unknown name, or if an output needs something else than the inputs.
     """
-    graph = model.graph
+    graph = main_graph(model)
     wanted = [*dict.fromkeys([value.name or "" for value in graph.output] if outputs is None else outputs)]
     given = None if inputs is None else [*dict.fromkeys(inputs)]
     _check_names(graph, [*(given or ()), *wanted])
@@ -130,7 +130,7 @@ def _of(node: Node) -> str:
 
 def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
     """The types of the new inputs and outputs, inferred if the model does not state them."""
-    known = _types(model.graph)
+    known = _types(main_graph(model))
     losses = []
     why = ""
     if any(not _is_complete(known.get(name)) for name in (*inputs, *outputs)):
@@ -138,7 +138,7 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
             found = inferred(model)
         except MissingPackageError as error:
             found, why = None, f"; {error.message}"
-        for name, value in _types(found.graph).items() if found is not None else ():
+        for name, value in _types(main_graph(found)).items() if found is not None else ():
             if not _is_complete(known.get(name)):
                 known[name] = value
     for kind, names in (("input", inputs), ("output", outputs)):
@@ -234,7 +234,7 @@ def _functions(model: Model) -> list[Function]:
         (function.domain or "", function.name, function.overload or ""): function for function in model.functions
     }
     called: set[Any] = set()
-    waiting: list[Graph | Function] = [model.graph]
+    waiting: list[Graph | Function] = [main_graph(model)]
     while waiting:
         for node in all_nodes([waiting.pop()]):
             key = node.domain or "", node.op_type, node.overload or ""
@@ -246,5 +246,5 @@ def _functions(model: Model) -> list[Function]:
 
 def _keep_imports(model: Model) -> None:
     """Remove the operator sets that no node uses, but not ONNX's own."""
-    used = {node.domain or "" for node in all_nodes([model.graph, *model.functions])} | {"", "ai.onnx"}
+    used = {node.domain or "" for node in all_nodes([main_graph(model), *model.functions])} | {"", "ai.onnx"}
     model.opset_import = [entry for entry in model.opset_import if (entry.domain or "") in used]

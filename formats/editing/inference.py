@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.edits import Done, Edit, counted
-from formats.editing.scopes import names_used
+from formats.editing.scopes import main_graph, names_used
 from formats.editing.shapes import all_messages, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError, TensorDataError
 from formats.ir import dtypes
@@ -125,7 +125,7 @@ def infer_again(model: Model, before: Model, changed: Collection[str]) -> Done:
     _check_reshapes(found)
     known = _take(model, found, dropped)
     edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
-    left = {name: value for name, value in dropped.items() if name not in _named(model.graph.value_info)}
+    left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
     return Done(edits, tuple(_told(left, [value for value in outputs if not _is_known(value)], "")))
 
 
@@ -147,14 +147,14 @@ def _checked(model: Model, before: Model) -> Model | None:
 
 def _dropped(model: Model, changed: Collection[str]) -> tuple[dict[str, ValueInfo], list[ValueInfo]]:
     """Drop what the model says of values that follow from some inputs: the shapes of inner values and of outputs."""
-    names = after(model.graph, changed)
-    gone = {value.name or "": value for value in model.graph.value_info if value.name in names}
-    model.graph.value_info = [value for value in model.graph.value_info if value.name not in names]
+    names = after(main_graph(model), changed)
+    gone = {value.name or "": value for value in main_graph(model).value_info if value.name in names}
+    main_graph(model).value_info = [value for value in main_graph(model).value_info if value.name not in names]
     for message in all_messages(model):
-        if isinstance(message, Graph) and message is not model.graph:
+        if isinstance(message, Graph) and message is not main_graph(model):
             for value in (*message.output, *entries(message, "value_info")):
                 _forget(value)
-    outputs = [value for value in model.graph.output if value.name in names and _forget(value)]
+    outputs = [value for value in main_graph(model).output if value.name in names and _forget(value)]
     return gone, outputs
 
 
@@ -199,18 +199,18 @@ def _take(model: Model, found: Model, dropped: Mapping[str, ValueInfo]) -> int:
 
     Return the number of values of which more is known.
     """
-    known = _named([*found.graph.value_info, *found.graph.output])
+    known = _named([*main_graph(found).value_info, *main_graph(found).output])
     more = 0
-    for value in (*model.graph.output, *model.graph.value_info):
+    for value in (*main_graph(model).output, *main_graph(model).value_info):
         shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
         more += shape is not None and new is not None and _fill(shape, new)
     for name, value in dropped.items():
         new = shape_of(known[name]) if name in known else None
-        if new is not None and (tensor := value.type.tensor_type) is not None:
+        if new is not None and (tensor := getattr(value.type, "tensor_type", None)) is not None:
             tensor.shape = new
             for dim in new.dim:
                 _without_generated(dim)
-            model.graph.value_info.append(value)
+            main_graph(model).value_info.append(value)
             more += 1
     return more
 
@@ -239,8 +239,8 @@ def _without_generated(dim: Dimension) -> None:
 
 def _check_reshapes(model: Model) -> None:
     """Raises EditError for a Reshape whose constant shape has another number of elements than its input now has."""
-    values = _named([*model.graph.value_info, *model.graph.input, *model.graph.output])
-    for node in model.graph.node:
+    values = _named([*main_graph(model).value_info, *main_graph(model).input, *main_graph(model).output])
+    for node in main_graph(model).node:
         if node.op_type == "Reshape" and node.input and node.output:
             counts = [_count(values.get(name)) for name in (node.input[0], node.output[0])]
             if None not in counts and counts[0] != counts[1]:

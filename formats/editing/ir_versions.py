@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.edits import Done, Edit, counted
+from formats.editing.scopes import main_graph
 from formats.editing.shapes import all_messages
 from formats.errors import UnsupportedError
 from formats.ir.copies import copied
@@ -92,14 +93,14 @@ def _add_inputs(model: Model) -> Done:
     Raises: UnsupportedError for those of subgraphs, which have no such inputs.
     """
     for graph in all_messages(model):
-        if not isinstance(graph, Function) and graph is not model.graph and graph.initializer:
+        if not isinstance(graph, Function) and graph is not main_graph(model) and graph.initializer:
             found = f"a subgraph has the initializer {graph.initializer[0].name!r:.80}"
             raise UnsupportedError(
                 f"before IR version {INTERFACE_WITH_WEIGHTS}, an initializer must be an input; {found}"
             )
-    known = {value.name for value in model.graph.input}
-    new = list(_inputs(model.graph, known))
-    model.graph.input = [*model.graph.input, *new]
+    known = {value.name for value in main_graph(model).input}
+    new = list(_inputs(main_graph(model), known))
+    main_graph(model).input = [*main_graph(model).input, *new]
     words = f"{counted(len(new), 'initializer')} became inputs as well, which this version needs"
     return Done((Edit("ir_version", words),)) if new else Done()
 

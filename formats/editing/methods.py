@@ -8,6 +8,7 @@ from formats.editing.inference import infer_in
 from formats.editing.model_edits import edited, merged, part_of
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
 from formats.editing.ordering import sort_in, values_of
+from formats.editing.scopes import main_graph
 from formats.editing.surgery import bypass_in, insert_in
 from formats.ir.copies import copied
 
@@ -66,4 +67,4 @@ def infer_shapes(model: Model) -> Model:
 
 def values(model: Model) -> dict[str, Value]:
     """The values of the main graph."""
-    return values_of(model.graph)
+    return values_of(main_graph(model))

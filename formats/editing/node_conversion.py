@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, type_text, uneven_split, wrong_in_onnx
 from formats.editing.inference import without_weights
+from formats.editing.scopes import main_graph
 from formats.errors import UnsupportedError
 from formats.ir.copies import copied
 from formats.ir.model import Attribute, Function, Graph, Model, Node, OperatorSetId, Tensor, Type, ValueInfo, entries
@@ -208,9 +209,9 @@ def _further(given: Lone, found: Converted, version: int, wanted: int, within: W
         model, done = within(Model(IR_VERSION, opset_import=[OperatorSetId("", version)], graph=graph), wanted)
     except RefusedError as error:
         return Converted(refusal=error.reasons[0])
-    new = [tensor for tensor in model.graph.initializer if tensor.name not in own]
+    new = [tensor for tensor in main_graph(model).initializer if tensor.name not in own]
     told = found.told or next((loss.detail for loss in done.losses), "")
-    return Converted(tuple(model.graph.node), tuple(new), told=told)
+    return Converted(tuple(main_graph(model).node), tuple(new), told=told)
 
 
 def _batch(nodes: Sequence[Lone], given: int, wanted: int) -> list[Converted]:
@@ -234,7 +235,7 @@ def _batch(nodes: Sequence[Lone], given: int, wanted: int) -> list[Converted]:
         half = len(nodes) // 2
         return [*_batch(nodes[:half], given, wanted), *_batch(nodes[half:], given, wanted)]
     found = decode(Literal(done.SerializeToString()), Model)
-    return [_taken(found.graph, f"{index}.", each) for index, each in enumerate(nodes)]
+    return [_taken(main_graph(found), f"{index}.", each) for index, each in enumerate(nodes)]
 
 
 def _said(error: Exception) -> str:

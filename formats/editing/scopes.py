@@ -10,12 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.errors import EditError
 from formats.ir.model import Function, Graph, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from formats.ir.model import Model, Node
+
+
+def main_graph(model: Model) -> Graph:
+    """The graph of a model that is not in another.
+
+    Raises: EditError if the model has none.
+    """
+    if model.graph is None:
+        raise EditError("the model has no graph, so there is nothing to edit")
+    return model.graph
 
 
 class Scope(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.editing.making import make_node
 from formats.editing.renaming import Renamer
-from formats.editing.scopes import scope_of, scopes_of
+from formats.editing.scopes import main_graph, scope_of, scopes_of
 from formats.errors import EditError
 from formats.ir.model import Graph, Node, entries
 from formats.wording.suggestions import nearest
@@ -25,7 +25,7 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
 
     Raises: EditError for an unknown value, or a node that does not use it.
     """
-    scope = scope_of(model.graph, "graph")
+    scope = scope_of(main_graph(model), "graph")
     if after not in scope.defined:
         raise EditError(f"no value is called {after!r}{nearest(after, sorted(scope.defined))}")
     taken = {name for each in scope.all_inner() for name in each.defined | each.used}
@@ -34,18 +34,18 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
         raise EditError(f"the node {new.op_type} must use {after} and have an output")
     if meeting := taken & {*new.output}:
         raise EditError(f"the node {new.op_type} has the output {min(meeting)}, the name of another value")
-    at = next((index for index, each in enumerate(model.graph.node) if after in each.output), None)
+    at = next((index for index, each in enumerate(main_graph(model).node) if after in each.output), None)
     if at is None:  # an input or an initializer
         _rename_all(scope, {after: new.output[0]}, uses_only=True)
-        model.graph.node.insert(0, new)
+        main_graph(model).node.insert(0, new)
         return
     before = _fresh(after, taken | {*new.output})
-    maker = model.graph.node[at]
+    maker = main_graph(model).node[at]
     maker.output = [before if name == after else name for name in maker.output]
     new.input = [before if name == after else name for name in new.input]
     new.output = [after, *new.output[1:]]
-    model.graph.value_info = [value for value in entries(model.graph, "value_info") if value.name != after]
-    model.graph.node.insert(at + 1, new)
+    main_graph(model).value_info = [value for value in entries(main_graph(model), "value_info") if value.name != after]
+    main_graph(model).node.insert(at + 1, new)
 
 
 def _fresh(name: str, taken: set[str]) -> str:

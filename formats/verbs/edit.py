@@ -12,6 +12,7 @@ from formats.editing.edits import Done, Edit
 from formats.editing.files.weight_files import NPZ, SAFETENSORS, read_weights
 from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
+from formats.editing.scopes import main_graph
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.writing import editing
@@ -86,7 +87,7 @@ def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mappi
         return read_weights(path), path.name
     opened = open_model(path)
     others.append((opened.source, opened.codec))
-    return {tensor.name or "": tensor for tensor in opened.model.graph.initializer}, path.name
+    return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name
 
 
 def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:

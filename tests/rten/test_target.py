@@ -135,7 +135,7 @@ def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
     runtime, lost, changed = runtimes[NEWEST], {}, 0
     for case in backend_cases():
         before, run_before = result_in(runtime, case, tmp_path / "all.rten", exact=exact)
-        after, run_after = result_in(runtime, case, tmp_path / "newest.rten", exact=exact, runtime=f"rten=={NEWEST}")
+        after, run_after = result_in(runtime, case, tmp_path / "newest.rten", exact=exact, release=NEWEST)
         if before == after:
             continue
         changed += 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from formats.editing.edits import Done
 from formats.editing.extraction import all_nodes
 from formats.editing.operator_sets import ONNX, version_of, with_opset, with_other_set
+from formats.editing.scopes import main_graph
 from formats.errors import EditError
 from formats.ir.copies import copied
 from formats.ir.model import OperatorSetId
@@ -72,5 +73,5 @@ def _versions_in_both(first: Model, second: Model) -> dict[str, tuple[int, int]]
 def _has_all(model: Model, domain: str) -> bool:
     """Whether the model itself defines all operators of a set that it uses."""
     own = {(function.domain or "", function.name) for function in model.functions}
-    nodes = all_nodes([model.graph, *model.functions])
+    nodes = all_nodes([main_graph(model), *model.functions])
     return all((domain, node.op_type) in own for node in nodes if node.domain == domain)

@@ -13,7 +13,7 @@ from formats.editing.edits import Done, Edit, counted
 from formats.editing.extraction import all_nodes
 from formats.editing.joining.joined_sets import join_imports
 from formats.editing.renaming import Renamer
-from formats.editing.scopes import scope_of
+from formats.editing.scopes import main_graph, scope_of
 from formats.editing.shapes import shape_of
 from formats.errors import EditError
 from formats.ir import dtypes
@@ -53,12 +53,12 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     told = [Edit("merge", f"{link.output.name} is the input {link.input.name} of the second model") for link in links]
     join_imports(first, second)
     done = _join_dims(first, second, links)
-    shared = _shared_weights(first.graph, second.graph)
+    shared = _shared_weights(main_graph(first), main_graph(second))
     done += _name_apart(
         first, second, {link.input.name or "": link.output.name or "" for link in links} | shared, prefix
     )
     _join_functions(first, second)
-    _join_graphs(first.graph, second.graph, links, shared)
+    _join_graphs(main_graph(first), main_graph(second), links, shared)
     done += Done(losses=tuple(_join_facts(first, second)))
     if not links:
         told = [Edit("merge", "nothing is connected: the models stand side by side")]
@@ -71,8 +71,8 @@ def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> l
     """The values that are connected, checked."""
     links: list[_Link] = []
     for output, name in connect:
-        ends = {value.name or "": value for value in (*first.graph.input, *first.graph.output)}
-        starts = {value.name or "": value for value in second.graph.input}
+        ends = {value.name or "": value for value in (*main_graph(first).input, *main_graph(first).output)}
+        starts = {value.name or "": value for value in main_graph(second).input}
         if output not in ends:
             raise EditError(f"the first model has no output {output!r}{nearest(output, reversed(ends))}")
         if name not in starts:
@@ -87,12 +87,12 @@ def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> l
 
 def _check_types(link: _Link) -> None:
     """Raises EditError if the types or the ranks of connected values differ."""
-    kinds = [value.type for value in link]
-    if None in kinds:
+    output, taken = link.output.type, link.input.type
+    if output is None or taken is None:
         return
-    tensors = [kind.tensor_type for kind in kinds]
-    if None in tensors:
-        if tensors != [None, None] or [_field(kinds[0])] != [_field(kinds[1])]:
+    tensors = [kind.tensor_type for kind in (output, taken) if kind.tensor_type is not None]
+    if len(tensors) < 2:
+        if tensors or _field(output) != _field(taken):
             raise EditError(f"{link.name}: one is a tensor, and the other is not, or of another kind")
         return
     types = [tensor.elem_type for tensor in tensors]
@@ -181,7 +181,7 @@ def _place(tensor: Tensor) -> tuple[Any, ...] | None:
 
 def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: str) -> Done:
     """Give the values and nodes of the second model names that the first one does not have; `given` has some."""
-    outer, inner = scope_of(first.graph, "graph"), scope_of(second.graph, "graph")
+    outer, inner = scope_of(main_graph(first), "graph"), scope_of(main_graph(second), "graph")
     own = {name: None for scope in inner.all_inner() for name in sorted(scope.defined)}
     taken = {name for scope in outer.all_inner() for name in scope.defined | scope.used}
     names = dict(given)
@@ -198,7 +198,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
         Renamer(changed, {}).rename(scope.message)
     _name_nodes_apart(outer, inner, prefix)
     told = []
-    for kind, values in (("input", second.graph.input), ("output", second.graph.output)):
+    for kind, values in (("input", main_graph(second).input), ("output", main_graph(second).output)):
         before = {new: old for old, new in changed.items() if old not in given and new != prefix + old}
         told += [
             Edit("merge", f"the {kind} {before[value.name or '']} of the second model is now {value.name}")
@@ -230,7 +230,7 @@ def _join_functions(first: Model, second: Model) -> None:
         elif other != function:
             new_names[_key(function)] = _fresh(function.name or "", taken)
             first.functions.append(function)
-    for node in all_nodes([second.graph, *second.functions]):
+    for node in all_nodes([main_graph(second), *second.functions]):
         node.op_type = new_names.get((node.domain or "", node.op_type, node.overload or ""), node.op_type)
     for function in second.functions:
         function.name = new_names.get(_key(function), function.name)

@@ -388,6 +388,9 @@ def _inverse_deviation(context: Context, squares: str, epsilon: float) -> str:
     return context.op(elementwise.Div, context.scalar(1.0, like=squares), root)
 
 
+_MEAN_OF_INFINITY = Told("the mean of a row with an infinity may be infinite where onnxruntime's is NaN", SPECIAL)
+
+
 def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as LayerNormalization of a sum, which is the last output."""
     total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 4)
@@ -395,6 +398,7 @@ def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     normal = context.op(normalization.LayerNormalization, total, context.input(2), context.optional(3), epsilon=epsilon)
     mean = inverse = ""
     if context.wanted(1) or context.wanted(2):
+        context.tell(_MEAN_OF_INFINITY, is_defined=False)
         mean = context.op(reduction.ReduceMean, total, context.int64([-1]), keepdims=1)
     if context.wanted(2):
         apart = context.op(elementwise.Sub, total, mean)
