@@ -164,7 +164,9 @@ ACROSS = {
     "onnx_compat/protos": "behaviours",
     "onnxpb": "transformers_js",
     "onnxpb/encryption": "forgery",
-    "onnxzip": "advice bundles golden links loading_reader planted_faults other_readers readers rust_in_rten sharing",
+    "onnxzip": (
+        "advice bundles c_reader golden links loading_reader planted_faults other_readers readers rust_in_rten sharing"
+    ),
     "rten": "evaluation faults graphs leaving outcomes releases results rten_convert running_page runtime",
     "rten/convert": "malformed_nodes",
     "rten/operators": "historical learned new_operator ordinary_input sizes",
