@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -45,18 +46,20 @@ class Holder(NamedTuple):
         """The holder that the file names; `None` if it names none, for example because its process is about to."""
         os.lseek(descriptor, 0, os.SEEK_SET)
         try:
-            token, machine, start, processes, process, started = (
-                os.read(descriptor, _MAX_BYTES).decode().split("\n")[:6]
-            )
+            token, machine, start, processes, process, started, _ = os.read(descriptor, _MAX_BYTES).decode().split("\n")
             return cls(token, machine, start, processes, int(process), started)
         except ValueError:
             return None
 
     def write(self, descriptor: int) -> None:
-        """Write the holder into the file of a lock."""
+        """Write the holder into the file of a lock.
+
+        Raises: OSError, with ENOSPC if only a part of it fits.
+        """
         content = "".join(f"{value}\n" for value in self).encode()
         os.lseek(descriptor, 0, os.SEEK_SET)
-        os.write(descriptor, content)
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.ftruncate(descriptor, len(content))
 
     def is_dead(self) -> bool:

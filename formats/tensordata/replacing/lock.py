@@ -109,7 +109,12 @@ class ModelLock:
     def _take_without_locks(self, descriptor: int, created: bool) -> bool:
         """Whether the file of the lock belongs to this process: it has created it, or takes the place of a dead one."""
         if created:
-            Holder.this_process().write(descriptor)
+            try:
+                Holder.this_process().write(descriptor)
+            except BaseException:  # a file that names nobody would keep everybody else waiting
+                if self._is_in_place(descriptor):
+                    _is_removed(self.path)
+                raise
             return True
         holder = Holder.read(descriptor)
         if holder is None or not holder.is_dead() or not (claim := holder.claim(self.path)):

@@ -583,6 +583,35 @@ def test_without_locks_a_file_serves(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_locks")
+@pytest.mark.parametrize("fits", [None, 0, 10])
+def test_without_locks_a_full_disk_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: int | None
+) -> None:
+    """If the name of the process does not fit on the disk, or only a part of it, no lock is taken and none is left."""
+
+    def write(descriptor: int, data: bytes) -> int:
+        if fits is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.pwrite(descriptor, data[:fits], 0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(holder.os, "write", write)
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            lock.ModelLock(tmp_path / "m.onnx", 0.05).__enter__()
+    assert [] == os.listdir(tmp_path)
+
+
+def test_a_part_of_a_holder_names_nobody(tmp_path: Path) -> None:
+    """A lock's file that ends early never names a process, so it is never taken for that of a dead one."""
+    path = tmp_path / "lock"
+    with path.open("w+b") as file:
+        Holder.this_process().write(file.fileno())
+        for nbytes in reversed(range(path.stat().st_size)):
+            file.truncate(nbytes)
+            assert Holder.read(file.fileno()) is None
+
+
+@pytest.mark.usefixtures("no_locks")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system does not tell which processes are alive")
 @pytest.mark.parametrize("kind", ["killed", "kept", "number used again", "other machine", "other container", "empty"])
 def test_without_locks_only_the_dead_lose_their_lock(tmp_path: Path, kind: str) -> None:
