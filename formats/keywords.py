@@ -77,6 +77,10 @@ class WriteKeywords(TypedDict, total=False):
     """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
+    dtype: str | None
+    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    keep_io_types: bool
+    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""
@@ -163,6 +167,10 @@ class ConvertKeywords(TypedDict, total=False):
     """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
+    dtype: str | None
+    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    keep_io_types: bool
+    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""
@@ -255,6 +263,10 @@ class EditKeywords(TypedDict, total=False):
     """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
+    dtype: str | None
+    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    keep_io_types: bool
+    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""
@@ -343,6 +355,10 @@ class ExtractKeywords(TypedDict, total=False):
     """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
+    dtype: str | None
+    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    keep_io_types: bool
+    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""
@@ -431,6 +447,10 @@ class MergeKeywords(TypedDict, total=False):
     """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
+    dtype: str | None
+    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    keep_io_types: bool
+    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""

@@ -48,6 +48,11 @@ THROUGH: dict[str, tuple[str, str]] = {
     "verbs/verifying/test_versions.py": ("onnxpb.newer_parts", "what verify says of newer parts"),
     "editing/test_weights.py": ("editing.files.weight_files", "weights in files of each kind"),
     "verbs/test_extract.py": ("editing.files.tensor_files", "a weight as a file"),
+    "editing/float16/test_conversion.py": (
+        "editing.float16.calls editing.float16.nodes editing.float16.operators "
+        "editing.float16.values editing.float16.weights",
+        "models that become float16",
+    ),
     "editing/joining/test_merging.py": ("editing.joining.joined_sets", "operator sets of two models"),
     "editing/test_surgery.py": (
         "editing.making editing.methods editing.ordering ir.__init__ ir.edits",

@@ -51,6 +51,8 @@ EFFECTS = {
     "EditOptions.metadata": Effect("edit m.onnxz", "--metadata license=MIT"),
     "RuntimeOptions.opset": Effect("convert wide.onnx new.onnx", "--opset 20"),
     "RuntimeOptions.ir_version": Effect("convert wide.onnx new.onnx", "--ir-version 9"),
+    "RuntimeOptions.dtype": Effect("convert wide.onnx new.onnx", "--dtype float16"),
+    "RuntimeOptions.keep_io_types": Effect("convert wide.onnx new.onnx --dtype float16", "--keep-io-types"),
     "RuntimeOptions.runtime": Effect("convert wide.onnx new.onnx", "--runtime rten"),
     "EngineOptions.threads": Effect(f"{TO_DATA}", "--threads 3"),
     "EngineOptions.overwrite": Effect("convert m.onnx m.rten", "--force"),

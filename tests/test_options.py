@@ -37,6 +37,7 @@ GOOD: dict[str, list[Any]] = {  # valid values
     "rten_version": [1, 2],
     "opset": [1, 21, 99],
     "ir_version": [3, 14],
+    "dtype": ["float16"],
     "encryption": [1, 2, 3],
     "progress": [lambda done, total: None],
     "source_hash": [None],

@@ -60,8 +60,10 @@ OPTIONS = (
     Answer("--opset-version --target-opset --ops", "--opset"),
     Answer("--ir", "--ir-version"),
     Answer("--rten-target --onnxruntime --ort --target-runtime", sentence=RUNTIMES),
-    Answer("--fp16 --float16 --half --bf16 --bfloat16 --int8 --uint8 --int4", sentence=SAME_RESULTS),
-    Answer("--quantize --quantise --precision --dtype --optimize --optimise -O --simplify", sentence=SAME_RESULTS),
+    Answer("--fp16 --float16 --half", sentence="type --dtype float16"),
+    Answer("--precision", "--dtype"),
+    Answer("--bf16 --bfloat16 --int8 --uint8 --int4", sentence=SAME_RESULTS),
+    Answer("--quantize --quantise --optimize --optimise -O --simplify", sentence=SAME_RESULTS),
     Answer("--input-shape --shape --batch-size --batch --dynamic-axes --fix-dim", "--dim"),
     Answer(
         "--input-shape --shape --batch-size --batch --dynamic-axes --fix-dim --dim",

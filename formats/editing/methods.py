@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from formats.editing.float16.conversion import to_float16 as in_float16
 from formats.editing.inference import infer_in
 from formats.editing.model_edits import edited, merged, part_of
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
@@ -56,6 +57,11 @@ def sort(model: Model) -> Model:
     new = copied(model)
     sort_in(new)
     return new
+
+
+def to_float16(model: Model, *, keep_io_types: bool) -> Model:
+    """A new model that computes in float16."""
+    return in_float16(model, keep_io_types=keep_io_types)[0]
 
 
 def infer_shapes(model: Model) -> Model:

@@ -161,7 +161,7 @@ class _Work:
     ) -> None:
         """Find the nodes of a graph that have to be converted; `found` are graphs with types, by place."""
         hidden = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
-        types = types.new_child(hidden | dict(_types(graph, found.get(where))))
+        types = types.new_child(hidden | dict(known_types(graph, found.get(where))))
         constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
         self.names.update(types, constants)
         for index, node in enumerate(graph.node):
@@ -288,7 +288,7 @@ def _all_graphs(model: Model) -> list[Graph | Function]:
     return [*(graph for _, graph in walk.graphs(model)), *model.functions]
 
 
-def _types(graph: Graph | Function, found: Graph | None) -> Iterator[tuple[str, Type]]:
+def known_types(graph: Graph | Function, found: Graph | None) -> Iterator[tuple[str, Type]]:
     """The types of the values of a graph that are known, by name: what was inferred counts more."""
     for each in (graph, found):
         if each is None or isinstance(each, Function):

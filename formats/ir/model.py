@@ -742,6 +742,16 @@ class Model(Message):
         new: Model = EDITS().infer_shapes(self)
         return new
 
+    def to_float16(self, *, keep_io_types: bool = False) -> Model:
+        """Return a new model with float16 in place of float32, as `formats.convert` writes it with `dtype="float16"`.
+
+        Inputs and outputs become float16, too, unless `keep_io_types`. Its weights are converted when they are read.
+
+        Raises: UnsupportedError for a type that is not known; MissingPackageError if onnx is not installed.
+        """
+        new: Model = EDITS().to_float16(self, keep_io_types=keep_io_types)
+        return new
+
     def values(self) -> dict[str, Value]:
         """Return the values of the main graph by name, each with the node that makes it and those that use it."""
         found: dict[str, Value] = EDITS().values(self)

@@ -9,7 +9,7 @@ from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
 from formats.errors import OptionError
 from formats.ir import dtypes
-from formats.options import SWITCH, check_names, count, made, names_of, option, pairs, rows_of, settle
+from formats.options import SWITCH, check_names, choice, count, made, names_of, option, pairs, rows_of, settle
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
@@ -75,7 +75,7 @@ FIRST_WITH_OPSETS, NEWEST_IR_VERSION = 3, 14  # the IR versions that models have
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """Which program will run a model, and in which versions ONNX is written.
+    """Which program will run a model, and in which versions and which type ONNX is written.
 
     `runtime`: the name of a program, perhaps with a release. "rten": ONNX is written so that RTen's own loader runs it:
     operators that it refuses, or computes differently from ONNX, are rewritten; with `exact`, so are those that it
@@ -84,6 +84,8 @@ class RuntimeOptions:
     newer operator sets than this release reads is lowered; without a release, it is the newest known one.
 
     `opset`: the version of ONNX's own operators, `ir_version` that of the file. What cannot be converted is an error.
+    `dtype`: "float16": float32s become float16s, in weights, values, inputs and outputs. With `keep_io_types`, which
+    implies it, inputs and outputs stay.
 
     Raises: OptionError for an invalid value.
     """
@@ -101,6 +103,19 @@ class RuntimeOptions:
     ir_version: int | None = option(
         None, count(FIRST_WITH_OPSETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
     )
+    dtype: str | None = option(
+        None,
+        choice("float16"),
+        "Write float32 weights and values as float16; needs onnx.",
+        panel=VERSIONS,
+    )
+    keep_io_types: bool = option(
+        False,
+        SWITCH,
+        "Write float16, but keep the types of inputs and outputs, with casts.",
+        panel=VERSIONS,
+        implies=("dtype", "float16"),
+    )
 
     def __post_init__(self) -> None:
         settle(self)
@@ -108,7 +123,8 @@ class RuntimeOptions:
     @property
     def is_given(self) -> bool:
         """Whether anything is asked for."""
-        return not (self.runtime is None and self.opset is None and self.ir_version is None)
+        given = (self.runtime, self.opset, self.ir_version, self.dtype)
+        return any(each is not None for each in given)
 
     @property
     def named(self) -> RuntimeName | None:
@@ -196,7 +212,7 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
     """
     named = options.named
     if target.domain is not None:
-        for name in ("opset", "ir_version"):
+        for name in ("opset", "ir_version", "dtype"):
             if getattr(options, name) is not None:
                 raise OptionError(f"`{name}` is only for ONNX formats; {target.title} is not one")
         if named is not None and named.name != target.name:
@@ -221,6 +237,8 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         raise OptionError(
             f"`opset` and `runtime={named}` exclude each other: the operator set follows from the runtime"
         )
+    if options.dtype is not None:
+        raise OptionError(f"`dtype` and `runtime={named}` exclude each other: {named.name} computes in float32")
     if isinstance(data_file := getattr(of_target, "external_data", None), str):
         runtime.check_name(data_file)
     return of_target

@@ -100,6 +100,8 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     versions = made(RuntimeOptions, {name: given[name] for name in given.keys() & names_of(RuntimeOptions)})
     if versions.named is not None and versions.named.name != ONNXRUNTIME:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
+    if versions.dtype is not None:
+        raise OptionError("`dtype` changes all weights, so it needs a destination")
     opened = open_model(path, way.from_format, reading, called="from_format")
     if opened.codec.name != "onnxz":
         raise UnsupportedError(f"this is {opened.codec.title}, which cannot be edited in place; name DST", path=path)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import Loss, WritePlan
 
 LOSSES_IN_MESSAGE = 10
-OF_VERSIONS = {"opset", "ir_version", "in_place"}  # edits that only write the same in another version
+# Edits that only write the same in another version or type.
+OF_VERSIONS = {"opset", "ir_version", "dtype", "in_place"}
 LOSSES_SHOWN = 4  # of the warnings, and of the notes; the others are counted
 CHANGES_SHOWN = 6
 COMPANIONS_SHOWN = 2
@@ -35,6 +36,7 @@ VERDICTS = {
 WORDS = {
     "opset": "converted",
     "ir_version": "converted",
+    "dtype": "converted",
     "tensor": "extracted",
     "extract": "extracted",
     "merge": "merged",
@@ -102,14 +104,15 @@ class ConversionReport:
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
         kinds = {edit.kind for edit in self.edits}
+        rounding = ", rounded to float16" if "dtype" in kinds else ""
         if kinds - OF_VERSIONS and not (self.is_translated or self.changes):
             found = next(
                 (VERDICTS[kind] for kind in VERDICTS if kind in kinds), "computes the same but for what was edited"
             )
-            return verdict(self.losses, found)
+            return verdict(self.losses, found, rounding)
         if not (self.is_translated or self.changes or kinds & OF_VERSIONS):
             return verdict(self.losses)
-        return verdict(self.losses, "computes the same", ", up to float rounding")
+        return verdict(self.losses, "computes the same", rounding or ", up to float rounding")
 
     def to_json(self) -> dict[str, Any]:
         """The report in strings, numbers, lists and dictionaries."""

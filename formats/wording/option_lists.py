@@ -30,6 +30,8 @@ runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
 opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
 ir_version=N: Write the model in IR version N.
+dtype='float16': Write float32 weights and values as float16; needs onnx.
+keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
@@ -75,6 +77,8 @@ runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
 opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
 ir_version=N: Write the model in IR version N.
+dtype='float16': Write float32 weights and values as float16; needs onnx.
+keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
@@ -123,6 +127,8 @@ runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
 opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
 ir_version=N: Write the model in IR version N.
+dtype='float16': Write float32 weights and values as float16; needs onnx.
+keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
@@ -169,6 +175,8 @@ runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
 opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
 ir_version=N: Write the model in IR version N.
+dtype='float16': Write float32 weights and values as float16; needs onnx.
+keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
@@ -215,6 +223,8 @@ runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
 opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
 ir_version=N: Write the model in IR version N.
+dtype='float16': Write float32 weights and values as float16; needs onnx.
+keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
@@ -259,6 +269,8 @@ runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
 opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
 ir_version=N: Write the model in IR version N.
+dtype='float16': Write float32 weights and values as float16; needs onnx.
+keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.

@@ -33,6 +33,9 @@ STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such typ
 _FIELDS = np.uint32(0x8FFFE000)
 _REBIAS = np.float32(2.0**112)  # their exponents count from a number that is greater by 112
 _LEAST = np.array([1 << 13], "<u4").view("<f4")  # the least one above zero, without this factor
+# For float32s by their bits, without the sign: what becomes an infinite float16, infinity, and what becomes zero.
+_MAGNITUDE, _INFINITE = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
+_ROUNDED_UP, _ROUNDED_TO_ZERO = np.array([65520, 2.0**-25], "<f4").view("<u4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,15 @@ def cast(from_dtype: str, to_dtype: str) -> Transform:
 
 
 @cache
+def halve() -> Transform:
+    """Float32s as float16s, rounded to nearest: a finite number stays finite, and none but zero becomes zero.
+
+    A number that is too large becomes the largest one, and one that is too near zero the least one with its sign.
+    """
+    return _elementwise("halve", "float32", "float16", _halve)
+
+
+@cache
 def clamp(from_dtype: str, to_dtype: str) -> Transform:
     """Integers converted to a narrower type; a value that does not fit becomes the nearest one that does."""
     return _elementwise("clamp", from_dtype, to_dtype, _clamp)
@@ -183,6 +195,22 @@ def are_kept(source: Source, dtype: str, target: str) -> bool:
             np.array_equal(values, values.astype(_storage(target)).astype(values.dtype), equal_nan=True)
             for values in _blocks(source, dtype)
         )
+
+
+def beyond_half(source: Source) -> tuple[int, int]:
+    """The number of float32s that are too large for a float16, and of those too near zero, which `halve` moves.
+
+    It reads a block at a time.
+    """
+    large = small = 0
+    for values in _blocks(source, "float32"):
+        for start in range(0, len(values), STEP_ELEMENTS):
+            sizes = values[start : start + STEP_ELEMENTS].view("<u4") & _MAGNITUDE
+            if sizes.max() >= _ROUNDED_UP:
+                large += int(np.count_nonzero((sizes >= _ROUNDED_UP) & (sizes < _INFINITE)))
+            if sizes.min() <= _ROUNDED_TO_ZERO:
+                small += int(np.count_nonzero((sizes <= _ROUNDED_TO_ZERO) & (sizes != 0)))
+    return large, small
 
 
 def _blocks(source: Source, dtype: str) -> Iterator[Array]:
@@ -266,6 +294,18 @@ def _widen_halves(bits: Array, output: Array) -> None:
     np.left_shift(words, 13, out=words)
     np.bitwise_and(words, _FIELDS, out=words)
     np.multiply(output, _REBIAS, out=output)
+
+
+def _halve(array: Array, output: Array, from_dtype: str) -> None:
+    """Write float32s into an array of float16s."""
+    _cast(array, output, from_dtype)
+    if not len(array):
+        return
+    bits, sizes = output.view("<u2"), array.view("<u4") & _MAGNITUDE
+    if sizes.max() >= _ROUNDED_UP:
+        bits[(sizes >= _ROUNDED_UP) & (sizes < _INFINITE)] -= 1  # from infinity to the number before it
+    if sizes.min() <= _ROUNDED_TO_ZERO:
+        bits[(sizes <= _ROUNDED_TO_ZERO) & (sizes != 0)] += 1
 
 
 def _clamp(array: Array, output: Array, from_dtype: str) -> None:

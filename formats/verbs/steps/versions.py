@@ -1,4 +1,4 @@
-"""Writes a model in the versions that a caller chose, or that a release of onnxruntime reads."""
+"""Writes a model in the versions and the type that a caller chose, or that a release of onnxruntime reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
 from formats.editing.edits import Done
+from formats.editing.float16.conversion import to_float16
 from formats.editing.ir_versions import with_ir_version
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
-    """The model in the chosen versions, and what was done; a release of onnxruntime lowers only what it cannot read.
+    """The model in the chosen versions and type, and what was done.
+
+    A release of onnxruntime lowers only what it cannot read.
 
     Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is needed and missing.
     """
@@ -32,6 +35,9 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
         done += more
     if opset is not None:
         model, more = with_opset(model, opset)
+        done += more
+    if options.dtype is not None:
+        model, more = to_float16(model, keep_io_types=options.keep_io_types)
         done += more
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)

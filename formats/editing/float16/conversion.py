@@ -1,0 +1,254 @@
+"""A model that computes in float16, made of one in float32; it shares the places of the weights.
+
+The weights are converted while they are copied. Values that an operator needs in float32 are cast there and back.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.editing.edits import Done, Edit, counted
+from formats.editing.float16.calls import without_functions
+from formats.editing.float16.nodes import in_float16, is_constant
+from formats.editing.float16.operators import Operators
+from formats.editing.float16.values import Value, kind_of, with_element
+from formats.editing.float16.weights import Halved
+from formats.editing.inference import inferred
+from formats.editing.making import make_node
+from formats.editing.operator_sets import known_types
+from formats.editing.scopes import defined_in, main_graph, subgraphs, used_in
+from formats.editing.shapes import all_messages
+from formats.errors import UnsupportedError
+from formats.ir import walk
+from formats.ir.copies import copied
+from formats.ir.dtypes import FLOAT, FLOAT16, type_name
+from formats.ir.model import Graph, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from formats.editing.float16.operators import Form
+    from formats.ir.model import Model, Node, SparseTensor, Tensor, Type, ValueInfo
+
+NAMED = 10  # nodes that an error names
+
+
+def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Done]:
+    """The model with its float32s as float16s, and what was done; with `keep_io_types`, inputs and outputs stay.
+
+    Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is not installed.
+    """
+    if entries(model, "training_info"):
+        raise UnsupportedError("the model has graphs for its training, which cannot become float16; remove them")
+    new = copied(model)
+    calls = without_functions(new)
+    work = _Work(new, keep_io_types)
+    work.look_at_all()
+    work.settle()
+    work.rewrite_all()
+    return new, work.done(calls)
+
+
+class _Scope(NamedTuple):
+    """A graph, the values that are visible in it, and those that it defines itself."""
+
+    graph: Graph
+    where: str
+    values: ChainMap[str, Value]
+
+    @property
+    def own(self) -> Mapping[str, Value]:
+        return self.values.maps[0]
+
+
+class _Work:
+    """The graphs of a model, the values in them, and what was found."""
+
+    def __init__(self, model: Model, keep_io_types: bool) -> None:
+        self.model, self.keep = model, keep_io_types
+        self.operators = Operators(model.opset_import)
+        self.scopes: list[_Scope] = []
+        self.unknown: list[str] = []
+        self.stay: Counter[str] = Counter()
+        self.halved = Halved()
+        self.casts = 0
+        self.interface: list[str] = []
+
+    def look_at_all(self) -> None:
+        """Find the values of all graphs, and what nodes want.
+
+        Raises: UnsupportedError if the type of a value is not known.
+        """
+        types = inferred(self.model)
+        found = {} if types is None else dict(walk.graphs(types))
+        self._look(main_graph(self.model), "graph", ChainMap(), found)
+        if self.unknown:
+            more = f" and {counted(len(self.unknown) - NAMED, 'more value')}" if len(self.unknown) > NAMED else ""
+            raise UnsupportedError(
+                f"float16 needs the types of all values, and these are not known: {', '.join(self.unknown[:NAMED])}"
+                f"{more}; add them to graph.value_info"
+            )
+
+    def _look(self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Graph]) -> None:
+        types = dict(known_types(graph, found.get(where)))
+        own: dict[str, Value] = {}
+        values = outer.new_child(own)
+        self.scopes.append(_Scope(graph, where, values))
+        is_main = where == "graph"
+        interface = FLOAT if is_main and self.keep else FLOAT16
+        for each in graph.input:
+            own[each.name or ""] = Value(each.name or "", kind_of(each.type or types.get(each.name or "")), interface)
+        for tensor in _tensors(graph):
+            if tensor.name not in own:
+                own[tensor.name or ""] = Value(tensor.name or "", kind_of(types.get(tensor.name or "")), None)
+        for node in graph.node:  # before anything is used: some files have their nodes in no order
+            form = self.operators.form_of(node)
+            own.update((name, self._made(node, index, form, types)) for index, name in enumerate(node.output) if name)
+        for index, node in enumerate(graph.node):
+            place = walk.inner_place(where, "node", index)
+            form = self.operators.form_of(node)
+            self._look_at(node, place, form, values)
+            for name, inner in subgraphs(node):
+                if not form.is_known:
+                    raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
+                attribute = next(each for each in node.attribute if each.name == name)
+                at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
+                self._look(inner, at, values, found)
+        for output in graph.output:
+            value = values.get(output.name or "")
+            if value is not None and value.kind != "other":
+                value.wanted.setdefault(interface, f"{where}.output")
+                if is_main:
+                    value.public = interface
+
+    def _look_at(self, node: Node, place: str, form: Form, values: ChainMap[str, Value]) -> None:
+        """Note in which types a node wants its inputs."""
+        floats = any((made := values.get(name)) is not None and made.kind != "other" for name in node.output)
+        for index, name in enumerate(node.input):
+            value = values.get(name)
+            if value is not None and value.kind != "other":
+                floats = True
+                half = form.inputs.is_half(index)
+                value.wanted.setdefault(FLOAT16 if half else FLOAT, f"{place} ({node.op_type})")
+        if form.stays and floats:
+            self.stay[node.op_type or ""] += 1
+
+    def _made(self, node: Node, index: int, form: Form, types: Mapping[str, Type]) -> Value:
+        """The value that a node makes."""
+        name = node.output[index]
+        if name not in types and form.outputs.may_be_float(index):
+            self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
+        native = None if is_constant(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
+        return Value(name, kind_of(types.get(name)), native)
+
+    def settle(self) -> None:
+        """Give all values their types and names.
+
+        Raises: UnsupportedError if a sequence must be cast, which no operator does.
+        """
+        taken = {name for message in all_messages(self.model) for name in defined_in(message) | used_in(message)}
+
+        def fresh(near: str) -> str:
+            name, number = near, 1
+            while name in taken:
+                number += 1
+                name = f"{near}_{number}"
+            taken.add(name)
+            return name
+
+        for scope in self.scopes:
+            for value in scope.own.values():
+                if value.kind == "other":
+                    continue
+                value.settle(fresh)
+                if value.kind == "held" and value.cast_to is not None:
+                    place = value.wanted.get(value.cast_to, scope.where)
+                    types = [type_name(each) for each in (value.cast_to, value.native)]
+                    raise UnsupportedError(
+                        f"{place} needs {value.name} as a sequence of {types[0]}, but it is one of {types[1]}, and no "
+                        "operator casts sequences"
+                    )
+
+    def rewrite_all(self) -> None:
+        """Write the graphs with the new types."""
+        for scope in self.scopes:
+            self._rewrite(scope)
+
+    def _rewrite(self, scope: _Scope) -> None:
+        graph, values = scope.graph, scope.values
+        nodes: list[Node] = []
+        names = [*(each.name for each in graph.input), *(each.name for each in _tensors(graph))]
+        for name in dict.fromkeys(each or "" for each in names):
+            nodes += self._casts(values[name])
+        for node in graph.node:
+            made = [values[name] if name else None for name in node.output]
+            form = self.operators.form_of(node)
+            inputs = [
+                values[name].named(FLOAT16 if form.inputs.is_half(index) else FLOAT) if name in values else name
+                for index, name in enumerate(node.input)
+            ]
+            in_float16(node, made[0] if made else None, self.halved)
+            node.input = inputs
+            node.output = [each.named(each.native or FLOAT) if each else "" for each in made]
+            nodes.append(node)
+            for value in made:
+                nodes += self._casts(value) if value else ()
+        graph.node = nodes
+        for index, tensor in enumerate(graph.initializer):
+            if values[tensor.name or ""].native == FLOAT16 and tensor.data_type == FLOAT:
+                graph.initializer[index] = self.halved.of(tensor, f"{scope.where}.initializer[{index}]")
+        for index, sparse in enumerate(entries(graph, "sparse_initializer")):
+            if (held := sparse.values) and values[held.name or ""].native == FLOAT16 and held.data_type == FLOAT:
+                sparse.values = self.halved.of(held, f"{scope.where}.sparse_initializer[{index}].values")
+        self._state_types(scope)
+
+    def _casts(self, value: Value) -> Iterator[Node]:
+        """The node that casts a value to the other type, if somebody wants that."""
+        if value.kind == "tensor" and (other := value.cast_to) is not None and value.native is not None:
+            self.casts += 1
+            new, old = value.names[other], value.names[value.native]
+            yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other)
+
+    def _state_types(self, scope: _Scope) -> None:
+        """Write the new types of inputs, outputs and inner values."""
+        graph, own = scope.graph, scope.own
+        is_main = scope is self.scopes[0]
+        if is_main and not self.keep:
+            self.interface = [*_floats(graph.input, "input"), *_floats(graph.output, "output")]
+        for stated in (*graph.input, *entries(graph, "value_info")):
+            if (value := own.get(stated.name or "")) is not None and value.kind != "other":
+                stated.type = with_element(stated.type, value.public or value.native or FLOAT)
+        for output in graph.output:
+            value = scope.values.get(output.name or "")
+            if value is not None and value.kind != "other":
+                number = value.public or FLOAT if is_main else FLOAT16
+                output.name, output.type = value.names[number], with_element(output.type, number)
+
+    def done(self, calls: int) -> Done:
+        """What was done, and what was lost."""
+        edits = [self.halved.sentence()] if self.halved.count else []
+        casts = f"; {counted(self.casts, 'cast')} added" if self.casts else ""
+        if self.stay:
+            names = ", ".join(f"{name} x {count}" for name, count in sorted(self.stay.items()))
+            edits.append(f"in float32 stay {names}{casts}")
+        elif self.casts:
+            edits.append(casts[2:])
+        if calls:
+            edits.append(f"{counted(calls, 'call')} of functions written out")
+        if self.interface:
+            edits.append(f"the type is FLOAT16 now: {', '.join(self.interface)}")
+        edits = edits or ["nothing in the model is float32"]
+        return Done(tuple(Edit("dtype", sentence) for sentence in edits), tuple(self.halved.losses()))
+
+
+def _floats(values: list[ValueInfo], word: str) -> list[str]:
+    """The names of the values with float32s, in words."""
+    names = [each.name or "" for each in values if kind_of(each.type) != "other"]
+    return [f"{word}{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}"] if names else []
+
+
+def _tensors(graph: Graph) -> list[Tensor]:
+    """The initializers of a graph, and the values of sparse ones, which have their names."""
+    sparse: list[SparseTensor] = entries(graph, "sparse_initializer")
+    return [*graph.initializer, *(each.values for each in sparse if each.values is not None)]

@@ -1,0 +1,59 @@
+"""Weights in float16: their elements are converted when they are read, a block at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.editing.edits import counted
+from formats.ir.dtypes import FLOAT16
+from formats.ir.storage import with_raw_data
+from formats.tensordata.plan import RANGE, RARE, Loss
+from formats.tensordata.sources.source import Literal
+from formats.wording.units import in_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import Tensor
+
+SMALL_BYTES = 1024  # converted at once
+
+
+class Halved:
+    """The tensors that became float16, and their numbers that float16 cannot hold."""
+
+    def __init__(self) -> None:
+        self.count = self.nbytes = 0
+        self._large: dict[str, int] = {}
+        self._small: dict[str, int] = {}
+
+    def of(self, tensor: Tensor, place: str) -> Tensor:
+        """A float32 tensor as float16."""
+        from formats.tensordata.sources.transform import beyond_half, halve
+
+        source = tensor.source()
+        large, small = beyond_half(source)
+        for count, counts in ((large, self._large), (small, self._small)):
+            if count:
+                counts[place] = count
+        self.count, self.nbytes = self.count + 1, self.nbytes + source.nbytes
+        converted = halve().of(source)
+        new = with_raw_data(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
+        new.data_type = FLOAT16
+        return new
+
+    def sentence(self) -> str:
+        """What was done."""
+        sizes = f"{in_units(self.nbytes)} -> {in_units(self.nbytes // 2)}"
+        return f"{counted(self.count, 'weight')} became float16, {sizes}"
+
+    def losses(self) -> Iterator[Loss]:
+        """The numbers that became others, apart from rounding."""
+        for counts, what, became, seen in (
+            (self._large, "too large for float16", "65504 with its sign", RANGE),
+            (self._small, "too near zero for float16", "the least one with its sign, 6e-08", RARE),
+        ):
+            if counts:
+                tensors = f"of {counted(len(counts), 'weight')}"
+                detail = f"{counted(sum(counts.values()), 'number')} {tensors} {what}; each became {became}"
+                yield Loss("dtype", next(iter(counts)), detail, seen)  # type: ignore[arg-type]

@@ -1,0 +1,359 @@
+"""Models that become float16: they are valid, compute the same up to rounding, and what cannot become so is told."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from nested_models import nested, small
+from onnx import TensorProto, helper, numpy_helper
+
+import formats
+from formats.tensordata.sources.source import Literal
+from formats.tensordata.sources.transform import halve
+
+FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
+X = np.array([[1.5, -2], [3, 0.25]], "float32")
+TYPES = {"tensor(float)": "float32", "tensor(float16)": "float16"}
+
+
+def model(
+    nodes: list[onnx.NodeProto],
+    weights: dict[str, Any] | None = None,
+    outputs: dict[str, Any] | None = None,
+    opset: int = 17,
+    x: Any = (2, 2),
+) -> onnx.ModelProto:
+    """Return a model with the input x, and outputs by name with their dims."""
+    tensors = [numpy_helper.from_array(np.asarray(each), name) for name, each in (weights or {}).items()]
+    values = [helper.make_tensor_value_info(name, FLOAT, dims) for name, dims in (outputs or {"y": ["a", "b"]}).items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", FLOAT, x)], values, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def run(data: bytes, inputs: dict[str, Any]) -> list[Any]:
+    """Return what onnxruntime computes, as float64s; inputs get the types that the model has."""
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    given = {each.name: inputs[each.name] for each in session.get_inputs()}
+    typed = {
+        each.name: given[each.name].astype(TYPES.get(each.type, given[each.name].dtype))
+        for each in session.get_inputs()
+    }
+    return [
+        each.astype("float64") if isinstance(each, np.ndarray) and each.dtype.kind == "f" else each
+        for each in session.run(None, typed)
+    ]
+
+
+def converted(proto: onnx.ModelProto, *, keep_io_types: bool = False) -> onnx.ModelProto:
+    """Return the model in float16, which the checker of onnx accepts."""
+    new = onnx.load_from_string(
+        formats.dumps(formats.from_onnx(proto), "onnx", dtype="float16", keep_io_types=keep_io_types)
+    )
+    onnx.checker.check_model(new, full_check=True)
+    return new
+
+
+def check(proto: onnx.ModelProto, inputs: dict[str, Any] | None = None, **more: Any) -> onnx.ModelProto:
+    """Return the model in float16, after both computed the same up to rounding."""
+    new = converted(proto, **more)
+    inputs = inputs or {"x": X}
+    before, after = (run(each.SerializeToString(), inputs) for each in (proto, new))
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_allclose(other, one, rtol=4e-3, atol=4e-3)
+    return new
+
+
+def types(proto: onnx.ModelProto) -> dict[str, int]:
+    """Return the types of all inputs, outputs, and initializers of the main graph."""
+    found = {each.name: each.type.tensor_type.elem_type for each in (*proto.graph.input, *proto.graph.output)}
+    return found | {each.name: each.data_type for each in proto.graph.initializer}
+
+
+def test_all_becomes_float16() -> None:
+    """Weights, inputs and outputs become float16."""
+    assert types(check(small())) == {"x": FLOAT16, "y": FLOAT16, "w": FLOAT16}
+
+
+def test_the_interface_stays_on_request() -> None:
+    """With `keep_io_types`, inputs and outputs stay float32, and are cast behind and before them."""
+    new = check(small(), keep_io_types=True)
+    assert types(new) == {"x": FLOAT, "y": FLOAT, "w": FLOAT16}
+    assert [node.op_type for node in new.graph.node] == ["Cast", "Add", "Cast"]
+
+
+@pytest.mark.parametrize("keep_io_types", [False, True])
+def test_subgraphs_captures_and_functions(keep_io_types: bool) -> None:
+    """Values that subgraphs capture through two levels, functions, and an initializer as an output."""
+    inputs = {"x": X[0], "first": np.array(True), "second": np.array(False)}
+    new = check(nested(), inputs, keep_io_types=keep_io_types)
+    assert types(new)["w"] == (FLOAT if keep_io_types else FLOAT16)
+    assert not new.functions
+
+
+def test_operators_that_stay() -> None:
+    """Resize computes in float32, with casts around it; two in a row need none between them."""
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["a"]),
+        helper.make_node("Resize", ["a", "", "scales"], ["b"], mode="linear"),
+        helper.make_node("Resize", ["b", "", "scales"], ["c"], mode="linear"),
+        helper.make_node("Mul", ["c", "w"], ["y"]),
+    ]
+    weights = {"w": np.full((1, 1, 1, 1), 2, "float32"), "scales": np.array([1, 1, 2, 2], "float32")}
+    x = np.arange(4, dtype="float32").reshape(1, 1, 2, 2)
+    new = check(model(nodes, weights, {"y": [1, 1, 8, 8]}, x=[1, 1, 2, 2]), {"x": x})
+    assert [node.op_type for node in new.graph.node] == ["Add", "Cast", "Resize", "Resize", "Cast", "Mul"]
+    assert types(new)["scales"] == FLOAT
+
+
+def test_a_weight_of_both_kinds_of_operators() -> None:
+    """A weight that operators use in both types is float16, and is cast for those that stay."""
+    nodes = [helper.make_node("Mul", ["x", "w"], ["a"]), helper.make_node("Max", ["a", "w"], ["y"])]
+    new = check(model(nodes, {"w": np.array([1, 2], "float32")}))
+    assert types(new)["w"] == FLOAT16
+    assert [node.op_type for node in new.graph.node].count("Cast") == 3
+
+
+def test_types_without_float16_stay() -> None:
+    """What a version of an operator does not take as float16 stays float32: quantised values before version 19."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    weights = {"s": np.array(0.02, "float32"), "z": np.array(3, "int8")}
+    assert [node.op_type for node in check(model(nodes, weights)).graph.node] == [
+        "Cast",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "Cast",
+    ]
+    new = check(model(nodes, weights, opset=19))
+    assert [node.op_type for node in new.graph.node] == ["QuantizeLinear", "DequantizeLinear"]
+
+
+def test_attributes_that_name_a_type() -> None:
+    """Constants of each kind, and attributes that name float32 or mean it where they are missing."""
+    nodes = [
+        helper.make_node("Constant", [], ["one"], value_float=1.0),
+        helper.make_node("Constant", [], ["two"], value_floats=[2.0, 3.0]),
+        helper.make_node("Constant", [], ["three"], value=numpy_helper.from_array(np.array([4, 5], "float32"))),
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["cast"], to=FLOAT),
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+        helper.make_node("ConstantOfShape", ["shape"], ["sevens"], value=helper.make_tensor("v", FLOAT, [1], [7])),
+        helper.make_node("EyeLike", ["shape2"], ["eye"], dtype=FLOAT),
+        helper.make_node("RandomUniform", [], ["random"], shape=[2, 2], high=1e-3),
+        helper.make_node("HannWindow", ["size"], ["window"]),
+        helper.make_node(
+            "Sum", ["one", "two", "three", "cast", "zeros", "sevens", "eye", "random", "window", "x"], ["y"]
+        ),
+    ]
+    new = check(model(nodes, {"shape2": np.zeros((2, 2), "int64"), "size": np.array(2)}))
+    casts = [node.input[0] for node in new.graph.node if node.op_type == "Cast"]
+    assert casts == ["shape", "eye", "random", "window"]
+
+
+def test_loops_and_sequences() -> None:
+    """What a loop carries, and sequences, become float16."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["go_on"]),
+            helper.make_node("Mul", ["carried", "half"], ["next"]),
+            helper.make_node("SequenceInsert", ["all", "next"], ["more"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("carried", FLOAT, [2, 2]),
+            helper.make_tensor_sequence_value_info("all", FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", FLOAT, [2, 2]),
+            helper.make_tensor_sequence_value_info("more", FLOAT, None),
+        ],
+    )
+    nodes = [
+        helper.make_node("SequenceEmpty", [], ["none"]),
+        helper.make_node("Loop", ["times", "yes", "x", "none"], ["last", "found"], body=body),
+        helper.make_node("ConcatFromSequence", ["found"], ["joined"], axis=0),
+        helper.make_node("Concat", ["joined", "last"], ["y"], axis=0),
+    ]
+    weights = {"times": np.array(3), "yes": np.array(True), "half": np.array(0.5, "float32")}
+    for keep in (False, True):
+        check(model(nodes, weights), keep_io_types=keep)
+
+
+def test_nodes_in_no_order() -> None:
+    """A model whose nodes are in no order, as some converters write them."""
+    nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Exp", ["x"], ["a"])]
+    data = formats.dumps(formats.from_onnx(model(nodes)), "onnx", dtype="float16")
+    after = run(formats.dumps(formats.loads(data).sort(), "onnx"), {"x": X})
+    np.testing.assert_allclose(after[0], np.exp(X), rtol=4e-3)
+
+
+def test_numbers_that_float16_cannot_hold() -> None:
+    """A number that is too large or too near zero becomes the nearest one, and is counted; others stay."""
+    given = np.array([1e5, -3.4e38, 65519, 1e-10, -1e-30, 0, np.inf, -np.inf, np.nan, 1], "float32")
+    proto = model([helper.make_node("Add", ["x", "w"], ["y"])], {"w": given}, {"y": [10]}, x=[10])
+    report = formats.save(formats.from_onnx(proto), buffer := io.BytesIO(), format="onnx", dtype="float16")
+    found = numpy_helper.to_array(onnx.load_from_string(buffer.getvalue()).graph.initializer[0])
+    least = np.float16(2**-24)
+    np.testing.assert_array_equal(
+        found, np.array([65504, -65504, 65504, least, -least, 0, np.inf, -np.inf, np.nan, 1], "float16")
+    )
+    details = [(loss.detail, loss.matters) for loss in report.losses]
+    assert details == [
+        ("2 numbers of 1 weight too large for float16; each became 65504 with its sign", True),
+        ("2 numbers of 1 weight too near zero for float16; each became the least one with its sign, 6e-08", False),
+    ]
+    assert "rounded to float16" in report.verdict
+
+
+def test_every_float16_is_found() -> None:
+    """Rounding is that of numpy for all numbers near a float16, apart from what becomes infinite or zero."""
+    exact = np.arange(1 << 16, dtype="uint16").view("float16").astype("float32")
+    exact = exact[np.isfinite(exact)]
+    near = np.concatenate(
+        [exact, np.nextafter(exact, np.float32(9e9)), exact * np.float32(1.0003), exact + exact / 4096]
+    )
+    with np.errstate(over="ignore"):
+        wanted = near.astype("float16")
+    found = np.frombuffer(halve().of(Literal(near.tobytes())).read(), "float16")
+    changed = (np.isinf(wanted) & np.isfinite(near)) | ((wanted == 0) & (near != 0))
+    np.testing.assert_array_equal(found[~changed], wanted[~changed])
+    assert np.isfinite(found[changed]).all()
+    assert found[changed].all()
+
+
+def test_types_that_nobody_knows() -> None:
+    """The type of the result of an unknown operator must be stated; then the operator stays in float32."""
+    proto = model([helper.make_node("Own", ["x"], ["a"], domain="mine"), helper.make_node("Relu", ["a"], ["y"])])
+    proto.opset_import.append(helper.make_opsetid("mine", 1))
+    with pytest.raises(formats.UnsupportedError, match="these are not known: a of Own; add them to"):
+        formats.from_onnx(proto).to_float16()
+    proto.graph.value_info.append(helper.make_tensor_value_info("a", FLOAT, [2, 2]))
+    new = formats.from_onnx(proto).to_float16()
+    assert [node.op_type for node in new.graph.node] == ["Cast", "Own", "Cast", "Relu"]
+
+
+def test_the_given_model_stays() -> None:
+    """The model that was given stays as it is, and the new one is float16 already, so that nothing changes again."""
+    before = formats.from_onnx(nested())
+    new = before.to_float16()
+    assert before == formats.from_onnx(nested())
+    again = formats.save(new, io.BytesIO(), format="onnx", dtype="float16")
+    assert [edit.detail for edit in again.edits] == ["nothing in the model is float32"]
+
+
+def test_training_is_refused() -> None:
+    """Graphs for training are refused."""
+    proto = small()
+    proto.training_info.add().algorithm.node.add(op_type="Relu", input=["x"], output=["z"])
+    with pytest.raises(formats.UnsupportedError, match="graphs for its training"):
+        formats.from_onnx(proto).to_float16()
+
+
+def test_what_excludes_it(tmp_path: Path) -> None:
+    """Formats and runtimes that compute in float32, and edits in place, are refused."""
+    onnx.save(small(), tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz")
+    with pytest.raises(formats.OptionError, match="`dtype` is only for ONNX formats"):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "new.rten", dtype="float16")
+    with pytest.raises(formats.OptionError, match="exclude each other: rten computes in float32"):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "new.onnx", dtype="float16", runtime="rten")
+    with pytest.raises(formats.OptionError, match="`dtype` changes all weights, so it needs a destination"):
+        formats.edit(tmp_path / "m.onnxz", dtype="float16")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "m.onnxz"]
+
+
+def test_with_other_edits(tmp_path: Path) -> None:
+    """An archive becomes an archive in float16, with a new name and an older operator set."""
+    onnx.save(small("Mul"), tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz")
+    new = tmp_path / "new.onnxz"
+    report = formats.edit(tmp_path / "m.onnxz", new, rename={"x": "a"}, opset=13, dtype="float16", size_threshold=0)
+    assert [edit.kind for edit in report.edits] == ["rename", "opset", "dtype", "dtype"]
+    (found,) = run(formats.dumps(formats.load(new), "onnx"), {"a": X})
+    np.testing.assert_allclose(found, X * [2, 3])
+
+
+def both(path: Path, keep_io_types: bool) -> tuple[list[Any], list[Any]]:
+    """Return what a recorded model computes, and what it does as float16."""
+    with np.load(path.with_suffix(".npz")) as arrays:
+        inputs = {key.removeprefix("in_"): arrays[key] for key in arrays.files if key.startswith("in_")}
+    data = formats.dumps(formats.load(path), "onnx", dtype="float16", keep_io_types=keep_io_types)
+    if path.name != "unet.ts17.fp16.onnx":  # whose nodes are in no order
+        onnx.checker.check_model(data, full_check=True)
+    return run(path.read_bytes(), inputs), run(data, inputs)
+
+
+@pytest.mark.outer
+@pytest.mark.parametrize("keep_io_types", [False, True])
+def test_exported_models(shared_models: list[Path], keep_io_types: bool) -> None:
+    """The exported models compute the same up to rounding; those that round to eight bits a little less."""
+    for path in shared_models:
+        tolerance = 4e-2 if "q8" in path.name or "qdq8" in path.name else 5e-3
+        for one, other in zip(*both(path, keep_io_types), strict=True):
+            if one.dtype.kind == "f":
+                assert np.abs(one - other).max() <= tolerance * max(np.abs(one).max(), 1), path.name
+
+
+@pytest.mark.outer
+@pytest.mark.parametrize("keep_io_types", [False, True])
+def test_as_onnxconverter_common_does(shared_models: list[Path], keep_io_types: bool) -> None:
+    """Where onnxconverter-common makes a model that onnxruntime loads, ours computes nearly the same as that."""
+    float16 = pytest.importorskip("onnxconverter_common.float16", reason="needs onnxconverter-common")
+    equal = 0
+    for path in shared_models:
+        with np.load(path.with_suffix(".npz")) as arrays:
+            inputs = {key.removeprefix("in_"): arrays[key] for key in arrays.files if key.startswith("in_")}
+        try:
+            proto = float16.convert_float_to_float16(
+                onnx.load(path), min_positive_val=2**-24, max_finite_val=65504, keep_io_types=keep_io_types
+            )
+            theirs = run(proto.SerializeToString(), inputs)
+        except Exception:
+            continue
+        data = formats.dumps(formats.load(path), "onnx", dtype="float16", keep_io_types=keep_io_types)
+        for one, other in zip(theirs, run(data, inputs), strict=True):
+            if one.dtype.kind == "f":
+                assert np.abs(one - other).max() <= 1e-3 * max(np.abs(one).max(), 1), path.name
+        equal += 1
+    assert equal >= 18
+
+
+@pytest.mark.outer
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits the memory for data")
+def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
+    """A weight of 1.25 GiB becomes float16 with 250 MiB of memory for data, most of which is for onnx and numpy."""
+    limit, columns = 250 << 20, 5 << 16
+    values = [helper.make_tensor_value_info(name, FLOAT, ["n", size]) for name, size in (("x", columns), ("y", 1024))]
+    weight = TensorProto(name="w", data_type=FLOAT, dims=[columns, 1024], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.data")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", values[:1], values[1:], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with (tmp_path / "w.data").open("wb") as file:
+        file.truncate(columns * 4096)
+        file.write(np.array([1e5, 1, -2], "float32").tobytes())
+    program = (
+        f"import resource\nresource.setrlimit(resource.RLIMIT_DATA, ({limit}, {limit}))\n"
+        "from formats.cli import formats\nformats()"
+    )
+    line = ["convert", "m.onnx", "new.onnx", "--dtype", "float16", "--external-data", "new.data"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *line], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "1 number of 1 weight too large" in done.stdout
+    assert (tmp_path / "new.data").stat().st_size == columns * 2048
+    with (tmp_path / "new.data").open("rb") as file:
+        assert np.frombuffer(file.read(6), "float16").tolist() == [65504, 1, -2]
