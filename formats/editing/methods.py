@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.float16.conversion import to_float16 as in_float16
 from formats.editing.inference import infer_in
 from formats.editing.model_edits import edited, merged, part_of
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
@@ -61,6 +60,8 @@ def sort(model: Model) -> Model:
 
 def to_float16(model: Model, *, keep_io_types: bool) -> Model:
     """A new model that computes in float16."""
+    from formats.editing.float16.conversion import to_float16 as in_float16  # few programs need it
+
     return in_float16(model, keep_io_types=keep_io_types)[0]
 
 

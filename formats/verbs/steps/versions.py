@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
 from formats.editing.edits import Done
-from formats.editing.float16.conversion import to_float16
 from formats.editing.ir_versions import with_ir_version
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
 
@@ -37,6 +36,8 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
         model, more = with_opset(model, opset)
         done += more
     if options.dtype is not None:
+        from formats.editing.float16.conversion import to_float16  # few conversions need it
+
         model, more = to_float16(model, keep_io_types=options.keep_io_types)
         done += more
     if ir_version is not None:
