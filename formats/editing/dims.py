@@ -24,6 +24,28 @@ if TYPE_CHECKING:
 
 
 SHAPERS = ("Reshape", "Expand")  # operators whose second input is a shape
+# Operators whose inputs must fit each other. Where one is a constant with the old size, onnx finds no contradiction if
+# another is 1 or not known.
+FITTING = (
+    *("Add", "And", "BitShift", "Concat", "Div", "Equal", "Expand", "GRU", "GatherElements", "GatherND", "Greater"),
+    *(
+        "GreaterOrEqual",
+        "LSTM",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Mean",
+        "Min",
+        "Mod",
+        "Mul",
+        "Or",
+        "PRelu",
+        "Pow",
+        "RNN",
+        "Scatter",
+    ),
+    *("ScatterElements", "ScatterND", "Sub", "Sum", "Where", "Xor"),
+)
 
 
 class _Axis(NamedTuple):
@@ -89,8 +111,21 @@ def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
     for node in main_graph(model).node:
         if node.op_type in SHAPERS and len(node.input) > 1 and node.input[1] not in follows:
             tensor = constants.get(node.input[1])
-            if tensor is None or not {*tensor.numpy().ravel().tolist()}.isdisjoint(sizes.values()):
-                found.append(node.name or node.output[0])
+            is_doubtful = tensor is None or not {*tensor.numpy().ravel().tolist()}.isdisjoint(sizes.values())
+        else:
+            is_doubtful = (
+                node.op_type in FITTING
+                and not follows.isdisjoint(node.input)
+                and any(
+                    size in constants[name].dims
+                    for name in node.input
+                    if name in constants
+                    for size in sizes.values()
+                    if size != 1
+                )
+            )
+        if is_doubtful:
+            found.append(node.name or node.output[0])
     if found and sizes:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         detail = (

@@ -26,6 +26,7 @@ SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say wh
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
 MOST_BYTES = (1 << 31) - 1  # of a message of protobuf
 INDICES = (dtypes.INT32, dtypes.INT64)
+RECURRENT = ("GRU", "LSTM", "RNN")
 GENERATED = "unk__"  # the start of names that onnx gives to dims
 
 
@@ -123,6 +124,7 @@ def infer_again(model: Model, before: Model, changed: Collection[str]) -> Done:
     if found is None:
         return Done(losses=tuple(_told(dropped, outputs, "")))
     _check_reshapes(found)
+    _check_states(found)
     known = _take(model, found, dropped)
     edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
     left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
@@ -247,6 +249,33 @@ def _check_reshapes(model: Model) -> None:
                 dims = [[dim.dim_value for dim in _dims(values[name])] for name in (node.input[0], node.output[0])]
                 name = node.name or node.output[0]
                 raise EditError(f"the model does not fit these dims: Reshape {name} turns {dims[0]} into {dims[1]}")
+
+
+def _check_states(model: Model) -> None:
+    """Raises EditError for an LSTM, GRU or RNN whose states or lengths have another batch size than its input."""
+    graph = main_graph(model)
+    shapes = {value.name or "": _sizes(value) for value in (*graph.value_info, *graph.input, *graph.output)}
+    shapes |= {tensor.name or "": [*tensor.dims] for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type not in RECURRENT or not node.input:
+            continue
+        is_first = any(each.name == "layout" and each.i for each in entries(node, "attribute"))
+        axes = {0: 0 if is_first else 1, 4: 0, 5: 0 if is_first else 1, 6: 0 if is_first else 1}  # of the batch
+        found = [
+            (shapes[name][axes[index]], name)
+            for index, name in enumerate(node.input)
+            if index in axes and axes[index] < len(shapes.get(name, ())) and shapes[name][axes[index]] is not None
+        ]
+        other = next((each for each in found if each[0] != found[0][0]), None)
+        if other is not None:
+            name = node.name or next(filter(None, node.output), "")
+            both = f"{found[0][0]} in {found[0][1]} and of {other[0]} in {other[1]}"
+            raise EditError(f"the model does not fit these dims: {node.op_type} {name} has a batch of {both}")
+
+
+def _sizes(value: ValueInfo) -> list[int | None]:
+    """The sizes of the dims of a value, as far as they are known."""
+    return [dim.dim_value for dim in _dims(value)]
 
 
 def _dims(value: ValueInfo) -> Any:

@@ -198,3 +198,37 @@ def test_a_name_with_a_hyphen_is_a_name() -> None:
     proto = model(dims=("batch", "seq", "past-seq"))
     found, _ = set_dims(proto, {"seq": 3})
     assert dims_of(found)["x:0"] == ["batch", 3, "past-seq"]
+
+
+@pytest.mark.parametrize("layout,opset", [(0, 11), (0, 17), (1, 17)])
+def test_states_of_another_batch_are_a_contradiction(layout: int, opset: int) -> None:
+    """A recurrent node whose first states have the old batch size is an error, which onnx does not find."""
+    x = [2, 3, 4] if layout else [3, 2, 4]
+    tensors = {"w": [1, 20, 4], "r": [1, 20, 5], "h": [2, 1, 5] if layout else [1, 2, 5]}
+    weights = [numpy_helper.from_array(np.zeros(dims, "float32"), name) for name, dims in tensors.items()]
+    node = helper.make_node("LSTM", ["x", "w", "r", "", "", "h"], ["y"], name="n", hidden_size=5)
+    if layout:
+        node.attribute.append(helper.make_attribute("layout", 1))
+    values = [helper.make_tensor_value_info("x", FLOAT, x), helper.make_tensor_value_info("y", FLOAT, [None] * 4)]
+    graph = helper.make_graph([node], "g", values[:1], values[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    with pytest.raises(formats.EditError, match="LSTM n has a batch of 1 in x and of 2 in h"):
+        set_dims(proto, {f"x:{0 if layout else 1}": 1})
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Where", "Concat", "GatherElements"])
+def test_constants_of_the_old_size_are_told(op_type: str) -> None:
+    """A constant with the old size that must fit a value which follows from the axis is told: onnx may stretch it."""
+    inputs = {"Where": ["c", "x", "w"], "GatherElements": ["x", "i"]}.get(op_type, ["x", "w"])
+    arrays = {"w": np.ones((2, 3), "float32"), "c": np.ones((2, 3), "bool"), "i": np.zeros((2, 3), "int64")}
+    weights = [numpy_helper.from_array(array, name) for name, array in arrays.items() if name in inputs]
+    node = helper.make_node(op_type, inputs, ["y"], name="n")
+    if op_type in ("Concat", "GatherElements"):
+        node.attribute.append(helper.make_attribute("axis", 0))
+    values = [helper.make_tensor_value_info("x", FLOAT, [2, 3]), helper.make_tensor_value_info("y", FLOAT, [None, 3])]
+    graph = helper.make_graph([node], "g", values[:1], values[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    _, done = set_dims(proto, {"x:0": 1})
+    assert [loss.detail for loss in done.losses if loss.matters] == [
+        "n may still need the old size, so the model may fail or compute something else: run it"
+    ]
