@@ -2,10 +2,9 @@
 
 A row is a version of ai.onnx, and the operators whose form of this version does what the form before it does: it only
 accepts more types, or has a further attribute or input without which it means the same. Whether a node uses what only
-the newer form has is checked afterwards: types, attributes and the number of inputs.
+the newer form has is checked afterwards: types, attributes, the number of inputs, and axes that count from the end.
 
-Spec: ONNX docs, Changelog.md, compared by hand with the form before. Forms of version 11 and before are not listed:
-most of these also allow negative axes or indices, which no check sees.
+Spec: ONNX docs, Changelog.md, compared by hand with the form before.
 """
 
 from __future__ import annotations
@@ -19,7 +18,13 @@ if TYPE_CHECKING:
     from formats.ir.model import Node, Type
 
 ALIKE: Final = {
-    12: "Constant GatherND",
+    10: "AveragePool MaxPool",
+    11: (
+        "ArgMax ArgMin AveragePool Compress Concat Constant Conv ConvTranspose DepthToSpace Equal Flatten Gather Gemm "
+        "Hardmax If LogSoftmax Loop LpPool MaxPool OneHot ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax "
+        "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Slice Softmax Split Squeeze TopK Unsqueeze"
+    ),
+    12: "ArgMax ArgMin Clip Constant GatherND Max MaxPool Min ReduceMax ReduceMin",
     13: (
         "Abs Add ArgMax ArgMin Cast Ceil Clip Concat DepthToSpace Div Dropout Equal Erf Exp Expand Flatten "
         "Floor Gather GatherElements GatherND Gemm Greater Identity If IsNaN LRN Less Log Loop MatMul Max "

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, type_text, uneven_split, wrong_in_onnx
+from formats.editing.attribute_forms import first_with_inputs, from_the_start, with_addend, with_attributes, with_tensor
 from formats.editing.inference import without_weights
 from formats.editing.scopes import main_graph
 from formats.errors import UnsupportedError
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
     Within: TypeAlias = Callable[[Model, int], tuple[Model, Done]]
 
 IR_VERSION = 10  # of the models that onnx converts, and nobody keeps
-IMPLIED: Final = {"Split": "num_outputs", "Reshape": "allowzero"}
+IMPLIED: Final = {
+    "AveragePool": "dilations",
+    "MaxPool": "dilations",
+    "Reshape": "allowzero",
+    "Split": "num_outputs",
+}
 EMPTY: Final = "empty tensors may get another shape, because Reshape writes no dims of zero before version 14"
 MESSAGE = 300  # characters of an error of onnx
 _PLACE_IN_CODE = re.compile(r"\S+\.(?:h|cc):\d+: \w+: Assertion `.*?` failed:\s*|\[\w*Error\]\s*")
@@ -143,6 +149,9 @@ def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) ->
     groups: dict[tuple[int, int], list[int]] = {}
     for index, each in enumerate(nodes):
         operator = each.node.op_type or ""
+        if (first := first_with_inputs(operator, given, wanted)) is not None:
+            results[index] = _with_attributes(each, given, first, wanted, within)
+            continue
         groups.setdefault(ends_to_convert(operator, versions_of(operator), given, wanted), []).append(index)
     for (first, last), indices in groups.items():
         chosen = [nodes[index] for index in indices]
@@ -151,10 +160,44 @@ def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) ->
                 _drop_defaults(node, last, given)
                 refusal, told = _without_implied(nodes[index], node, last)
                 form = form._replace(refusal=form.refusal or refusal, told=form.told or told)
+                refusal, told = _from_the_start(nodes[index], node, last)
+                with_tensor(node, last)
+                zero = with_addend(node, nodes[index].types.get("i0"), last)
+                form = form if zero is None else form._replace(constants=(*form.constants, zero))
+                form = form._replace(refusal=form.refusal or refusal, told=form.told or told)
             if last != wanted and not form.refusal:
                 form = _further(nodes[index], form, last, wanted, within)
             results[index] = form
     return [_valid(each, form, given, wanted, within) for each, form in zip(nodes, results, strict=True)]
+
+
+def _with_attributes(given: Lone, version: int, first: int, wanted: int, within: Within) -> Converted:
+    """A node whose constant inputs become attributes before the version `first`, in an older one."""
+    (found,) = converted([given], version, first, within)
+    if found.refusal:
+        return found
+    constants = {tensor.name or "": tensor for tensor in (*given.constants, *found.constants)}
+    nodes = [copied(node) for node in found.nodes]
+    refusal = next(
+        (
+            reason
+            for node in nodes
+            if node.op_type == given.node.op_type and (reason := with_attributes(node, constants))
+        ),
+        "",
+    )
+    if refusal:
+        return Converted(refusal=refusal)
+    found = found._replace(nodes=tuple(nodes))
+    return found if first - 1 == wanted else _further(given, found, first - 1, wanted, within)
+
+
+def _from_the_start(given: Lone, node: Node, version: int) -> tuple[str, str]:
+    """Count the axes of a node from the start, where the version needs it; see `from_the_start`."""
+    constants = {tensor.name or "": tensor for tensor in given.constants}
+    return from_the_start(
+        node, given.types.get("i0") if node.op_type == given.node.op_type else None, constants, version
+    )
 
 
 def _between(nodes: Sequence[Lone], first: int, last: int) -> list[Converted]:
@@ -188,10 +231,12 @@ def _without_implied(given: Lone, node: Node, version: int) -> tuple[str, str]:
     found = next((each for each in node.attribute if each.name == name), None)
     if found is None or found.ref_attr_name or name in onnx.defs.get_schema(node.op_type or "", version, "").attributes:
         return "", ""
+    if name == "dilations" and any(each != 1 for each in found.ints):
+        return "", ""  # which is told as an attribute that is not known
     if name == "num_outputs" and uneven_split(node, given.types.get("i0")):
         return EVEN, ""
     node.attribute = [each for each in node.attribute if each is not found]
-    if name == "num_outputs" or not found.i:
+    if name != "allowzero" or not found.i:
         return "", ""
     shape = next((tensor for tensor in given.constants if tensor.name == "i1"), None)
     return "", "" if shape is not None and shape.numpy().all() else EMPTY

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.editing.attribute_forms import INDICES
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.inference import inferred
 from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
@@ -27,7 +28,7 @@ from formats.ir.model import (
 )
 from formats.ir.storage import from_numpy
 from formats.python.extras import needed
-from formats.tensordata.plan import SPECIAL, Loss
+from formats.tensordata.plan import RARE, SPECIAL, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -270,7 +271,7 @@ class _Work:
         for detail in dict.fromkeys(detail for _, detail in told if detail):
             places = [place for place, each in told if each == detail]
             times = f" ({len(places)} times)" if len(places) > 1 else ""
-            yield Loss("opset", places[0], f"{detail}{times}", SPECIAL)
+            yield Loss("opset", places[0], f"{detail}{times}", RARE if detail == INDICES else SPECIAL)
 
     def sentence(self, given: int) -> str:
         """What was done."""

@@ -14,7 +14,7 @@ import formats
 from formats.editing import alike_forms, node_conversion
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
 from formats.errors import UnsupportedError
-from formats.tensordata.plan import SPECIAL
+from formats.tensordata.plan import RARE, SPECIAL
 
 pytest.importorskip("onnx", minversion="1.22")
 X = np.arange(-12, 12, dtype="float32").reshape(2, 3, 4) / 5
@@ -57,6 +57,54 @@ CASES: dict[str, tuple[list[Any], int, dict[str, Any], int]] = {
     "an even split": ([NODE("Split", ["x"], ["y", "z"], axis=2, num_outputs=2)], 18, {}, 13),
     "a shape without zeros": ([NODE("Reshape", ["x", "d"], ["y"], allowzero=1)], 14, {"d": np.array([-1, 4, 3])}, 13),
     "what onnx gets wrong, by its definition": ([NODE("LogSoftmax", ["x"], ["y"], axis=1)], 13, {}, 11),
+    "bounds become attributes": (
+        [NODE("Clip", ["x", "l", "h"], ["y"])],
+        13,
+        {"l": np.float32(-1), "h": np.float32(0.5)},
+        9,
+    ),
+    "one bound of a constant node": (
+        [NODE("Constant", [], ["h"], value_float=0.5), NODE("Clip", ["x", "", "h"], ["y"])],
+        12,
+        {},
+        6,
+    ),
+    "ranges become attributes": (
+        [NODE("Slice", ["x", "b", "e", "a"], ["y"])],
+        13,
+        {"b": np.array([0, 1]), "e": np.array([-1, 1 << 40]), "a": np.array([2, 1])},
+        9,
+    ),
+    "ranges stay inputs": (
+        [NODE("Slice", ["x", "b", "e", "a", "s"], ["y"])],
+        13,
+        {"b": np.array([0]), "e": np.array([4]), "a": np.array([2]), "s": np.array([2])},
+        10,
+    ),
+    "a number becomes an attribute": ([NODE("TopK", ["x", "k"], ["y", "i"])], 11, {"k": np.array([2])}, 9),
+    "pads become attributes": (
+        [NODE("Pad", ["x", "p", "v"], ["y"])],
+        13,
+        {"p": np.array([0, 1, 0, 0, 0, 2]), "v": np.float32(3)},
+        9,
+    ),
+    "axes from the end": (
+        [NODE("Unsqueeze", ["x", "a"], ["h"]), NODE("Squeeze", ["h", "b"], ["s"]), NODE("Softmax", ["s"], ["y"])],
+        13,
+        {"a": np.array([-1]), "b": np.array([-1])},
+        10,
+    ),
+    "a Gemm of two inputs": (
+        [
+            NODE("ReduceSum", ["x"], ["r"], axes=[0], keepdims=0),
+            NODE("Gemm", ["r", "w"], ["g"]),
+            NODE("Unsqueeze", ["g"], ["y"], axes=[0]),
+        ],
+        11,
+        {"w": np.ones((4, 2), "float32")},
+        9,
+    ),
+    "pooling": ([NODE("MaxPool", ["x"], ["y"], kernel_shape=[2], dilations=[1])], 12, {}, 8),
     "a constant node": (
         [NODE("Constant", [], ["a"], value_ints=[1]), NODE("ReduceSum", ["x", "a"], ["y"])],
         21,
@@ -128,6 +176,15 @@ def test_what_stands_in_the_way_is_named(name: str) -> None:
         with_opset(model_of(nodes, opset, constants), wanted)
     assert words in str(caught.value)
     assert f"cannot be written in operator set {wanted}" in str(caught.value)
+
+
+def test_indices_are_told() -> None:
+    """Before version 11, a negative index is not defined, so a Gather whose indices are not known is told."""
+    nodes = [NODE("Cast", ["x"], ["i"], to=TensorProto.INT64), NODE("Gather", ["x", "i"], ["y"])]
+    _, done = with_opset(model_of(nodes, 13), 10)
+    assert [(loss.where, loss.seen) for loss in done.losses] == [("graph.node[1]", RARE)]
+    nodes = [NODE("Gather", ["x", "i"], ["y"])]
+    assert not with_opset(model_of(nodes, 13, {"i": np.array([[1, 0]])}), 10)[1].losses
 
 
 def test_many_refusals_are_counted() -> None:
