@@ -599,6 +599,8 @@ class PlaceKeywords(TypedDict, total=False):
     """dry_run=True: Change nothing; say what would be done."""
     fsync: bool | None
     """fsync=True: Force files to disk; by default only files that replace others."""
+    progress: Callable[[int, int], None] | None
+    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
     clean: bool
     """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
     backup: bool

@@ -440,6 +440,12 @@ def store_option() -> Any:
     return option(None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE)
 
 
+def progress_option() -> Any:
+    """The field for a function that is told about progress, of a class of options."""
+    words = "A function that is called from time to time with the bytes done and the bytes to do."
+    return option(None, ANY, words, flags=())
+
+
 def retries_option() -> Any:
     """The field for the number of repeated requests, of a class of options for reading or for writing."""
     words = f"Repeat a request that fails temporarily up to N times; {RETRIES} by default."

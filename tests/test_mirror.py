@@ -26,8 +26,12 @@ THROUGH: dict[str, tuple[str, str]] = {
     "bridges/test_to_others.py": ("bridges.from_others", "what is passed out is taken back"),
     "cli/test_verbs.py": ("cli.__init__ cli.file_verbs cli.shared_options __main__", "commands, as users start them"),
     "cli/test_convert.py": (
-        "cli.streams pictures.progress_bar cli.other_converts",
+        "cli.streams cli.other_converts",
         "the same of the command `convert`",
+    ),
+    "cli/test_waiting.py": (
+        "pictures.progress_bar batch.amount tensordata.moved",
+        "what the bar shows, and where its numbers come from",
     ),
     "cli/test_looking_verbs.py": ("cli.columns", "tables and sentences in terminals of any width"),
     "cli/test_error_text.py": ("cli.report_lines cli.printing", "texts for people and for programs"),

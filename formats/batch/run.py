@@ -8,13 +8,14 @@ import os
 from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from formats.batch.amount import TELL_SECONDS, Amount
 from formats.batch.job import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run, run_elsewhere, seen_from_here
 from formats.batch.manifest import Manifest
 from formats.batch.workers import pool_of, work
@@ -64,7 +65,8 @@ def convert_many(
     `fail_fast` is true: then no other job is started. `executor` is any executor of `concurrent.futures`, such as that
     of a Dask client. By default, `processes` processes run; 0 chooses a suitable number. `on_result` is called with
     each result as soon as it exists, in the calling thread. Keywords are those of `convert`; jobs may have their own.
-    With several processes, each job uses one thread, unless `threads` says otherwise.
+    With several processes, each job uses one thread, unless `threads` says otherwise. `progress` gets the bytes of all
+    jobs, in the calling thread; a job that has not begun counts as the size of its source, if that is a local file.
 
     `manifest` is a file with a line of JSON for each job. A second run with it converts only what is missing or whose
     content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
@@ -82,6 +84,7 @@ def convert_many(
     count = min(processes or processors(), len(listed))
     is_alone = executor is None and count <= 1
     given: dict[str, Any] = {**keywords}
+    amount = Amount.of(given.pop("progress", None), [job.source for job in listed])
     if not is_alone:
         given.setdefault("threads", max(processors() // count, 1) if executor is None else 1)
     merged = _checked(listed, given)
@@ -90,14 +93,12 @@ def convert_many(
     with _book(manifest, listed, executor is not None, is_dry) as book:
         queue = _Queue(_tasks(listed, merged, book), book, joins=not fail_fast)
         if is_alone:
-            found = ((task, run(task)) for task in queue)
-        elif executor is None:
-            found = _in_processes(queue, count)
+            found = ((task, run(task if amount is None else amount.told(task))) for task in queue)
         else:
-            found = _through(executor, queue)
+            found = _in_processes(queue, count, amount) if executor is None else _through(executor, queue, amount)
         results = [JobResult(job, SKIPPED) for job in listed]
         with closing(found):
-            for task, result in found:
+            for task, result in found if amount is None else amount.ended(found):
                 results[task.number] = result
                 if book is not None and result.record is not None:
                     book.add(result.record)
@@ -140,7 +141,7 @@ def _checked(jobs: Iterable[Job], keywords: Mapping[str, Any]) -> list[dict[str,
 def _check_keywords(job: Job, merged: Mapping[str, Any]) -> None:
     """Raises OptionError if a keyword of a job is invalid."""
     if merged.get("progress") is not None:
-        raise OptionError("`progress` is for a single conversion; use `on_result` for many")
+        raise OptionError("`progress` is not for a single job; `convert_many` takes it for all")
     given = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
     ConversionOptions(**given)
     try:
@@ -271,7 +272,9 @@ class _Queue:
 # Executors
 
 
-def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tuple[Task, JobResult], None, None]:
+def _through(
+    executor: Executor, queue: _Queue, amount: Amount | None = None, window: int = 0
+) -> Generator[tuple[Task, JobResult], None, None]:
     """Each task with its result, as they come.
 
     If a pool of processes breaks, it stays broken; our own processes then do the other tasks. If another executor
@@ -281,7 +284,8 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
     function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
     suspects: list[Task] = []
     queue.joins = False  # an executor of a cluster distributes jobs one by one
-    for task, outcome in _outcomes(executor, function, queue, window or JOBS_PER_PROCESS * processes or WINDOW):
+    window = window or JOBS_PER_PROCESS * processes or WINDOW
+    for task, outcome in _outcomes(executor, function, queue, window, amount):
         if isinstance(outcome, JobResult):
             yield task, seen_from_here(task, outcome)
         elif isinstance(outcome, BrokenProcessPool):
@@ -289,13 +293,17 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
         else:
             yield task, failed(task, _lost(outcome))
     if suspects or isinstance(queue.refusal, BrokenProcessPool):
-        yield from _in_processes(queue, processes or processors(), suspects)
+        yield from _in_processes(queue, processes or processors(), amount, suspects)
     for task in queue:
         yield task, failed(task, FormatError("the executor accepts no more jobs", path=task.job.source))
 
 
 def _outcomes(
-    executor: Executor, function: Callable[[Sequence[Task]], list[JobResult]], queue: _Queue, window: int
+    executor: Executor,
+    function: Callable[[Sequence[Task]], list[JobResult]],
+    queue: _Queue,
+    window: int,
+    amount: Amount | None = None,
 ) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
     """Each task with its result, or with the error of its worker; tasks left in the queue were refused."""
     done: SimpleQueue[Future[list[JobResult]]] = SimpleQueue()
@@ -314,7 +322,7 @@ def _outcomes(
                 future.add_done_callback(done.put)
             if not waiting:
                 return
-            future = done.get()
+            future = _awaited(done, amount)
             tasks = waiting.pop(future)
             if queue.is_stopped:
                 for other in waiting:
@@ -325,6 +333,15 @@ def _outcomes(
     finally:
         for other in waiting:
             other.cancel()  # futures without a result yet
+
+
+def _awaited(done: SimpleQueue[Future[list[JobResult]]], amount: Amount | None) -> Future[list[JobResult]]:
+    """The next future that is done; meanwhile, the caller is told of what was done."""
+    while amount is not None:
+        with suppress(Empty):
+            return done.get(timeout=TELL_SECONDS)
+        amount.tell()
+    return done.get()
 
 
 def _outcomes_of(future: Future[list[JobResult]], count: int, queue: _Queue) -> Sequence[JobResult | BaseException]:
@@ -349,26 +366,27 @@ def _lost(error: BaseException) -> FormatError:
 
 
 def _in_processes(
-    queue: _Queue, count: int, suspects: Sequence[Task] = ()
+    queue: _Queue, count: int, amount: Amount | None = None, suspects: Sequence[Task] = ()
 ) -> Generator[tuple[Task, JobResult], None, None]:
     """Each task with its result, as they come, from our own processes.
 
     If a process is killed, it is unknown which of the unfinished tasks it had. Each of these `suspects` is then tried
     alone.
     """
+    counts = None if amount is None else amount.counts
     while queue or suspects:
         alone = _Queue(suspects, None)
         suspects = []
         while alone:
             alone.refusal = None
-            with pool_of(1) as pool:
-                for task, outcome in _outcomes(pool, work, alone, 1):
+            with pool_of(1, counts) as pool:
+                for task, outcome in _outcomes(pool, work, alone, 1, amount):
                     yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
         if not queue:
             return
         queue.refusal = None
-        with pool_of(count) as pool:
-            for task, outcome in _outcomes(pool, work, queue, JOBS_PER_PROCESS * count):
+        with pool_of(count, counts) as pool:
+            for task, outcome in _outcomes(pool, work, queue, JOBS_PER_PROCESS * count, amount):
                 if isinstance(outcome, JobResult):
                     yield task, outcome
                 elif isinstance(outcome, BrokenExecutor):

@@ -9,8 +9,9 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from time import sleep
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from formats.batch.amount import telling
 from formats.batch.job import run
 
 if TYPE_CHECKING:
@@ -25,12 +26,15 @@ GRACE_SECONDS = 5.0  # for a worker without a parent, to remove its incomplete f
 
 
 @contextmanager
-def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of processes; if the caller is interrupted, their incomplete files are removed."""
+def pool_of(count: int, counts: Any = None) -> Iterator[ProcessPoolExecutor]:
+    """A pool of processes; if the caller is interrupted, their incomplete files are removed.
+
+    In `counts`, they say how far their jobs are.
+    """
     context: BaseContext = multiprocessing.get_context()
     if context.get_start_method() == "fork" and threading.active_count() > 1:  # locks of other threads stay locked
         context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(count, context, _begin_worker)
+    pool = ProcessPoolExecutor(count, context, _begin_worker, (counts,))
     # a process that has just started inherits this, so that no interrupt comes before it is ready
     was_open = INTERRUPT is not None and INTERRUPT not in signal.pthread_sigmask(signal.SIG_BLOCK, {INTERRUPT})
     try:
@@ -50,15 +54,17 @@ class _Worker:
     """The state of this process, if it is a worker of a pool."""
 
     is_busy: ClassVar[bool] = False
+    counts: ClassVar[Any] = None
 
 
-def _begin_worker() -> None:
+def _begin_worker(counts: Any = None) -> None:
     """Let a worker leave Ctrl+C to its parent, and end soon after it.
 
     If a worker is interrupted during a job, the job ends and the engine removes incomplete files. Between jobs, it has
     nothing to remove and waits for the pool. An interrupt that came while the worker started is delivered at the end.
     A pool that breaks ends its processes with SIGTERM.
     """
+    _Worker.counts = counts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     if INTERRUPT is not None:
@@ -72,7 +78,8 @@ def work(tasks: Sequence[Task]) -> list[JobResult]:
     """The results of tasks, in a worker."""
     _Worker.is_busy = True
     try:
-        return [run(task) for task in tasks]
+        counts = _Worker.counts
+        return [run(task if counts is None else telling(counts, task)) for task in tasks]
     except SystemExit:  # otherwise, the pool would treat it as the result
         _kill()
         raise

@@ -11,6 +11,7 @@ import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.cli.waiting import paused
 from formats.errors import OptionError
 from formats.options import ASKED, bad_value, rows_of
 
@@ -40,7 +41,8 @@ class Verb(NamedTuple):
     `arguments` have the names that the help shows: a name that ends in dots means any number of arguments, and an
     argument in brackets is optional. `groups` gives the options; with `True` those of other packages, too, which takes
     longer to find. `run` gets the request and returns the exit code; `failure` is the exit code for errors. The help
-    has the verb in a `section`, and ends with `examples`. The option `last_as` can stand for the last argument.
+    has the verb in a `section`, and ends with `examples`. The option `last_as` can stand for the last argument. A verb
+    that `writes_once` leaves nothing if it is stopped before.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Verb(NamedTuple):
     examples: tuple[str, ...] = ()
     failure: int = EXIT_FAILURE
     last_as: str = ""
+    writes_once: bool = False
 
     def needed(self, options: Collection[str] = ()) -> tuple[str, ...]:
         """The required arguments of a command line that has these options."""
@@ -74,12 +77,13 @@ class Typed(NamedTuple):
 class Request:
     """The request of a command line to a verb; `ask` returns the value of an option that the user must type.
 
-    If `stdout_is_taken`, a model is written to stdout, and reports to stderr.
+    If `stdout_is_taken`, a model is written to stdout, and reports to stderr. If it `has_jobs`, each of them writes.
     """
 
     def __init__(self, typed: Typed, groups: Sequence[Group]) -> None:
         self.arguments = typed.arguments
         self.stdout_is_taken = False
+        self.has_jobs = False
         self.ask: Callable[[], Any] = ask_key
         self._flags = typed.flags
         self._classes = [group.options for group in groups]
@@ -176,7 +180,7 @@ def ask_key(*, twice: bool = False) -> str:
     from getpass import GetPassWarning, getpass
 
     try:
-        with warnings.catch_warnings():
+        with paused(), warnings.catch_warnings():
             warnings.simplefilter("error", GetPassWarning)  # it would show the key, or read the first line of a file
             key = getpass("Key: ")
             again = getpass("The same key again: ") if twice else key

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from formats.cli.command_line import Verb
 from formats.cli.conversion_options import conversion_groups, conversion_keywords
 from formats.cli.error_text import in_flags
-from formats.cli.looking_verbs import progress
 from formats.cli.shared_options import how_to_tell, tell
 from formats.cli.streams import destination_of, is_stdout, source_of
+from formats.cli.waiting import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,8 +77,7 @@ def _write(request: Request, options: type, act: Callable[..., ConversionReport]
     output = how_to_tell(request)
     places = [*map(source_of, sources), source_of(last) if dst is None else destination_of(dst)]
     given = _keywords(request, options, places[-1])
-    with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        report = act(*places, progress=shown, **given)
+    report = act(*places, progress=progress(), **given)
     rows, notes = request.rows(), output.get("notes", False)
     stream = sys.stderr if request.stdout_is_taken else None
     tell(output, report, lambda: (in_flags(line, rows, {}) for line in summary(report, notes=notes)), stream)
@@ -119,6 +118,7 @@ EDITING_VERBS = (
             "formats edit model.onnxz --metadata license=MIT",
             "formats edit model.onnx trained.onnx --weights epoch9.npz",
         ),
+        writes_once=True,
     ),
     Verb(
         "extract",
@@ -137,6 +137,7 @@ EDITING_VERBS = (
             "formats extract model.onnx part.onnx --inputs x --outputs y --force",
             "formats extract model.onnx w.npy --tensor w",
         ),
+        writes_once=True,
     ),
     Verb(
         "merge",
@@ -153,5 +154,6 @@ EDITING_VERBS = (
             "formats merge a.onnx b.onnx both.onnx --connect y=x",
             "formats merge encoder.onnx decoder.onnx both.onnxz --connect y=x --prefix d/",
         ),
+        writes_once=True,
     ),
 )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb
 from formats.cli.error_text import in_flags
-from formats.cli.looking_verbs import LOOK, Seen, is_several, look, progress
+from formats.cli.looking_verbs import LOOK, Seen, is_several, look
 from formats.cli.several import CONVERT, out_option
 from formats.cli.shared_options import FileOptions, NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import source_of
+from formats.cli.waiting import progress
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, option
@@ -121,7 +122,7 @@ def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) 
     from formats.verbs.relocate import PlaceOptions
 
     output = how_to_tell(request)
-    done = act(request.of(PlaceOptions, ReplacementOptions))
+    done = act(request.of(PlaceOptions, ReplacementOptions) | {"progress": progress()})
     tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in relocation_lines(done)))
     return 0
 
@@ -141,8 +142,7 @@ def share(request: Request) -> int:
         raise OptionError("`out` is missing: name the folder to write into")
     given = request.of(ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
     sources = [place.source for place in job_list.places_of(request.arguments, out)]
-    with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        done = share_weights(sources, out, progress=shown, **given)
+    done = share_weights(sources, out, progress=progress(), **given)
     notes = output.get("notes", False)
     tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in sharing_lines(done, notes=notes)))
     return 0
@@ -169,8 +169,7 @@ def pack(request: Request) -> int:
     if not sources:
         raise OptionError("name the models and files, then the archive to write")
     given = request.of(PackingOptions, EngineOptions) | request.of(ReadOptions)
-    with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        done = pack_models(sources, destination, progress=shown, **given)
+    done = pack_models(sources, destination, progress=progress(), **given)
     tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in done.lines()))
     return 0
 
@@ -188,7 +187,7 @@ def unpack(request: Request) -> int:
     from formats.verbs.pack import unpack as unpack_archive
 
     output = how_to_tell(request)
-    done = unpack_archive(*request.arguments, **request.of(FolderOptions))
+    done = unpack_archive(*request.arguments, progress=progress(), **request.of(FolderOptions))
     tell(output, done, done.lines)
     return 0
 
@@ -219,6 +218,7 @@ FILE_VERBS = (
         copy,
         FILES,
         ("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
+        writes_once=True,
     ),
     Verb(
         "mv",
@@ -259,6 +259,7 @@ FILE_VERBS = (
         share,
         CONVERT,
         ("formats share encoder.onnx decoder.onnx --out shared",),
+        writes_once=True,
     ),
     Verb(
         "pack",
@@ -275,6 +276,7 @@ FILE_VERBS = (
             "formats pack encoder.onnx decoder.onnx tokenizer.json whisper.onnxz",
             "formats pack first=a.onnx second=b.onnx both.onnxz --default first",
         ),
+        writes_once=True,
     ),
     Verb(
         "unpack",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ from formats.cli.error_text import describe, error_to_json, in_flags, traceback_
 from formats.cli.printing import json_text, say, show
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import STREAM, check_single, source_of
+from formats.cli.waiting import progress
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import RUNTIME
 from formats.errors import FormatError, OptionError
 from formats.options import SWITCH, Flag, Kind, count, option, settle
-from formats.pictures.progress_bar import Progress
 from formats.python.late_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
@@ -211,8 +210,7 @@ def verify(request: Request) -> int:
     told: set[Finding] = set()
 
     def see(file: Path) -> Seen:
-        with progress(wanted=not (output.get("json") or output.get("quiet"))) as shown:
-            result = verify_model(file, progress=shown, **given)
+        result = verify_model(file, progress=progress(), **given)
         result = replace(result, notes=tuple(note for note in result.notes if note not in told))
         told.update(note for note in result.notes if note.kind == HIDDEN)  # once for all models of a folder
         return Seen(result, lambda: verification_lines(result), result.ok)
@@ -330,24 +328,12 @@ def diff(request: Request) -> int:
     limit = given.pop("limit", DIFFERENCES)
     shown = limit if drawn.picture is None else sys.maxsize  # a picture shows all
     paths = [source_of(name) for name in request.arguments]
-    with progress(wanted=not (output.get("json") or output.get("quiet"))) as bar:
-        result = compare.diff(*paths, limit=shown, progress=bar, **given)
+    result = compare.diff(*paths, limit=shown, progress=progress(), **given)
     if drawn.picture is not None:
         _draw_comparison(drawn, result, request.of(ReadOptions))
         result = replace(result, differences=result.differences[:limit])
     tell(output, result, lambda: comparison_lines(result))
     return 0 if result.equal else EXIT_WRONG
-
-
-@contextmanager
-def progress(*, wanted: bool) -> Iterator[Progress | None]:
-    """A progress bar, if it was requested and stderr is a terminal."""
-    bar = Progress() if wanted and sys.stderr.isatty() else None
-    try:
-        yield bar
-    finally:
-        if bar is not None:
-            bar.close()
 
 
 def _draw_model(drawn: PictureOptions, file: Path, found: Inspection, reading: dict[str, Any]) -> None:

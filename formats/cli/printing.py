@@ -6,6 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any
 
+from formats.cli import waiting
 from formats.cli.columns import fitted, printable
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
     Raises: BrokenPipeError if the reader has closed the pipe.
     """
+    waiting.hide()
     try:
         print(text, file=stream, flush=True)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -14,8 +15,10 @@ from formats.cli.columns import printable
 from formats.cli.command_line import EXIT_FAILURE, Request, parse
 from formats.cli.error_text import describe, error_to_json, traceback_lines
 from formats.cli.printing import json_text, say
+from formats.cli.shared_options import OutputOptions
 from formats.cli.streams import STREAM
 from formats.cli.verbs import VERBS
+from formats.cli.waiting import sign_of_work
 from formats.errors import OptionError
 from formats.python.collector import rest_at_exit
 
@@ -42,7 +45,18 @@ def main(program: str) -> None:
     except MemoryError:  # there is too little memory to report this like other errors
         os.write(2, out_of_memory)
         code = EXIT_FAILURE
+    if code > EXIT_SIGNAL:
+        _end_at_once(code)
     raise SystemExit(code)
+
+
+def _end_at_once(code: int) -> None:
+    """End the process, which has cleaned up, without waiting for threads that still wait for a store."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # it may be closed, or missing
+            stream.flush()
+    os._exit(code)
 
 
 def run(program: str, texts: Sequence[str]) -> int:
@@ -108,7 +122,16 @@ def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
     """Do what the user requested."""
     outcome.request = request
     outcome.failure = verb.failure
-    outcome.code = verb.run(request)
+    output = request.of(OutputOptions)
+    try:
+        with sign_of_work(wanted=not (output.get("quiet") or output.get("json"))):
+            outcome.code = verb.run(request)
+    except Stopped as stopped:
+        from formats.tensordata.moved import MOVED
+
+        if verb.writes_once and not (request.has_jobs or MOVED.amounts.publications or MOVED.amounts.sent):
+            stopped.words += "; nothing was written"
+        raise
 
 
 def run_by_typer(program: str, texts: Sequence[str], outcome: Outcome) -> None:
@@ -145,8 +168,11 @@ class Stopped(BaseException):
     """A signal asked the process to stop."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
         self.number = number
+        self.words = f"stopped by {signal.Signals(number).name}"
+
+    def __str__(self) -> str:
+        return self.words
 
 
 @contextmanager

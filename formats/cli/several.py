@@ -9,12 +9,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from formats.cli import waiting
 from formats.cli.columns import printable
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, say, show
 from formats.errors import OptionError
 from formats.options import SWITCH, Kind, count, option, settle, text
-from formats.pictures.progress_bar import JobProgress
+from formats.pictures.progress_bar import Progress
 from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
         raise OptionError(
             "`external_data` with a name is only for a single model; without a name, each model gets its own data file"
         )
+    request.has_jobs = True
     chosen = SeveralOptions(**request.of(SeveralOptions))
     started = perf_counter()
     shown = Shown(request, output, len(jobs), has_manifest=chosen.manifest is not None)
@@ -181,6 +183,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
             fail_fast=chosen.fail_fast,
             manifest=chosen.manifest,
             on_result=shown.result,
+            progress=shown.bar,
             **given,
         )
     seconds = perf_counter() - started
@@ -212,9 +215,11 @@ class Shown:
         self._words = request.rows(), request.flags_as_typed()
         self._output = output
         self._done, self._count = 0, count
-        is_quiet = output.get("quiet") or output.get("json")
-        self._bar = JobProgress() if sys.stderr.isatty() and not is_quiet else None
-        self._tells = not is_quiet
+        self._tells = not (output.get("quiet") or output.get("json"))
+        bar = Progress(lambda is_known: f"{self._done} of {count} models")
+        self.bar = bar if waiting.replace_bar(bar) else None
+        if self.bar is not None and count == 1:  # no process is started, which could have no other thread
+            self.bar.watch()
         self._advice = "; the same command converts the rest" if has_manifest else ""
         self._pid = os.getpid()
         Shown.running = self
@@ -226,15 +231,13 @@ class Shown:
         done, left = self._done, self._count - self._done
         words = f"stopping after {done} of {self._count} models; {left} {'is' if left == 1 else 'are'} left"
         with suppress(OSError, ValueError):  # stderr may be closed
-            os.write(sys.stderr.fileno(), f"{chr(10) * (self._bar is not None)}{words}{self._advice}\n".encode())
+            os.write(sys.stderr.fileno(), f"{chr(10) * (self.bar is not None)}{words}{self._advice}\n".encode())
 
     def result(self, result: JobResult) -> None:
         """Print a result."""
         from formats.cli.report_lines import summary
 
         self._done += 1
-        if self._bar is not None and (result.error is not None or result.report is not None):
-            self._bar.hide()
         if result.error is not None:
             if self._output.get("debug"):
                 say(printable(traceback_lines(result.error)), sys.stderr)
@@ -246,14 +249,10 @@ class Shown:
                 lines.remove(result.report.verdict)  # of many models, only what is not the same is said
             told = (line for line in lines if notes or not line.startswith("note:"))  # a manifest has the notes
             show(in_flags(line, self._words[0], {}) for line in told)
-        if self._bar is not None:
-            self._bar(self._done, self._count)
 
     def close(self) -> None:
-        """Remove the bar."""
+        """The jobs are done."""
         Shown.running = None
-        if self._bar is not None:
-            self._bar.close()
 
 
 def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, str]) -> list[str]:

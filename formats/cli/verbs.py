@@ -14,9 +14,10 @@ from formats.cli.conversion_options import conversion_groups, conversion_keyword
 from formats.cli.editing_verbs import EDITING_VERBS
 from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS, FILES
-from formats.cli.looking_verbs import LOOKING_VERBS, Seen, look, progress
+from formats.cli.looking_verbs import LOOKING_VERBS, Seen, look
 from formats.cli.printing import json_text, say
 from formats.cli.shared_options import OutputOptions, groups, how_to_tell, tell
+from formats.cli.waiting import progress
 from formats.errors import OptionError
 from formats.python.late_dataclasses import replace
 
@@ -66,8 +67,7 @@ def convert(request: Request) -> int:
 
         return several.run(request, [Job(src, destination)], given, output)
     _check_order(src, destination)
-    with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        report = convert_model(src, destination, progress=shown, **given)
+    report = convert_model(src, destination, progress=progress(), **given)
     rows = request.rows()
     stream = sys.stderr if request.stdout_is_taken else None
     tell(
@@ -202,6 +202,7 @@ VERBS = (
             "formats convert - - --to onnxz < model.onnx > model.onnxz",
         ),
         last_as="out",
+        writes_once=True,
     ),
     Verb(
         "batch",

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from operator import sub
+from threading import Event, RLock, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from formats.wording.units import in_units
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from typing_extensions import Self
 
+    from formats.tensordata.moved import Amounts
+
 PROGRESS_DELAY_SECONDS = 0.5
+WATCH_SECONDS = 0.1
 
 
 class Progress:
@@ -18,66 +28,167 @@ class Progress:
 
         with formats.Progress() as bar:
             formats.convert("model.onnx", "model.onnxz", progress=bar)
+
+    Until the function knows how much there is to do, the bar says that it works, and for how long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, words: Callable[[bool], str] = lambda is_known: "") -> None:
+        """`words` returns what to say next to the bar; it gets whether the amount of work is known."""
+        self._words = words
         self._started = perf_counter()
+        self._before = amounts_moved()
         self._bar: Any = None
+        self._done, self._total = 0, 0
+        self._lock = RLock()  # guards everything above
+        self._paused = False
+        self._is_seen = True  # until the contrary is known
+        self._ended = Event()
+        self._watch: Thread | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` bytes are done."""
-        if self._bar is None:
-            if perf_counter() - self._started < PROGRESS_DELAY_SECONDS or done >= total:
+        with self._lock:
+            self._done, self._total = done, total
+            if self._bar is None and (self._is_early() or done >= total or self._paused):
                 return
-            self._bar = new_bar()
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
+            self._show()
 
     def __enter__(self) -> Self:
+        self.watch()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
+    def watch(self) -> None:
+        """From now on, show after a while that something is done, even if nobody calls this object."""
+        self._watch = Thread(target=self._show_later, name="progress", daemon=True)
+        self._watch.start()
 
+    def _show_later(self) -> None:
+        while not self._ended.wait(WATCH_SECONDS):
+            with self._lock:
+                if not (self._paused or self._ended.is_set() or self._is_early()):
+                    self._show()
 
-class JobProgress(Progress):
-    """A bar for many conversions, which can be hidden while other lines are printed."""
+    def _is_early(self) -> bool:
+        return perf_counter() - self._started < PROGRESS_DELAY_SECONDS
 
-    def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` conversions are done."""
-        if self._bar is None and perf_counter() - self._started >= PROGRESS_DELAY_SECONDS and done < total:
-            self._bar = new_bar(of_bytes=False)
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
+    def _show(self) -> None:
+        """Show the state of the work, on a new bar if there is none."""
+        if self._bar is None and self._is_seen:
+            self._bar = new_bar(self._said)
+            self._is_seen = self._bar is not None
+        if self._bar is None:
+            return
+        if self._done < self._total:
+            show(self._bar, self._done, self._total)
+        elif (moved := self._moved()).sent:
+            show(self._bar, moved.sent, moved.to_send)
+        else:
+            show(self._bar, 0, None)
+
+    def _moved(self) -> Amounts:
+        """What was received and sent since the bar was made."""
+        now = amounts_moved()
+        return type(now)(*map(sub, now, self._before))
+
+    def _said(self, is_known: bool) -> str:
+        """What to say next to the bar."""
+        moved = self._moved()
+        if (words := self._words(is_known)) or is_known:
+            return words or ("sending" if moved.sent else "")
+        return f"working, received {in_units(moved.received)}" if moved.received else "working"
 
     def hide(self) -> None:
-        """Hide the bar until more is done."""
-        self.close()
-        self._bar = None
+        """Remove the bar for now, so that other lines can be printed."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+            self._bar = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context without a bar, such as a question on the terminal."""
+        self._paused = True
+        self.hide()
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    def close(self) -> None:
+        """Remove the bar, and stop watching."""
+        self._ended.set()
+        if self._watch is not None:
+            self._watch.join()
+        self.hide()
 
 
-def new_bar(*, of_bytes: bool = True) -> Any:
-    """A bar for bytes, or for whole models, that is on the terminal until it is stopped."""
+def amounts_moved() -> Amounts:
+    """What was received and sent since the start of the process."""
+    from formats.tensordata.moved import MOVED
+
+    return MOVED.amounts
+
+
+def new_bar(words: Callable[[bool], str]) -> Any:
+    """A bar for bytes that is on the terminal until it is stopped, or `None` if stderr is no terminal and no cell.
+
+    While the total is unknown, it moves to and fro, and shows the time since it appeared.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
-        MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TimeElapsedColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.text import Text
 
-    of_models = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    class Words(ProgressColumn):
+        """The words."""
+
+        def render(self, task: Task) -> Text:
+            return Text(words(task.total is not None), no_wrap=True)
+
+    class When(ProgressColumn):
+        """One of two columns: for a known total, and for an unknown one."""
+
+        def __init__(self, known: ProgressColumn | None, unknown: ProgressColumn | None = None) -> None:
+            super().__init__()
+            self.columns = unknown, known
+
+        def render(self, task: Task) -> Any:
+            column = self.columns[task.total is not None]
+            return Text() if column is None else column.render(task)
+
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        return None
     bar = Progress(
-        *(columns if of_bytes else of_models), console=Console(stderr=True), auto_refresh=False, transient=True
+        BarColumn(),
+        Words(),
+        When(DownloadColumn(), TimeElapsedColumn()),
+        When(TransferSpeedColumn()),
+        When(TimeRemainingColumn()),
+        console=console,
+        auto_refresh=not console.is_jupyter,  # a cell's output belongs to the thread that runs the cell
+        transient=True,
+        redirect_stdout=False,  # `hide` makes room for what is printed, which stays in its stream
+        redirect_stderr=False,
     )
-    bar.add_task("")
+    bar.add_task("", total=None)
     bar.start()
     return bar
+
+
+def show(bar: Any, done: int, total: int | None) -> None:
+    """Show the state of the work on a bar; the total may be unknown."""
+    (task,) = bar.tasks
+    task.total = total  # `update` cannot say that it is unknown
+    bar.update(task.id, completed=done, refresh=True)

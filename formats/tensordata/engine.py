@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.options import ANY, SWITCH, count, option, retries_option, settle, size, store_option
+from formats.options import SWITCH, count, option, progress_option, retries_option, settle, size, store_option
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
@@ -75,9 +75,7 @@ class EngineOptions:
     parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
     dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
     fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
-    progress: Callable[[int, int], None] | None = option(
-        None, ANY, "A function that is called from time to time with the bytes done and the bytes to do.", flags=()
-    )
+    progress: Callable[[int, int], None] | None = progress_option()
     storage_options: Mapping[str, Any] | None = store_option()
     retries: int = retries_option()
     capabilities: Capabilities = SYSTEM
@@ -259,13 +257,18 @@ def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions)
     if threads < processors() and any(digesters[digest.key].in_order for digest, _ in plan.digests):
         threads += 1  # one thread is busy with that, and must not share its processor
     crew = Crew(tasks_of(plan, targets, digesters, options.chunk_bytes), options)
-    crew.work(threads, total)
+    crew.work(threads, total, lambda: _give_up(source_files_of(plan)))
     digests = {key: digester.digest() for key, digester in digesters.items()}
     for file, target in zip(plan.files, targets, strict=True):
         _write_late(file.late_writes, target, digests)
     if options.progress:
         options.progress(total, total)
     return digests
+
+
+def _give_up(files: Iterable[File]) -> None:
+    for file in files:
+        file.give_up()
 
 
 class Crew:
@@ -281,8 +284,10 @@ class Crew:
         self._stopped = False
         self._error: BaseException | None = None
 
-    def work(self, threads: int, total: int) -> None:
+    def work(self, threads: int, total: int, give_up: Callable[[], None]) -> None:
         """Do everything with this many threads, while this one reports progress out of `total` bytes.
+
+        If this thread is interrupted, it calls `give_up`, so that the others do not wait for a source.
 
         If there is little to do, or the system allows no other thread, this one does everything.
 
@@ -302,6 +307,10 @@ class Crew:
                     thread.join(REPORT_SECONDS)
                     if self._options.progress and thread.is_alive():
                         self._options.progress(self._done_bytes, total)
+        except BaseException:
+            self._stop()
+            give_up()
+            raise
         finally:
             self._stop()
             for thread in crew:
@@ -357,6 +366,11 @@ class Crew:
                 self._error = error
             self._stopped = True
             self._changed.notify_all()
+
+
+def part_of(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
+    """The progress of a part of the work, which begins when `before` of `total` bytes are done."""
+    return lambda done, _: progress(before + done, total)
 
 
 def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[str, bytes]) -> None:

@@ -110,6 +110,9 @@ class File:
     def expect_all(self) -> None:
         """Prepare for a reader that will need all of the file, but jumps in it; a file elsewhere is copied then."""
 
+    def give_up(self) -> None:
+        """Let threads that wait for bytes of the file now wait no longer; they get an error."""
+
     def span(self) -> FileSpan:
         """The whole file as a source."""
         return FileSpan(self, 0, self.nbytes)

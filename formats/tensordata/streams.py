@@ -23,6 +23,7 @@ from formats.tensordata.engine import Result, source_files_of, transfer
 from formats.tensordata.file import ALL_PERMISSIONS, File
 from formats.tensordata.local.osio import SYSTEM, LocalFile, Located
 from formats.tensordata.local.output import OpenedFile
+from formats.tensordata.moved import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +88,7 @@ class Stream(_Path):
         """
         if self._is_terminal and not all(_is_text(piece) for _, piece in _pieces(content)):
             raise UnsupportedError("a terminal cannot show these bytes; send them to a pipe or a file", path=self)
+        MOVED.add(to_send=content.nbytes)
         with self._opened("wb") as stream:
             for offset, piece in _pieces(content):
                 self._write(stream, piece, offset, content.nbytes)
@@ -100,7 +102,9 @@ class Stream(_Path):
                 count = stream.write(rest)
                 if count is None and isinstance(stream, io.RawIOBase):
                     raise BlockingIOError(errno.EAGAIN, "the stream does not wait for its reader", str(self))
-                rest = rest[len(rest) if count is None else count :]
+                count = len(rest) if count is None else count
+                MOVED.add(sent=count)
+                rest = rest[count:]
         except BrokenPipeError:
             done = offset + len(piece) - len(rest)
             raise FormatError(f"the reader stopped after {done} of {nbytes} bytes", path=self) from None
@@ -255,6 +259,7 @@ def _copied(stream: Any, path: Stream) -> File:
             with Located(Path(tempfile.gettempdir())):
                 copy.write(piece)
                 copy.flush()
+            MOVED.add(received=len(piece))
         return StreamedFile(path, os.dup(copy.fileno()), is_copy=True)
 
 

@@ -19,7 +19,7 @@ from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
 from formats.options import made_each, option, settle, size, text
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass
-from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.plan import FilePlan, Permissions, PlacedWrite, WritePlan, in_order
@@ -30,7 +30,7 @@ from formats.verbs.trust import check_key, permissions
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from typing_extensions import Unpack
 
@@ -279,12 +279,18 @@ def _permissions(opened: Iterable[Opened]) -> Permissions:
     return Permissions(new, replaced)
 
 
-def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], *, parents: bool = False) -> Unpacked:
+def unpack(
+    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    parents: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Unpacked:
     """Write each entry of the archive at `path` as a file into `folder`, which must be new or empty.
 
     The graphs are then models with external data, which `onnx.load` and onnxruntime load where they are, and
     `sha256sum -c __SHA256SUMS` checks all files. The archive is checked first. `parents` also makes missing folders
-    around `folder`.
+    around `folder`. `progress` is that of `EngineOptions`.
 
     Raises: FormatError if it is no archive; FileExistsError if the folder has something in it; other OSErrors. Then
     nothing is written.
@@ -309,12 +315,15 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], *, pare
         writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
         places.setdefault(place.parent, []).append(FilePlan(place, entry.nbytes, writes))
     written: list[Path] = []
+    done, nbytes = 0, sum(entry.nbytes for entry in contents.entries())
     with ExitStack() as folders:
         try:
             for place in sorted(places, key=lambda each: (-len(each.parts), each)):  # the graphs last
                 folders.enter_context(made_folders(place))
-                execute(WritePlan(tuple(places[place])), EngineOptions())
-                written += (plan.path for plan in places[place])
+                plan = WritePlan(tuple(places[place]))
+                execute(plan, EngineOptions(progress=progress and part_of(progress, done, nbytes)))
+                written += (file.path for file in plan.files)
+                done += plan.nbytes
         except BaseException:
             for each in written:
                 with suppress(OSError):
@@ -322,7 +331,7 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], *, pare
             raise
     return Unpacked(
         target,
-        sum(entry.nbytes for entry in contents.entries()),
+        nbytes,
         tuple(target / entry.name for entry in contents.graphs.values()),
         tuple(target / entry.name for entry in contents.files),
         len(contents.entries()),

@@ -19,7 +19,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
-from formats.options import SWITCH, made_each, names_of, option, settle
+from formats.options import SWITCH, made_each, names_of, option, progress_option, settle
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
@@ -36,7 +36,7 @@ from formats.verbs.report import WrittenFile
 from formats.verbs.steps.replacement import Work, execute_replacing, graph_plan, old_model
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
@@ -55,7 +55,7 @@ class PlaceOptions:
 
     `overwrite`: the model at the destination and its data files are replaced, but no other files. `parents`: missing
     folders around the destination are made. `dry_run`: nothing is changed, but anything that would prevent the change
-    is an error. `fsync`: whether the files are certainly on the disk at the end.
+    is an error. `fsync`: whether the files are certainly on the disk at the end. `progress` is that of `EngineOptions`.
 
     Raises: OptionError for an invalid value.
     """
@@ -71,6 +71,7 @@ class PlaceOptions:
     parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
     dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
     fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
+    progress: Callable[[int, int], None] | None = progress_option()
 
     def __post_init__(self) -> None:
         settle(self)

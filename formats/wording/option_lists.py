@@ -343,6 +343,7 @@ overwrite=True: Replace the model at DST and its data files, but no other files.
 parents=True: Make missing parent folders.
 dry_run=True: Change nothing; say what would be done.
 fsync=True: Force files to disk; by default only files that replace others.
+progress: A function that is called from time to time with the bytes done and the bytes to do.
 clean=True: Remove data files of a replaced model that nothing else in its folder uses.
 backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 """
@@ -365,6 +366,10 @@ _OF_LINK = """\
 overwrite=True: Replace files that exist.
 fsync=True: Force files to disk; by default only files that replace others.
 """
+_OF_UNPACK = """\
+parents=True: Make missing parent folders.
+progress: A function that is called from time to time with the bytes done and the bytes to do.
+"""
 _OF_VERIFY = """\
 threads=N: Use N threads; 0, the default, chooses a suitable number.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
@@ -386,6 +391,7 @@ OPTIONS = {
     "inspect": _READ,
     "link": _OF_LINK + _READ,
     "pack": _PACK,
+    "unpack": _OF_UNPACK,
     "cp": _PLACE,
     "mv": _PLACE,
     "share": _SHARE,

@@ -124,7 +124,6 @@ def test_mistakes_are_told_before_anything_is_done(sources: list[Path]) -> None:
         {"external_data": True},
         {"no_such": 1},
         {"from_format": "gif"},
-        {"progress": print},
         {"executor": ThreadPoolExecutor(1), "processes": 2},
     ):
         with pytest.raises(OptionError):

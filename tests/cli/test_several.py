@@ -18,7 +18,6 @@ import pytest
 from fleets import environment, lines, save
 
 import formats
-from formats.pictures import progress_bar
 
 
 @pytest.fixture
@@ -300,31 +299,6 @@ def test_a_stopped_batch_says_so_at_once(folder: Path, jobs: str) -> None:
         assert first == f"stopping after {done} of 3 models; {3 - done} {'is' if done == 2 else 'are'} left{then}\n"
         assert running.wait(30) == 128 + signal.SIGINT
         assert "stopped by SIGINT" in running.stderr.read()
-
-
-def test_the_bar_counts_models_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar shows how many models are done, and disappears when something is printed and at the end."""
-    shown: list[Any] = []
-
-    class Bar:
-        task_ids = (0,)
-
-        def update(self, task: int, **values: Any) -> None:
-            shown.append((values["completed"], values["total"]))
-
-        def stop(self) -> None:
-            shown.append("gone")
-
-    monkeypatch.setattr(progress_bar, "PROGRESS_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(progress_bar, "new_bar", lambda **kind: shown.append(kind) or Bar())
-    bar = progress_bar.JobProgress()
-    bar(1, 3)
-    bar.hide()
-    bar(2, 3)
-    bar(3, 3)
-    bar.close()
-    new = {"of_bytes": False}
-    assert shown == [new, (1, 3), "gone", new, (2, 3), (3, 3), "gone"]
 
 
 @pytest.mark.parametrize("flags", [[], ["--all-data"]])

@@ -12,14 +12,17 @@ import os
 import tempfile
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock, RLock
+from threading import Lock, RLock, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import OpenedFile
+from formats.tensordata.moved import MOVED
 from formats.tensordata.remote.attempts import attempt
 from formats.tensordata.remote.stores import ChangedError, Identity, changed, filesystem_of, store_of
 
@@ -39,6 +42,7 @@ KEPT_BYTES = 64 << 20  # the size of the bytes that are kept, because they may b
 JOINED_BYTES = 1 << 18  # weights of this size or more are read separately
 PART_BYTES = 8 << 20  # the size of one request for a part of a large range
 REQUESTS_AT_ONCE = 8
+WAIT_SECONDS = 0.1  # how soon a thread notices that nobody waits for the bytes that it awaits
 MAPPED_BYTES = 32 << 20  # a range of this size or more is in a temporary file, not in memory
 
 
@@ -50,6 +54,7 @@ class RemoteFile(File):
         "_address",
         "_ahead",
         "_copy",
+        "_given_up",  # how often
         "_identity",
         "_lock",
         "_next",
@@ -74,6 +79,7 @@ class RemoteFile(File):
         self._lock = RLock()
         self._windows: OrderedDict[int, bytes] = OrderedDict()  # by start offset; the last used range is at the end
         self._copy: _Copy | None = None
+        self._given_up = 0
         self._next = 0  # the end of the last range
         self._ahead = AHEAD_BYTES
         self._unverified = (
@@ -216,7 +222,9 @@ class RemoteFile(File):
             try:
                 for _ in pool.map(one, starts):
                     pass
-            except BaseException:
+            except BaseException as error:
+                if not isinstance(error, Exception):  # a signal: whoever reads the file is stopped
+                    self.give_up()
                 pool.shutdown(cancel_futures=True)
                 raise
 
@@ -235,13 +243,39 @@ class RemoteFile(File):
             return data
 
         try:
-            data = attempt(self._address, read)
+            data = self._awaited(lambda: attempt(self._address, read))
         except OSError:
             self._explain_failure(store)
             raise
+        MOVED.add(received=len(data))
         if not store.verifies:
             self._unverified = True
         return data
+
+    def _awaited(self, request: Callable[[], bytes]) -> bytes:
+        """What a request returns, unless nobody wants it any more; other threads wait for it in a thread of its own.
+
+        Raises: TensorDataError if the file was given up.
+        """
+        if current_thread() is main_thread():  # a signal ends the wait
+            return request()
+        answer, before = Future[bytes](), self._given_up
+
+        def ask() -> None:
+            try:
+                answer.set_result(request())
+            except BaseException as error:  # raised where it is awaited
+                answer.set_exception(error)
+
+        Thread(target=ask, name="request", daemon=True).start()
+        while self._given_up == before:
+            with suppress(FutureTimeoutError):
+                return answer.result(WAIT_SECONDS)
+        raise TensorDataError("nobody waits for these bytes any more", path=self.path)
+
+    def give_up(self) -> None:
+        """Let threads that wait for bytes of the file now wait no longer; they get an error."""
+        self._given_up += 1
 
     def _explain_failure(self, store: Store) -> None:
         """Raises ChangedError if a request failed because the file was replaced: the new one may lack the range."""

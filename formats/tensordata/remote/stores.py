@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import FormatError, MissingPackageError, RemoteError, TensorDataError
+from formats.tensordata.moved import MOVED
 from formats.tensordata.remote.address import WEB
 
 if TYPE_CHECKING:
@@ -341,6 +342,24 @@ def _takes_ranges(fs: Any) -> bool:
 def _identifying_values(headers: Mapping[str, str]) -> dict[str, str]:
     """The values for the file in the headers of an answer."""
     return {"ETag": headers.get("ETag", ""), "LastModified": headers.get("Last-Modified", "")}
+
+
+def counted(local: Path) -> Any:
+    """The callback of fsspec for an upload, which counts the bytes that are sent."""
+    from fsspec.callbacks import Callback
+
+    class Counted(Callback):  # type: ignore[misc]  # fsspec has no types
+        """Counts what is sent, also if a request is repeated."""
+
+        def call(self, *_: Any, **__: Any) -> None:
+            if self.value > self.nbytes:
+                MOVED.add(sent=self.value - self.nbytes)
+                self.nbytes = self.value
+
+        nbytes = 0
+
+    MOVED.add(to_send=local.stat().st_size)
+    return Counted()
 
 
 def filesystem_of(address: Address) -> tuple[Any, str]:

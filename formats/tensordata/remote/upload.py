@@ -21,7 +21,7 @@ from formats.tensordata.file import File
 from formats.tensordata.remote.address import WEB, Address
 from formats.tensordata.remote.attempts import attempt
 from formats.tensordata.remote.remote_file import PART_BYTES, RemoteFile
-from formats.tensordata.remote.stores import ChangedError, filesystem_of
+from formats.tensordata.remote.stores import ChangedError, counted, filesystem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class _Upload(NamedTuple):
         """
         mode = CREATES.get(self.address.scheme, {}) if creates else {}
         try:
-            attempt(self.address, lambda: self.fs.put_file(str(self.local), path, **mode))
+            attempt(self.address, lambda: self.fs.put_file(str(self.local), path, callback=counted(self.local), **mode))
         except (ChangedError, FileExistsError, FileNotFoundError) as error:
             if self.is_at(path):
                 return False

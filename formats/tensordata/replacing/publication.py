@@ -21,6 +21,7 @@ from formats.errors import DecodeError
 from formats.tensordata.local.directory import link, move, move_to_free, sync_directory, unlink
 from formats.tensordata.local.osio import SYSTEM, Capabilities
 from formats.tensordata.local.output import OutputFile
+from formats.tensordata.moved import MOVED
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden, temporaries
 from formats.tensordata.replacing.holder import boot
@@ -61,6 +62,7 @@ def publish(
     not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
     an error, the old files are in their places again, and nothing else is left.
     """
+    MOVED.publish()
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
     replaces = any(os.path.lexists(output.destination) for output in outputs)
     syncs = replaces if fsync is None else fsync

@@ -22,6 +22,7 @@ from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import remove, unlink
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import ExistingFile, OutputFile
+from formats.tensordata.moved import MOVED
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden
 from formats.tensordata.replacing.lock import ModelLock, try_lock
@@ -111,6 +112,7 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
             _restore(target, load_undo(undo))
             remove(undo)
             raise
+        MOVED.publish()
         remove(undo)
 
 
