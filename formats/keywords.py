@@ -213,7 +213,7 @@ class EditKeywords(TypedDict, total=False):
     """The options of `formats.edit`: its own, and those of `formats.convert`."""
 
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
-    """weights: A .safetensors, .npz or model file with new weights, or arrays by name."""
+    """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
     rename: Mapping[str, str] | None

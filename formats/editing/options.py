@@ -115,7 +115,8 @@ TEXTS = Kind("texts by key, such as license=MIT", _texts, "KEY=VALUE", _split_fi
 class EditOptions:
     """What changes in a model, in this order; so names in `weights` and `dim` are those before `rename`.
 
-    `weights`: a .safetensors, .npz or model file whose tensors replace weights of the same names, or arrays by name.
+    `weights`: a .safetensors file, the index of several (model.safetensors.index.json), an .npz or a model file, whose
+    tensors replace weights of the same names; or arrays by name.
     `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
     names of values, by their old ones; all are renamed at once. `metadata`: texts by key; an empty text removes the
     key.
@@ -126,10 +127,10 @@ class EditOptions:
     weights: str | os.PathLike[str] | Mapping[str, Any] | None = option(
         None,
         WEIGHTS,
-        "Take new weights by name from FILE, a .safetensors, .npz or model file.",
+        "Take new weights by name from FILE: .safetensors, its .index.json, .npz or a model.",
         panel=PANEL,
         common=True,
-        keyword_help="A .safetensors, .npz or model file with new weights, or arrays by name.",
+        keyword_help="A .safetensors file, an index of several, an .npz or a model file, or arrays by name.",
     )
     dim: Mapping[str, int | str] | None = option(
         None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.edits import Done, Edit
-from formats.editing.files.weight_files import NPZ, SAFETENSORS, read_weights
+from formats.editing.files.weight_files import has_weights, read_weights
 from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
 from formats.editing.scopes import main_graph
@@ -82,9 +82,11 @@ def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mappi
     if weights is None or isinstance(weights, Mapping):
         return weights or {}, ""
     path = local_path_of(weights)
-    if path.suffix.lower() in (SAFETENSORS, NPZ):
-        others.append((File.open(path).span(), by_name("onnx")))
-        return read_weights(path), path.name
+    if has_weights(path):
+        files: list[File] = []
+        found = read_weights(path, files)
+        others += [(file.span(), by_name("onnx")) for file in files]
+        return found, path.name
     opened = open_model(path)
     others.append((opened.source, opened.codec))
     return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name

@@ -101,7 +101,7 @@ encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tamp
     (2), or AES-256-GCM (3, the default).
 """
 _EDIT = """\
-weights: A .safetensors, .npz or model file with new weights, or arrays by name.
+weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name.
 dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.
 rename: New names of values, such as {'input.1': 'images'}.
 metadata: Texts of the metadata by key, such as {'license': 'MIT'}; an empty one removes the key.

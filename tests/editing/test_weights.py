@@ -202,3 +202,58 @@ def test_strange_npz(tmp_path: Path) -> None:
     ):
         with pytest.raises(formats.DecodeError, match=words):
             read_weights(tmp_path / f"{name}.npz")
+
+
+def index(folder: Path, places: Any) -> Path:
+    """Write the index of several files, and return its path."""
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
+    return path
+
+
+def test_an_index_of_several_files(tmp_path: Path) -> None:
+    """The weights of all files of an index are taken, each from the file that the index says."""
+    arrays = {name: np.full((2, 2), number, "float32") for number, name in enumerate("abc", 1)}
+    old = [numpy_helper.from_array(np.zeros((2, 2), "float32"), name) for name in "abc"]
+    x, y = (helper.make_tensor_value_info(name, 1, [2, 2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Sum", ["x", *"abc"], ["y"])], "g", [x], [y], old)
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    save_file({"a": arrays["a"], "b": arrays["a"]}, tmp_path / "model-00001-of-00002.safetensors")
+    save_file({"b": arrays["b"], "c": arrays["c"]}, tmp_path / "model-00002-of-00002.safetensors")
+    first, second = (f"model-0000{number}-of-00002.safetensors" for number in (1, 2))
+    path = index(tmp_path, {"a": first, "b": second, "c": second})
+    report = formats.edit(tmp_path / "m.onnx", tmp_path / "new.onnx", weights=path)
+    assert [edit.detail for edit in report.edits] == [
+        "3 weights of 3 replaced from model.safetensors.index.json",
+    ]
+    found = {tensor.name or "": tensor.numpy() for tensor in formats.load(tmp_path / "new.onnx").graph.initializer}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize(
+    "places,words",
+    [
+        (None, "the index has no weight_map"),
+        ({"a": 1}, "the index has no weight_map"),
+        ({"a": "../up.safetensors"}, "which is no .safetensors file next to it"),
+        ({"a": "sub\\up.safetensors"}, "which is no .safetensors file next to it"),
+        ({"a": "/tmp/up.safetensors"}, "which is no .safetensors file next to it"),
+        ({"a": "C:up.safetensors"}, "which is no .safetensors file next to it"),
+        ({"a": "model.safetensors.index.json"}, "which is no .safetensors file next to it"),
+        ({"a": ""}, "which is no .safetensors file next to it"),
+        ({"a": "w.safetensors", "z": "w.safetensors"}, "w.safetensors has no tensor 'z'"),
+    ],
+)
+def test_a_wrong_index(places: Any, words: str, tmp_path: Path) -> None:
+    """An index without places, with a file elsewhere, or with a tensor that its file does not have is an error."""
+    save_file({"a": NEW}, tmp_path / "w.safetensors")
+    with pytest.raises(formats.DecodeError, match=f"^(?!.*this is no valid).*{words}"):
+        read_weights(index(tmp_path, places))
+
+
+def test_an_index_names_a_file_that_is_missing(tiny_model: Path) -> None:
+    """A missing file is named."""
+    path = index(tiny_model.parent, {"w": "gone.safetensors"})
+    with pytest.raises(FileNotFoundError, match=r"gone\.safetensors"):
+        formats.edit(tiny_model, tiny_model.with_name("new.onnx"), weights=path)

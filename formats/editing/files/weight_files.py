@@ -1,6 +1,8 @@
 """Tensors by name in `.safetensors` and `.npz` files; their elements stay in the file, unless they are compressed.
 
-Spec: safetensors (0.8), "Format"; numpy.lib.format, "Format Version 1.0" to "3.0".
+An index, such as `model.safetensors.index.json`, says in which of several `.safetensors` files each tensor is.
+
+Spec: safetensors (0.8), "Format"; numpy.lib.format, "Format Version 1.0" to "3.0"; huggingface_hub, "Serialization".
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 SAFETENSORS, NPZ = ".safetensors", ".npz"
+INDEX = ".safetensors.index.json"
+MAX_INDEX_BYTES = 100_000_000
 NPY = ".npy"
 _NUMBERS = {name: number for number, name in TYPES.items()}
 # What json, zipfile and numpy raise for damaged files; RuntimeError is for encrypted entries, and nested lists.
@@ -31,16 +36,45 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError, 
 _LOCAL_HEADER_BYTES = 30  # of a zip entry, before its name
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors in a `.safetensors` or `.npz` file, by name.
+def has_weights(path: Path) -> bool:
+    """Whether the name of a file is that of weights, and not of a model."""
+    return path.name.lower().endswith((SAFETENSORS, NPZ, INDEX))
 
-    Raises: DecodeError if the file is damaged; OSError if it cannot be read.
+
+def read_weights(path: Path, files: list[File] | None = None) -> dict[str, Tensor]:
+    """The tensors in a `.safetensors` or `.npz` file, or in all files of an index, by name; the files go to `files`.
+
+    Raises: DecodeError if a file is damaged; OSError if it cannot be read.
     """
     file = File.open(path)
+    files = [] if files is None else files
+    files.append(file)
     try:
+        if path.name.lower().endswith(INDEX):
+            return _of_index(file.span(), path, files)
         return _of_npz(file, path) if path.suffix.lower() == NPZ else _of_safetensors(file.span(), path)
     except _DAMAGED as error:
         raise DecodeError(f"this is no valid {path.suffix} file: {error}", path=path) from error
+
+
+def _of_index(source: Source, path: Path, files: list[File]) -> dict[str, Tensor]:
+    """The tensors in the files next to an index, which are only those that it names."""
+    if source.nbytes > MAX_INDEX_BYTES:
+        raise DecodeError(f"the index has {source.nbytes:,} bytes, more than {MAX_INDEX_BYTES:,}", path=path)
+    content = json.loads(source.read())
+    places = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise DecodeError("the index has no weight_map with the name of a file for each tensor", path=path)
+    shards: dict[str, dict[str, Tensor]] = {}
+    for name in dict.fromkeys(places.values()):
+        is_plain = name == PurePosixPath(name).name == PureWindowsPath(name).name
+        if not (is_plain and name.endswith(SAFETENSORS)):
+            raise DecodeError(f"the index names {name!r:.80}, which is no .safetensors file next to it", path=path)
+        shards[name] = read_weights(path.with_name(name), files)
+    for tensor, name in places.items():
+        if tensor not in shards[name]:
+            raise DecodeError(f"{name:.80} has no tensor {tensor!r:.80}, which the index says", path=path)
+    return {tensor: shards[name][tensor] for tensor, name in places.items()}
 
 
 def _of_safetensors(source: Source, path: Path) -> dict[str, Tensor]:
