@@ -123,6 +123,10 @@ END = Structure(
 )
 EXTRA = Structure("extra record", b"", ("id", "H"), ("data_length", "H"))
 
+# A local header and a directory entry as our writer writes them without zip64: constant bytes, then values that differ.
+WRITTEN_HEADER = struct.Struct("<14s3I2H")  # constant, CRC-32, size twice, lengths of name and extra field
+WRITTEN_DIRECTORY_ENTRY = struct.Struct("<16s3IH12sI")  # constant, the same without the second length, zeros, offset
+
 SIZES_NBYTES = EXTRA.nbytes + 2 * 8  # of the zip64 record in a local header, which always has both sizes
 ZIP64_RECORD_SIZE = ZIP64_END.nbytes - 12  # it does not count its signature and this field
 
@@ -185,7 +189,7 @@ def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
 
 def local_header(entry: Entry) -> bytes:
     """The bytes between `entry.file_offset` and its payload."""
-    extra = _padding_record(entry.padding_nbytes)
+    extra = padding_record(entry.padding_nbytes)
     if entry.nbytes >= SENTINEL_32:
         extra += _zip64_record(entry.nbytes, entry.nbytes)
     return LOCAL_HEADER.pack_row(*_shared_row(entry), len(extra)) + entry.name.encode() + extra
@@ -245,7 +249,8 @@ def _shared_row(entry: Entry) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=256)  # there are few different ones, except for large files
-def _padding_record(nbytes: int) -> bytes:
+def padding_record(nbytes: int) -> bytes:
+    """The extra record of so many bytes in all; nothing for none."""
     return _extra_record(PADDING_ID, bytes(nbytes - EXTRA.nbytes)) if nbytes else b""
 
 

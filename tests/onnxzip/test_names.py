@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formats.onnxzip.names import CUT_BYTES, MAX_NAME_BYTES, EntryNames, is_entry_name
+from formats.onnxzip.names import CUT_BYTES, MAX_NAME_BYTES, EntryNames, are_entry_names, is_entry_name
 
 CASES = [
     ("encoder.layer.0.weight", "encoder_layer_0_weight"),
@@ -94,3 +94,12 @@ def test_names_are_deterministic(wishes: list[str]) -> None:
     given_names = [first.add(wish) for wish in wishes]
     assert given_names == [second.add(wish) for wish in wishes]
     assert all(name.startswith(re.sub(r"\W", "_", wish)) for name, wish in zip(given_names, wishes, strict=True))
+
+
+NAMES = ["w", "_0", "0", "a.b", "é", "w" * 256, "con", "COM1", "__MODEL_PROTO_a", "__x", "files/a.b", "files/nul.c", ""]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_list_of_names_has_the_verdict_of_each(name: str) -> None:
+    """A list of names is allowed if each of them is."""
+    assert is_entry_name(name) == are_entry_names(["a", name, "b"])

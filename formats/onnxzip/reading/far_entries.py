@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError
 from formats.onnxzip.names import Part, part_of
-from formats.onnxzip.reading.headers import check_names, fields_of, listed_entries, local_entry, read_end
+from formats.onnxzip.reading.headers import check_names, fields_of, list_entries, local_entry, read_end
 from formats.onnxzip.records import MAX_EXTRA_BYTES, Entry
 from formats.tensordata.sources.source import FileSpan, Source
 
@@ -37,7 +37,8 @@ def read_far_entries(source: Source) -> list[Entry]:
     """
     directory = read_end(source)
     data = source.read(directory.file_offset, directory.nbytes)
-    listed = [fields_of(data, item.position, directory.file_offset) for item in listed_entries(data, directory)]
+    positions = list_entries(data, directory).positions
+    listed = [fields_of(data, position, directory.file_offset) for position in positions]
     if len(listed) != directory.entries:
         message = f"the directory has {len(listed)} entries, but the end record says {directory.entries}"
         raise DecodeError(message, requirement="Z-5.1")

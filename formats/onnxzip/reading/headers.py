@@ -6,11 +6,10 @@ Spec: docs/onnxz.md.
 from __future__ import annotations
 
 import struct
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
-from formats.onnxzip.names import MAX_NAME_BYTES, broken_by_name, broken_by_names, is_entry_name
+from formats.onnxzip.names import MAX_NAME_BYTES, are_entry_names, broken_by_name, broken_by_names
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
     END,
@@ -21,6 +20,7 @@ from formats.onnxzip.records import (
     SHARED_ROWS,
     STORED,
     VERSION_ZIP64,
+    WRITTEN_DIRECTORY_ENTRY,
     ZIP64_END,
     ZIP64_ID,
     ZIP64_LOCATOR,
@@ -32,8 +32,6 @@ from formats.onnxzip.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from formats.tensordata.sources.source import Source
 
 # The fields that can have only one value, the meaning of another value, and the requirement.
@@ -61,7 +59,8 @@ _ZIP64_LOCATOR_RULES = (
 )
 _SPECIAL_FILE = 0x18  # FAT: a directory or a volume label
 _REGULAR_FILE = (0, 8)  # the file type in the top four bits: unknown, or Unix's number of a regular file
-_ESSENTIALS = itemgetter(*map(DIRECTORY_ENTRY.fields.index, ("name_length", "header_offset", "size", "crc32")))
+_ENTRY_START, *_, _ENTRY_REST, _ = WRITTEN_DIRECTORY_ENTRY.unpack(directory_entry(Entry("", 0, 0)))
+_NOT_WRITTEN = b"", 0, 0, 0, 0, b"", 0
 _MAX_DIRECTORY_ENTRY_BYTES = DIRECTORY_ENTRY.nbytes + MAX_NAME_BYTES + EXTRA.nbytes + 3 * 8
 
 
@@ -78,12 +77,12 @@ class Directory(NamedTuple):
         return self.file_offset + self.nbytes
 
 
-class Listed(NamedTuple):
-    """An entry of the directory, at `position` of its bytes, and its values if they are as our writer writes them."""
+class Listing(NamedTuple):
+    """All entries of the directory as columns: there may be very many."""
 
-    name: str
-    position: int
-    as_written: Entry | None
+    names: list[str]
+    positions: list[int]  # in the bytes of the directory
+    as_written: list[tuple[int, int, int] | None]  # offset of the header, size and CRC-32, if our writer writes it so
 
 
 class Fields(NamedTuple):
@@ -134,30 +133,44 @@ def read_end(source: Source) -> Directory:
     return directory
 
 
-def listed_entries(data: bytes, directory: Directory) -> Iterator[Listed]:
-    """The directory's entries, one after another; each is allowed in an archive."""
-    position = 0
+def list_entries(data: bytes, directory: Directory) -> Listing:
+    """All entries of the directory, whose bytes are `data`.
+
+    Raises: DecodeError for the first one that is not allowed in an archive.
+    """
+    listing = Listing([], [], [])
+    try:
+        _add_entries(listing, data, directory.file_offset)
+    finally:  # even after an error: a wrong name before it comes first
+        if not are_entry_names(listing.names):
+            for position in listing.positions:
+                fields_of(data, position, directory.file_offset)
+    return listing
+
+
+def _add_entries(listing: Listing, data: bytes, directory_offset: int) -> None:
+    """Add the entries of the directory; those that are as our writer writes them need only a check of their names.
+
+    Raises: DecodeError.
+    """
+    names, positions, as_written = listing
+    unpack, fixed_nbytes = WRITTEN_DIRECTORY_ENTRY.unpack_from, DIRECTORY_ENTRY.nbytes
+    position, last = 0, len(data) - fixed_nbytes
     while position < len(data):
-        entry = _entry_as_written(data, position)
-        if entry:
-            yield Listed(entry.name, position, entry)
-            position += DIRECTORY_ENTRY.nbytes + len(entry.name)
+        found = unpack(data, position) if position <= last else _NOT_WRITTEN
+        start, crc32, compressed_nbytes, nbytes, name_length, rest, header_offset = found
+        stop = position + fixed_nbytes + name_length
+        is_ours = start == _ENTRY_START and rest == _ENTRY_REST and compressed_nbytes == nbytes and stop <= len(data)
+        if is_ours and nbytes < SENTINEL_32 > header_offset:
+            names.append(data[position + fixed_nbytes : stop].decode("latin-1"))
+            as_written.append((header_offset, nbytes, crc32))
         else:
-            fields = fields_of(data, position, directory.file_offset)
-            yield Listed(fields.name, position, None)
-            position = fields.end
-
-
-def _entry_as_written(data: bytes, position: int) -> Entry | None:
-    """The entry at `position` of the directory, if it is as our writer writes it, without zip64."""
-    name_position = position + DIRECTORY_ENTRY.nbytes
-    if name_position > len(data):
-        return None
-    name_length, header_offset, nbytes, crc32 = _ESSENTIALS(DIRECTORY_ENTRY.unpack_row(data, position))
-    name = data[name_position : name_position + name_length].decode("latin-1")
-    entry = Entry(name, header_offset, nbytes, 0, crc32)
-    is_ours = is_entry_name(name) and max(nbytes, header_offset) < SENTINEL_32
-    return entry if is_ours and data.startswith(directory_entry(entry), position) else None
+            fields = fields_of(data, position, directory_offset)
+            names.append(fields.name)
+            as_written.append(None)
+            stop = fields.end
+        positions.append(position)
+        position = stop
 
 
 def fields_of(data: bytes, position: int, directory_offset: int) -> Fields:

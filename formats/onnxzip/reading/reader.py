@@ -16,33 +16,27 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError
 from formats.onnxzip.names import is_entry_name
-from formats.onnxzip.reading.headers import check_names, fields_of, listed_entries, local_entry, read_end
-from formats.onnxzip.records import END, EXTRA, LOCAL_HEADER, PADDING_ID, Entry, local_header
+from formats.onnxzip.reading.headers import check_names, fields_of, list_entries, local_entry, read_end
+from formats.onnxzip.records import (
+    END,
+    EXTRA,
+    LOCAL_HEADER,
+    MAX_EXTRA_BYTES,
+    PADDING_ID,
+    WRITTEN_HEADER,
+    Entry,
+    local_header,
+    padding_record,
+)
+from formats.python.collector import collector_paused
 
 if TYPE_CHECKING:
+    from formats.onnxzip.reading.headers import Listing
     from formats.tensordata.sources.source import Source
 
 _WINDOW_BYTES = 1 << 16  # the size of one read if payloads are smaller than a page: they come with the headers anyway
 _PAGE_BYTES = 1 << 12
-_EXTRA_LENGTH = LOCAL_HEADER.fields.index("extra_length")
-
-
-class _Window:
-    """The last read bytes of a source, up to `limit`, so that headers near each other are read at once."""
-
-    def __init__(self, source: Source, limit: int) -> None:
-        self._source = source
-        self._limit = limit
-        self._file_offset = 0
-        self._data = b""
-
-    def read(self, file_offset: int, nbytes: int, ahead_bytes: int) -> bytes:
-        """The bytes of a range, up to the limit; a read also reads up to `ahead_bytes`."""
-        start = file_offset - self._file_offset
-        if start < 0 or start + nbytes > len(self._data):
-            self._data = self._source.read(file_offset, min(max(nbytes, ahead_bytes), self._limit - file_offset))
-            self._file_offset, start = file_offset, 0
-        return self._data[start : start + nbytes]
+_HEADER_START, *_ = WRITTEN_HEADER.unpack_from(local_header(Entry("", 0, 0)))
 
 
 def looks_like_zip(head: bytes) -> bool:
@@ -72,35 +66,42 @@ def read_entries(source: Source) -> list[Entry]:
         return read_far_entries(source)
     directory = read_end(source)
     data = source.read(directory.file_offset, directory.nbytes)
-    listed = list(listed_entries(data, directory))
-    if len(listed) != directory.entries:
-        message = f"the directory has {len(listed)} entries, but the end record says {directory.entries}"
-        raise DecodeError(message, requirement="Z-5.1")
-    check_names([entry.name for entry in listed])
-    window = _Window(source, directory.file_offset)
-    entries, position = [], 0
-    for item in listed:
-        entry = item.as_written and _with_header(item.as_written, window, position, directory.file_offset)
+    with collector_paused():
+        listing = list_entries(data, directory)
+        if len(listing.names) != directory.entries:
+            message = f"the directory has {len(listing.names)} entries, but the end record says {directory.entries}"
+            raise DecodeError(message, requirement="Z-5.1")
+        check_names(listing.names)
+        return _with_headers(source, listing, data, directory.file_offset)
+
+
+def _with_headers(source: Source, listing: Listing, data: bytes, limit: int) -> list[Entry]:
+    """The entries, whose headers and payloads must fill the source up to `limit`; `data` has the directory."""
+    entries: list[Entry] = []
+    window, window_offset = b"", 0  # the bytes that were read last: headers near each other are read at once
+    position = 0
+    next_offsets = [*(row and row[0] for row in listing.as_written[1:]), limit]
+    for name, directory_position, as_written, end in zip(*listing, next_offsets, strict=True):
+        entry = None
+        if as_written and end and as_written[0] == position:
+            _, nbytes, crc32 = as_written
+            header_nbytes = end - position - nbytes
+            padding_nbytes = header_nbytes - LOCAL_HEADER.nbytes - len(name)
+            if EXTRA.nbytes <= padding_nbytes <= MAX_EXTRA_BYTES and end <= limit:
+                begin = position - window_offset
+                if begin + header_nbytes > len(window):
+                    ahead_bytes = _WINDOW_BYTES if nbytes < _PAGE_BYTES else 0
+                    window = source.read(position, min(max(header_nbytes, ahead_bytes), limit - position))
+                    window_offset, begin = position, 0
+                fixed = WRITTEN_HEADER.pack(_HEADER_START, crc32, nbytes, nbytes, len(name), padding_nbytes)
+                if window.startswith(fixed + name.encode() + padding_record(padding_nbytes), begin):
+                    entry = Entry(name, position, nbytes, padding_nbytes, crc32)
+                    position = end
         if entry is None:
-            fields = fields_of(data, item.position, directory.file_offset)
-            entry = local_entry(source, fields, position, directory.file_offset)
+            entry = local_entry(source, fields_of(data, directory_position, limit), position, limit)
+            position = entry.end
         entries.append(entry)
-        position = entry.end
-    if position != directory.file_offset:
-        message = f"{directory.file_offset - position} bytes before the directory belong to no entry"
+    if position != limit:
+        message = f"{limit - position} bytes before the directory belong to no entry"
         raise DecodeError(message, file_offset=position, requirement="Z-2.3")
     return entries
-
-
-def _with_header(entry: Entry, window: _Window, position: int, limit: int) -> Entry | None:
-    """The entry with the padding of its header, if the header is at `position` and as our writer writes it."""
-    ahead_bytes = _WINDOW_BYTES if entry.nbytes < _PAGE_BYTES else 0
-    fixed = window.read(position, LOCAL_HEADER.nbytes, ahead_bytes)
-    if len(fixed) < LOCAL_HEADER.nbytes or entry.file_offset != position:
-        return None
-    padding_nbytes = LOCAL_HEADER.unpack_row(fixed, 0)[_EXTRA_LENGTH]
-    if padding_nbytes < EXTRA.nbytes:
-        return None
-    entry = Entry(entry.name, position, entry.nbytes, padding_nbytes, entry.crc32)
-    is_ours = entry.end <= limit and window.read(position, entry.header_nbytes, 0) == local_header(entry)
-    return entry if is_ours else None

@@ -36,6 +36,7 @@ from formats import onnxzip
 from formats.codecs.contract import Match, ReadOptions
 from formats.errors import DecodeError, FormatError
 from formats.onnxpb.wire.schema import MESSAGES
+from formats.onnxzip import records
 from formats.onnxzip.reading import graph_scan, reader
 from formats.tensordata.sources.source import Concat, Literal, Source
 
@@ -178,6 +179,33 @@ def test_directory_that_ends_in_a_name_is_refused() -> None:
     data = Zip([Member(b"__MODEL_PROTO", central={"name_length": 14})]).bytes()
     with pytest.raises(DecodeError, match="ends inside the entry of __MODEL_PROTO"):
         reader.read_entries(Literal(data))
+
+
+def test_first_wrong_entry_of_the_directory_is_named() -> None:
+    """Names are checked for the whole list, but the error is that of the first wrong entry."""
+    wrong_name, wrong_field = Member(b"a.b", central={"size": 0, "packed": 0}), Member(b"c", central={"flags": 1})
+    for members, requirement in (([wrong_name, wrong_field], "Z-4.2"), ([wrong_field, wrong_name], "Z-3.3")):
+        data = Zip([padded(weight()), *members, padded(proto())]).bytes()
+        with pytest.raises(DecodeError) as caught:
+            reader.read_entries(Literal(data))
+        assert requirement == caught.value.requirement
+
+
+@pytest.mark.parametrize("alignment", [4, 64, 4096])
+@pytest.mark.parametrize("nbytes", [1, 1024, 5000])
+def test_long_list_is_read_as_written(alignment: int, nbytes: int) -> None:
+    """The headers of many entries are read in pieces, wherever each begins, and the check of none is missed."""
+    made: list[records.Entry] = []
+    for index in range(300):
+        made.append(records.place(f"weight_{index}", nbytes, made[-1].end if made else 0, alignment))
+    made.append(records.place("__MODEL_PROTO", 1, made[-1].end, alignment))
+    data = bytearray(b"".join(records.local_header(entry) + bytes(entry.nbytes) for entry in made))
+    data += records.directory(made)
+    assert made == reader.read_entries(Literal(bytes(data)))
+    data[made[200].file_offset + 14] ^= 1  # the CRC-32 in the header
+    with pytest.raises(DecodeError, match="crc32 of entry weight_200") as caught:
+        reader.read_entries(Literal(bytes(data)))
+    assert caught.value.requirement == "Z-3.2"
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 21])
