@@ -8,12 +8,14 @@ from __future__ import annotations
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 WIDE, NARROW = 960, 350  # in pixels; a page shows the narrow picture where the wide one has no room
 BORDER = 20
+MAX_TEXT = 500  # letters of a paragraph, or of what is shown under the pointer
 PIXELS_PER_LETTER = 6.4  # in letters of 11 pixels
 STYLE = """
 .paper { fill: #fff } text { fill: #222 } .scale { fill: #555 } .light { fill: #fff } .dark { fill: #222 }
@@ -49,8 +51,25 @@ def escaped(text: str) -> str:
 
 def fitting(text: str, width: float) -> str:
     """The text, without its beginning if it is wider than this many pixels: names differ at their ends."""
-    letters = max(int(width / PIXELS_PER_LETTER), 0)
-    return text if len(text) <= letters else f"…{text[len(text) - letters + 1 :]}" if letters > 3 else ""
+    room = max(int(width / PIXELS_PER_LETTER), 0)
+    if len(text) * 2 <= room or (text.isascii() and len(text) <= room) or _letters(text) <= room:
+        return text
+    if room <= 3:
+        return ""
+    end = text[-room:]
+    while _letters(end) >= room:
+        end = end[1:]
+    return f"…{end}"
+
+
+def _short(text: str) -> str:
+    """The text, without its middle if it is very long: names differ at their ends."""
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT // 2]} … {text[-MAX_TEXT // 2 :]}"
+
+
+def _letters(text: str) -> int:
+    """The room that a text needs, in letters of the usual width; signs of Chinese, Japanese and Korean need two."""
+    return len(text) if text.isascii() else sum(1 + (east_asian_width(char) in "WF") for char in text)
 
 
 class Drawing:
@@ -77,7 +96,7 @@ class Drawing:
     def lines(self, text: str, x: float = 0, weight: str = "normal") -> None:
         """A paragraph, in as many lines as it needs."""
         letters = int((self.width - x) / PIXELS_PER_LETTER * 11 / 12)
-        line, *others = wrap(text, max(letters, 20), break_on_hyphens=False) or [""]
+        line, *others = wrap(_short(text), max(letters, 20), break_on_hyphens=False) or [""]
         self.line(x, line, weight=weight)
         for line in others:
             self.y -= 8
@@ -86,7 +105,7 @@ class Drawing:
     def box(self, x: float, y: float, width: float, height: float, colour: str, *title: str) -> None:
         """A filled rectangle; `colour` is #rrggbb or a class, and the lines of `title` are shown under the pointer."""
         look = f'fill="{colour}"' if colour.startswith("#") else f'class="{colour}"'
-        shown = f"><title>{chr(10).join(map(escaped, title))}</title></rect>" if title else "/>"
+        shown = f"><title>{chr(10).join(escaped(_short(line)) for line in title)}</title></rect>" if title else "/>"
         self._elements.append(f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" {look}{shown}')
 
     def label(

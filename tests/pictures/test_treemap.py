@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from formats.pictures.drawing import NARROW, WIDE, Drawing
+from formats.pictures.drawing import NARROW, WIDE, Drawing, fitting
 from formats.pictures.treemap import Box, Group, Tile, draw, squarified
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -91,3 +91,13 @@ def test_models_with_little_or_nothing_have_a_picture(tiles: list[Tile]) -> None
     """Tensors without elements, and models without tensors, are drawn as they are."""
     assert picture(tiles) is not None
     assert picture(tiles, NARROW) is not None
+
+
+def test_wide_letters_need_more_room() -> None:
+    """A name in Chinese, Japanese or Korean is shortened to the room that its letters need, like any other."""
+    wide = "\N{CJK UNIFIED IDEOGRAPH-6A21}"
+    assert fitting(wide * 10, 6.4 * 20) == wide * 10
+    assert fitting(wide * 11, 6.4 * 20) == "…" + wide * 9
+    assert fitting("a" * 20, 6.4 * 20) == "a" * 20
+    assert fitting("a" * 21, 6.4 * 20) == "…" + "a" * 19
+    assert fitting(wide * 11, 6.4 * 3) == ""
