@@ -176,6 +176,7 @@ ACROSS = {
     "onnxzip": (
         "advice bundles c_reader golden links loading_reader planted_faults other_readers readers rust_in_rten sharing"
     ),
+    "pictures": "hostile_names",
     "rten": "evaluation faults graphs leaving outcomes releases results rten_convert running_page runtime",
     "rten/convert": "malformed_nodes",
     "rten/operators": "historical learned new_operator ordinary_input sizes",
