@@ -14,7 +14,7 @@ import re
 import struct
 from bisect import bisect_right
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
@@ -70,11 +70,14 @@ from formats.tensordata.sources.source import Literal, Source, joined
 from formats.tensordata.sources.unpacked import unpacked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.equal_ends import EqualEnds
     from formats.onnxpb.wire.tables import FieldRow, MessageTable
 
 T = TypeVar("T")
+UsualTensor: TypeAlias = "Callable[[bytes, int, int], dict[str, Any] | None]"
 
 MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
@@ -95,15 +98,22 @@ _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
 _new = object.__new__
 
 
-def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *, at_once: bool = False) -> T:
+def decode(
+    source: Source,
+    message_class: type[T],
+    max_depth: int = MAX_DEPTH,
+    *,
+    at_once: bool = False,
+    usual_tensor: UsualTensor | None = None,
+) -> T:
     """The message in `source`, with its weights as slices of `source`.
 
     Messages may be nested up to `max_depth`. A long list of nodes, value infos or small tensors is decoded when it is
-    first read, or `at_once`.
+    first read, or `at_once`. `usual_tensor` may know the fields of a tensor in a range of bytes.
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
-    message, _ = _decoded(source, message_class, max_depth, at_once)
+    message, _ = _decoded(source, message_class, max_depth, at_once, usual_tensor)
     return message
 
 
@@ -114,13 +124,17 @@ def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX
 
 
 def _decoded(
-    source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, at_once: bool = False
+    source: Source,
+    message_class: type[T],
+    max_depth: int = MAX_DEPTH,
+    at_once: bool = False,
+    usual_tensor: UsualTensor | None = None,
 ) -> tuple[T, _Decoder]:
     """The message, and what decoded it."""
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        decoder = _Decoder(source, max_depth, at_once)
+        decoder = _Decoder(source, max_depth, at_once, usual_tensor)
         decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
         decoder.join()
     return message, decoder
@@ -135,7 +149,7 @@ class FieldsInSource:
     is_flat = False  # for everything known
 
     def __init__(self, decoder: _Decoder, table: MessageTable, name: str, depth: int) -> None:
-        self.source, self.max_depth = decoder.source, decoder.max_depth
+        self.source, self.max_depth, self.usual_tensor = decoder.source, decoder.max_depth, decoder.usual_tensor
         self.message, self.name, self.depth = table.message_class.message, name, depth  # for copies
         self.ranges: list[tuple[int, int]] = []
         self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
@@ -200,7 +214,8 @@ class FieldsInSource:
         for file in self.source.files():
             file.check_unchanged()
         values: dict[str, Any] = {}
-        decoder, table = _Decoder(self.source, self.max_depth, at_once=True), tables()[self.message]
+        table = tables()[self.message]
+        decoder = _Decoder(self.source, self.max_depth, at_once=True, usual_tensor=self.usual_tensor)
         try:
             with collector_paused():
                 for start, stop in self.ranges:
@@ -247,8 +262,11 @@ class _Decoder:
     While a message is decoded, it is the dict of its fields.
     """
 
-    def __init__(self, source: Source, max_depth: int, at_once: bool = False) -> None:
+    def __init__(
+        self, source: Source, max_depth: int, at_once: bool = False, usual_tensor: UsualTensor | None = None
+    ) -> None:
         self.source = source
+        self.usual_tensor = usual_tensor
         self.max_depth = max_depth
         self.at_once = at_once
         self.messages = 0
@@ -569,9 +587,16 @@ class _Decoder:
                             value = self.message(inner, data, begin, position, origin, depth + 1)
                         else:
                             value = _new(inner.message_class)
-                            fields: dict[str, Any] = {}
-                            set_fields(value, fields)
-                            self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                            fields: dict[str, Any] | None = None
+                            if self.usual_tensor and inner is self.tensor and repeated and depth + 2 < self.max_depth:
+                                fields = self.usual_tensor(data, begin, position)
+                            if fields is not None:
+                                self.messages += 1
+                                set_fields(value, fields)
+                            else:
+                                fields = {}
+                                set_fields(value, fields)
+                                self.fields(fields, inner, data, begin, position, origin, depth + 1)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:

@@ -59,12 +59,12 @@ _MERGED = (("AttributeProto", 5), ("AttributeProto", 22), ("SparseTensorProto", 
 
 _GRAPH_TAG = make_tag(7, WireType.LEN)
 _NAME_TAGS = tuple(make_tag(number, WireType.LEN) for number in (1, 2, 3))  # input, output and name of a node
-_DIM_TAG, _DIMS_TAG = make_tag(1, WireType.VARINT), make_tag(1, WireType.LEN)
-_TYPE_TAG, _LOCATION_TAG = make_tag(2, WireType.VARINT), make_tag(14, WireType.VARINT)
-_EXTERNAL_TAG = make_tag(13, WireType.LEN)
-_PLAIN_NUMBERS = frozenset((_DIM_TAG, _TYPE_TAG))
+DIM_TAG, _DIMS_TAG = make_tag(1, WireType.VARINT), make_tag(1, WireType.LEN)
+TYPE_TAG, LOCATION_TAG = make_tag(2, WireType.VARINT), make_tag(14, WireType.VARINT)
+NAME_TAG, EXTERNAL_TAG = (make_tag(number, WireType.LEN) for number in (8, 13))  # of a tensor
+_PLAIN_NUMBERS = frozenset((DIM_TAG, TYPE_TAG))
 _PLAIN_TEXTS = frozenset(make_tag(number, WireType.LEN) for number in (1, 4, 5, 7, 8, 9))  # packed dims, data, name
-_KEY_TAG, _VALUE_TAG = _NAME_TAGS[:2]
+KEY_TAG, VALUE_TAG = _NAME_TAGS[:2]
 WHOLE_BYTES = 1 << 24  # a message up to this size is read in one piece
 WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 _REFUSED = frozenset((SEGMENT, *OWN_DATA))
@@ -92,12 +92,19 @@ _MODEL, _NODE, _TENSOR = (_MESSAGES[name] for name in ("ModelProto", "NodeProto"
 _ATTRIBUTE = _MESSAGES["AttributeProto"]
 
 
-def scan(source: Source, judge: Callable[[ExternalTensor], object], max_depth: int = MAX_DEPTH) -> bool:
+def scan(
+    source: Source,
+    judge: Callable[[ExternalTensor], object],
+    max_depth: int = MAX_DEPTH,
+    usual: Callable[[bytes, int, int], object] = lambda *_: None,
+) -> bool:
     """Whether there is a graph in the ModelProto in `source`; `judge` is called with every external tensor in it.
+
+    Except for those about which `usual`, called with a range of bytes, says that they are right.
 
     Raises: DecodeError with the file offset in `source`; the errors of `judge`.
     """
-    scanner = _Scanner(source, judge, max_depth)
+    scanner = _Scanner(source, judge, max_depth, usual)
     scanner.message(_MODEL, 0, source.nbytes, 0, {})
     return scanner.has_graph
 
@@ -130,13 +137,13 @@ class _Tensor:
     def add(self, data: bytes, position: int, tag: int) -> int:
         """Add the field whose tag ends at `position`; return the position after it."""
         stop = skip_field(data, position, tag)
-        if tag == _LOCATION_TAG:
+        if tag == LOCATION_TAG:
             self.location, _ = decode_varint(data, position)
-        elif tag == _TYPE_TAG:
+        elif tag == TYPE_TAG:
             self.data_type, _ = decode_varint(data, position)
-        elif tag == _DIM_TAG:
+        elif tag == DIM_TAG:
             self.dims.append(data[position:stop])
-        elif tag in (_DIMS_TAG, _EXTERNAL_TAG):
+        elif tag in (_DIMS_TAG, EXTERNAL_TAG):
             _, begin = decode_prefix(data, position)
             (self.dims if tag == _DIMS_TAG else self.external_data).append(data[begin:stop])
         elif tag >> 3 in _REFUSED:
@@ -151,9 +158,16 @@ _Parts: TypeAlias = "dict[int, Any]"
 class _Scanner:
     """Searches a source for external tensors."""
 
-    def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        judge: Callable[[ExternalTensor], object],
+        max_depth: int,
+        usual: Callable[[bytes, int, int], object] = lambda *_: None,
+    ) -> None:
         self.source = source
         self.judge = judge
+        self.usual = usual
         self.max_depth = max_depth
         self.has_graph = False
         self.external_tensors = 0
@@ -196,7 +210,7 @@ class _Scanner:
                     raise TruncatedError(f"needed {size} bytes, {end - begin} left")
                 if inner is _NODE:
                     position = self.run_of_nodes(data, (tag, begin, position, end), origin, depth + 1)
-                elif inner is _TENSOR and tag not in message.merged and _is_plain_tensor(data, begin, position):
+                elif inner is _TENSOR and tag not in message.merged and self.is_right(data, begin, position, depth + 1):
                     self.check_depth(depth + 1)
                 else:
                     self.enter(message, tag, data, (begin, position, origin), depth + 1, parts)
@@ -271,11 +285,18 @@ class _Scanner:
             self.enter(message, tag, None, (begin, stop, 0), depth + 1, parts)
         elif tensor and tag >> 3 in _REFUSED:
             tensor.others.add(tag >> 3)
-        elif tensor and tag in (_DIMS_TAG, _EXTERNAL_TAG):
+        elif tensor and tag in (_DIMS_TAG, EXTERNAL_TAG):
             (tensor.dims if tag == _DIMS_TAG else tensor.external_data).append(self.source.read(begin, size))
         elif not 0 < tag >> 3 <= MAX_FIELD_NUMBER:
             skip_field(window, after, tag)
         return stop
+
+    def is_right(self, data: bytes, begin: int, end: int, depth: int) -> bool:
+        """Whether the tensor in `data[begin:end]` is plain, or external and usual."""
+        if depth < self.max_depth and self.usual(data, begin, end):
+            self.external_tensors += 1
+            return True
+        return _is_plain_tensor(data, begin, end)
 
     def enter(
         self, outer: _Message, tag: int, data: bytes | None, place: tuple[int, int, int], depth: int, parts: _Parts
@@ -344,7 +365,7 @@ def _is_plain_tensor(data: bytes, position: int, end: int) -> bool:
 
 def _place(entry: bytes) -> tuple[str, str]:
     """The key and the value of a StringStringEntryProto."""
-    found = {_KEY_TAG: b"", _VALUE_TAG: b""}
+    found = {KEY_TAG: b"", VALUE_TAG: b""}
     position = 0
     while position < len(entry):
         tag, begin = decode_prefix(entry, position)
