@@ -22,11 +22,13 @@ COLOURS = {  # of a kind of bytes; tensors alternate between two, so that neighb
     "file": ("#c2853a", "other file"),
     "padding": ("#d5dbe0", "padding"),
     "directory": ("#8a5fb0", "directory"),
-    "unused": ("#d1495b", "not used"),
+    "unused": ("#c23a4d", "not used"),
 }
+DARK_TEXT = frozenset(("padding", "model", "file"))  # the other kinds have light texts
 SECOND_TENSOR_COLOUR = "#2f6f9f"
 MARGIN, BAR_HEIGHT, ROW_STEP = 66, 26, 34  # in pixels
 REGIONS_PER_ROW, MAX_ROWS = 10, 16
+LEAST_WIDTH, CROWD_WIDTH = 6.0, 16.0  # a region below the first is drawn with its neighbours, up to the second
 DETAIL_BYTES = 512  # of the beginning and of the end of a file, drawn enlarged
 
 
@@ -63,15 +65,39 @@ def _row(drawing: Drawing, regions: Sequence[Region], start: int, step: int, lab
     scale = (drawing.width - MARGIN) / step
     drawing.label(MARGIN - 8, drawing.y + 17, label, "scale", anchor="end")
     drawn, tensors = float(MARGIN), 0
+    crowd: list[Region] = []  # neighbours that are too narrow to be seen
     for region in regions:
         tensors += region.kind == "tensor"
         low, high = max(region.file_offset, start), min(region.end, start + step)
         left, right = (MARGIN + (offset - start) * scale for offset in (low, high))
-        if low < high and right > drawn:
-            left = max(left, drawn)
-            drawn = max(right, left + 1.0)
-            _bar(drawing, region, left, drawn - left, second=tensors % 2 == 0)
+        if low >= high:
+            continue
+        if right - left < LEAST_WIDTH and right - drawn < CROWD_WIDTH:
+            crowd.append(region)
+            continue
+        if crowd:
+            _crowd(drawing, crowd, drawn, (edge := left if right - left >= LEAST_WIDTH else right) - drawn)
+            drawn, crowd = max(edge, drawn + 1.0), []
+            if edge == right:
+                continue
+        left = max(left, drawn)
+        drawn = max(right, left + 1.0)
+        _bar(drawing, region, left, drawn - left, second=tensors % 2 == 0)
+    if crowd:
+        _crowd(drawing, crowd, drawn, MARGIN + (min(crowd[-1].end, start + step) - start) * scale - drawn)
     drawing.y += ROW_STEP
+
+
+def _crowd(drawing: Drawing, regions: Sequence[Region], left: float, width: float) -> None:
+    """Several regions as one bar, in the colour of the kind that has most of their bytes."""
+    totals: Counter[str] = Counter()
+    for region in regions:
+        totals[region.kind] += region.nbytes
+    ((kind, _),) = totals.most_common(1)
+    first, last = regions[0], regions[-1]
+    title = f"{first.label}" if len(regions) == 1 else f"{len(regions)} parts, from {first.label} to {last.label}"
+    title += f"; {last.end - first.file_offset:,} bytes from byte {first.file_offset:,} on"
+    drawing.box(left, drawing.y, max(width, 1.0), BAR_HEIGHT, COLOURS[kind][0], title)
 
 
 def _bar(drawing: Drawing, region: Region, left: float, width: float, *, second: bool) -> None:
@@ -80,7 +106,7 @@ def _bar(drawing: Drawing, region: Region, left: float, width: float, *, second:
     drawing.box(left, drawing.y, width, BAR_HEIGHT, colour, title)
     name = region.label.rpartition(":")[0] if region.kind == "tensor" else region.label
     if shown := fitting(name, width - 8):
-        look = "dark" if region.kind in ("padding", "model") else "light"
+        look = "dark" if region.kind in DARK_TEXT else "light"
         drawing.label(left + 4, drawing.y + 17, shown, look)
 
 

@@ -5,6 +5,7 @@ A picture needs nothing from elsewhere: no script, no font, no style. Texts from
 
 from __future__ import annotations
 
+import re
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -19,9 +20,9 @@ MAX_TEXT = 500  # letters of a paragraph, or of what is shown under the pointer
 PIXELS_PER_LETTER = 6.4  # in letters of 11 pixels
 STYLE = """
 .paper { fill: #fff } text { fill: #222 } .scale { fill: #555 } .light { fill: #fff } .dark { fill: #222 }
-.group { fill: #e4e9ed }
+.group { fill: #e4e9ed } .size { fill: #55606a }
 @media (prefers-color-scheme: dark) {
-  .paper { fill: #1c1f21 } text { fill: #e6e6e6 } .scale { fill: #aaa } .group { fill: #333b41 }
+  .paper { fill: #1c1f21 } text { fill: #e6e6e6 } .scale { fill: #aaa } .group { fill: #333b41 } .size { fill: #b4bcc2 }
 }
 """  # for viewers with dark colours; texts on bars keep their colour, like the bars
 PAGE = """<!doctype html>
@@ -50,16 +51,30 @@ def escaped(text: str) -> str:
 
 
 def fitting(text: str, width: float) -> str:
-    """The text, without its beginning if it is wider than this many pixels: names differ at their ends."""
+    """The text, shortened if it is wider than this many pixels.
+
+    Of a name with modules, as many of the last words are left as there is room for, or the module of the last one; of
+    another name, both ends.
+    """
     room = max(int(width / PIXELS_PER_LETTER), 0)
     if len(text) * 2 <= room or (text.isascii() and len(text) <= room) or _letters(text) <= room:
         return text
     if room <= 3:
         return ""
-    end = text[-room:]
-    while _letters(end) >= room:
-        end = end[1:]
-    return f"…{end}"
+    words = [match.end() for match in _SEPARATOR.finditer(text)]
+    for start in words:
+        if _letters(text[start:]) < room:
+            if start < words[-1] or len(words) == 1:
+                return f"…{text[start:]}"
+            break
+    if len(words) > 1 and _letters(module := text[words[-2] : words[-1] - 1]) < room:
+        return f"{module}…"
+    if words and _letters(text[words[-1] :]) < room:
+        return f"…{text[words[-1] :]}"
+    head, tail = text[: room - 1 - (room - 1) // 2], text[-((room - 1) // 2) :]
+    while _letters(head) + _letters(tail) >= room:
+        head, tail = (head[:-1], tail) if _letters(head) >= _letters(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
 
 
 def _short(text: str) -> str:
@@ -70,6 +85,9 @@ def _short(text: str) -> str:
 def _letters(text: str) -> int:
     """The room that a text needs, in letters of the usual width; signs of Chinese, Japanese and Korean need two."""
     return len(text) if text.isascii() else sum(1 + (east_asian_width(char) in "WF") for char in text)
+
+
+_SEPARATOR = re.compile(r"[./](?=.)")  # between the words of a name
 
 
 class Drawing:
@@ -108,15 +126,12 @@ class Drawing:
         shown = f"><title>{chr(10).join(escaped(_short(line)) for line in title)}</title></rect>" if title else "/>"
         self._elements.append(f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" {look}{shown}')
 
-    def label(
-        self, x: float, y: float, text: str, look: str = "", *, anchor: str = "start", bold: bool = False
-    ) -> None:
-        """A text at a place that something else determines; `look` is the name of a class."""
-        marks = (
-            f' class="{look}"' * bool(look) + ' text-anchor="end"' * (anchor == "end") + ' font-weight="bold"' * bold
-        )
+    def label(self, x: float, y: float, text: str, look: str = "", *, anchor: str = "start", size: str = "") -> None:
+        """A text at a place that something else determines, and a size after it; `look` is the name of a class."""
+        marks = f' class="{look}"' * bool(look) + ' text-anchor="end"' * (anchor == "end")
+        after = f'<tspan class="size" dx="6">{escaped(size)}</tspan>' * bool(size)
         self._elements.append(
-            f'<text x="{x:.2f}" y="{y:.2f}" font-size="11" pointer-events="none"{marks}>{escaped(text)}</text>'
+            f'<text x="{x:.2f}" y="{y:.2f}" font-size="11" pointer-events="none"{marks}>{escaped(text)}{after}</text>'
         )
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:

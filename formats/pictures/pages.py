@@ -34,9 +34,9 @@ TYPE_COLOURS = {
 EQUAL, RESHAPED, ONLY_FIRST, ONLY_SECOND = "equal", "reshaped", "only first", "only second"
 BOUNDS = (1e-6, 1e-4, 1e-2, 1.0)  # of the largest difference of two elements
 STATES = {
-    EQUAL: ("#7d8a93", "equal"),
-    "0": ("#8a7a2e", "differ by at most 0.000001"),
-    "1": ("#a8701a", "differ by at most 0.0001"),
+    EQUAL: ("#5f6c75", "equal"),
+    "0": ("#7a6b24", "differ by at most 0.000001"),
+    "1": ("#965f12", "differ by at most 0.0001"),
     "2": ("#b85418", "differ by at most 0.01"),
     "3": ("#b5302a", "differ by at most 1"),
     "4": ("#7d1228", "differ by more than 1"),
@@ -44,6 +44,7 @@ STATES = {
     ONLY_FIRST: ("#2f6f9f", "only in the first"),
     ONLY_SECOND: ("#1f7a70", "only in the second"),
 }
+TILES = "Each tile is a tensor in the box of its module, or a module with little room, as large as its bytes."
 DIFFERENCES_SHOWN = 12
 _INDEX = re.compile(r"^.*?initializer\[\d+\]|^.*?\]\.t\b")
 """The place of a tensor in the place of a difference, such as `graph.initializer[3]` in `graph.initializer[3].dims`."""
@@ -72,10 +73,7 @@ def _picture(title: str, draw: Callable[[Drawing], None], *, as_html: bool) -> s
 def _draw_model(drawing: Drawing, seen: Inspection, files: Sequence[FileLayout]) -> None:
     drawing.title(seen.path.name)
     count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
-    drawing.lines(
-        f"{count:,} tensor{'s' * (count != 1)}, {in_units(nbytes)}, {seen.parameters:,} parameters. "
-        "Each tile is a tensor in the box of its module, as large as its bytes."
-    )
+    drawing.lines(f"{count:,} tensor{'s' * (count != 1)}, {in_units(nbytes)}, {seen.parameters:,} parameters. {TILES}")
     colours = {name: TYPE_COLOURS.get(name, OTHERS[0]) for name in seen.data_types} | {"": OTHERS[0]}
     modules = _modules(seen)
     tiles = [Tile(modules[entry.where], entry.nbytes, entry.data_type, (facts(entry),)) for entry in seen.tensors]
@@ -128,7 +126,7 @@ def _draw_comparison(drawing: Drawing, result: Comparison, first: Inspection, se
     one, other = result.paths
     drawing.title(f"{one.name} and {other.name}")
     found = f"{result.count:,} difference{'s' * (result.count != 1)}"
-    drawing.lines(f"{found if result.count else 'Equal'}. Each tile is a tensor in the box of its module.")
+    drawing.lines(f"{found if result.count else 'Equal'}. {TILES}")
     tiles, rest = compared_tiles(result, first, second)
     colours = {state: colour for state, (colour, _) in STATES.items()} | {"": OTHERS[0]}
     treemap.draw(drawing, tiles, _height(drawing), colours)

@@ -21,6 +21,7 @@ LEAST_AREA = 40.0  # of a tile, in square pixels
 LEAST_BOX = 1600.0  # of a module that shows what is in it
 HEAD, GAP = 15.0, 2.0  # the height of the name of a module, and the space around what is in it
 LINE = 14.0  # the height of a line of text
+LEAST_STRIPE = 3.0  # the width of a part of a tile
 MAX_DEPTH = 12  # of boxes in boxes
 
 
@@ -117,12 +118,23 @@ def _members(drawing: Drawing, group: Group, box: Box, place: str, colours: Mapp
             _module(drawing, member, inner, f"{place}.{name}".strip("."), colours)
         else:
             texts = name or member.path[-1], in_units(member.nbytes)
-            _tile(drawing, inner, texts, (".".join(member.path), *member.facts), colours[member.kind])
+            _tile(drawing, inner, texts, (".".join(member.path), *member.facts), {colours[member.kind]: 1})
     if hidden:
         count = sum(member.count if isinstance(member, Group) else 1 for member in hidden)
-        nbytes = in_units(sizes[-1])
-        more = f"{count} more"
-        _tile(drawing, boxes[-1], (more, nbytes), (f"{more} in {place or 'the model'}", nbytes), colours[""])
+        kinds: Counter[str] = Counter()
+        for member in hidden:
+            kinds.update(member.kinds if isinstance(member, Group) else {member.kind: member.nbytes})
+        nbytes, more = in_units(sizes[-1]), f"{count} more"
+        title = f"{more} in {place or 'the model'}", nbytes
+        _tile(drawing, boxes[-1], (more, nbytes), title, _parts(kinds, colours))
+
+
+def _parts(kinds: Counter[str], colours: Mapping[str, str]) -> dict[str, int]:
+    """The bytes of each colour, the most frequent first."""
+    parts: dict[str, int] = {}
+    for kind, nbytes in kinds.most_common():
+        parts[colours[kind]] = parts.get(colours[kind], 0) + nbytes
+    return parts
 
 
 def _module(drawing: Drawing, group: Group, box: Box, place: str, colours: Mapping[str, str]) -> None:
@@ -133,22 +145,31 @@ def _module(drawing: Drawing, group: Group, box: Box, place: str, colours: Mappi
     inner = Box(box.x + GAP, box.y + HEAD, box.width - 2 * GAP, box.height - HEAD - GAP)
     facts = place, f"{group.count} tensor{'s' * (group.count != 1)}, {in_units(group.nbytes)}"
     if box.area < LEAST_BOX or min(inner.width, inner.height) < LINE:
-        ((kind, _),) = group.kinds.most_common(1)
-        _tile(drawing, box, (name, in_units(group.nbytes)), facts, colours[kind])
+        _tile(drawing, box, (name, in_units(group.nbytes)), facts, _parts(group.kinds, colours))
         return
     drawing.box(*_with_gap(box), "group", *facts)
     size = in_units(group.nbytes)
     room = box.width - 2 * GAP - 4
-    with_size = f"{name}  {size}"
-    shown = with_size if fitting(with_size, room) == with_size else fitting(name, room)
-    drawing.label(box.x + GAP + 2, box.y + HEAD - 4, shown)
+    both = f"{name}  {size}"
+    shown = fitting(name, room)
+    drawing.label(box.x + GAP + 2, box.y + HEAD - 4, shown, size=size if fitting(both, room) == both else "")
     _members(drawing, group, inner, place, colours)
 
 
-def _tile(drawing: Drawing, box: Box, texts: tuple[str, str], title: tuple[str, ...], colour: str) -> None:
-    """Draw a tile with its name and size, as far as there is room."""
+def _tile(drawing: Drawing, box: Box, texts: tuple[str, str], title: tuple[str, ...], parts: Mapping[str, int]) -> None:
+    """Draw a tile with its name and size, as far as there is room.
+
+    It has stripes of the colours of its parts, each wide enough to be seen, however few bytes it has.
+    """
     name, size = texts
-    drawing.box(*_with_gap(box), colour, *title)
+    x, y, width, height = _with_gap(box)
+    (first, _), *others = parts.items()
+    drawing.box(x, y, width, height, first, *title)
+    right = x + width
+    for colour, nbytes in others:
+        stripe = min(max(width * nbytes / sum(parts.values()), LEAST_STRIPE), (right - x) / 2)
+        right -= stripe
+        drawing.box(right, y, stripe, height, colour, *title)
     if box.height >= LINE and (shown := fitting(name, box.width - 8)):
         drawing.label(box.x + 4, box.y + LINE - 3, shown, "light")
         if box.height >= 2 * LINE and fitting(size, box.width - 8) == size:

@@ -18,7 +18,7 @@ from formats import Graph, Model, Node, OperatorSetId, StringStringEntry, Tensor
 from formats.tensordata.sources.source import Literal
 
 NAMES = {
-    "plain": "weight",
+    "plain": "model.layer.weight",
     "script": "<script>alert(1)</script>",
     "attribute": "\"' onload='alert(1)' x=\"",
     "end of a section": "]]>--></title></style></svg></table><img src=x onerror=alert(1)>",

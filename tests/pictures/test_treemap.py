@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from formats.pictures import disk, pages
 from formats.pictures.drawing import NARROW, WIDE, Drawing, fitting
 from formats.pictures.treemap import Box, Group, Tile, draw, squarified
 
@@ -97,7 +98,56 @@ def test_wide_letters_need_more_room() -> None:
     """A name in Chinese, Japanese or Korean is shortened to the room that its letters need, like any other."""
     wide = "\N{CJK UNIFIED IDEOGRAPH-6A21}"
     assert fitting(wide * 10, 6.4 * 20) == wide * 10
-    assert fitting(wide * 11, 6.4 * 20) == "…" + wide * 9
+    assert fitting(wide * 11, 6.4 * 20) == f"{wide * 4}…{wide * 5}"
     assert fitting("a" * 20, 6.4 * 20) == "a" * 20
-    assert fitting("a" * 21, 6.4 * 20) == "…" + "a" * 19
+    assert fitting("a" * 21, 6.4 * 20) == f"{'a' * 10}…{'a' * 9}"
     assert fitting(wide * 11, 6.4 * 3) == ""
+
+
+@pytest.mark.parametrize(
+    ("letters", "shown"),
+    [
+        (30, "model.layers.0.out_proj.weight"),
+        (29, "…layers.0.out_proj.weight"),
+        (17, "…out_proj.weight"),
+        (15, "out_proj…"),
+        (8, "…weight"),
+        (6, "mod…ht"),
+        (3, ""),
+    ],
+)
+def test_short_names_can_be_told_apart(letters: int, shown: str) -> None:
+    """A name that is too long keeps its last words, then the module of the last one, which says more than "weight"."""
+    assert fitting("model.layers.0.out_proj.weight", 6.4 * letters) == shown
+    assert fitting("out_proj", 6.4 * 7) == "out…roj"
+
+
+def test_a_small_part_of_a_tile_is_seen() -> None:
+    """A module without room for its tensors has a stripe of each colour in it, however few bytes have it."""
+    tiles = [
+        Tile(("layers", str(n), name), nbytes, "INT8" if (n, name) == (700, "b") else "FLOAT", ("facts",))
+        for n in range(1000)
+        for name, nbytes in (("a", 10_000), ("b", 1))
+    ]
+    stripes = [each for each in picture(tiles).iter(f"{SVG}rect") if each.attrib.get("fill") == COLOURS["INT8"]]
+    assert len(stripes) == 1
+    assert float(stripes[0].attrib["width"]) >= 3
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of #rrggbb, as WCAG 2 defines it."""
+    parts = (int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_texts_have_contrast() -> None:
+    """Every text on a colour can be read: the contrast is at least 4.5, as WCAG 2 asks of small letters."""
+    light = [*pages.TYPE_COLOURS.values(), pages.OTHERS[0], *(colour for colour, _ in pages.STATES.values())]
+    light += [colour for kind, (colour, _) in disk.COLOURS.items() if kind not in disk.DARK_TEXT]
+    pairs = [("#ffffff", colour) for colour in (*light, disk.SECOND_TENSOR_COLOUR)]
+    pairs += [("#222222", disk.COLOURS[kind][0]) for kind in disk.DARK_TEXT]
+    pairs += [("#55606a", "#e4e9ed"), ("#b4bcc2", "#333b41"), ("#e6e6e6", "#333b41"), ("#aaaaaa", "#1c1f21")]
+    for one, other in pairs:
+        dark, bright = sorted((luminance(one), luminance(other)))
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5, (one, other)
