@@ -19,7 +19,19 @@ from formats.editing.inference import without_weights
 from formats.editing.scopes import main_graph
 from formats.errors import UnsupportedError
 from formats.ir.copies import copied
-from formats.ir.model import Attribute, Function, Graph, Model, Node, OperatorSetId, Tensor, Type, ValueInfo, entries
+from formats.ir.model import (
+    EXTERNAL,
+    Attribute,
+    Function,
+    Graph,
+    Model,
+    Node,
+    OperatorSetId,
+    Tensor,
+    Type,
+    ValueInfo,
+    entries,
+)
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.python.late_dataclasses import replace
@@ -413,12 +425,23 @@ def _checked(given: Lone, found: Converted, version: int, wanted: int) -> Conver
         _drop_defaults(node, wanted, version)
         if found.is_defined or not any(row.type == row.type.GRAPH for row in schema.attributes.values()):
             try:
-                onnx.checker.check_node(onnx.NodeProto.FromString(as_bytes(node)), context)
+                onnx.checker.check_node(onnx.NodeProto.FromString(as_bytes(_without_large(node))), context)
             except onnx.checker.ValidationError as error:
                 return Converted(refusal=_said(error).split(" ==> ")[0])
         if reason := _type_problem(node, schema, given.types):
             return Converted(refusal=reason)
     return found
+
+
+def _without_large(node: Node) -> Node:
+    """The node with an empty tensor of the same type in place of one whose elements are not given to onnx."""
+    if all(each.t is None or without_weights(each.t).data_location != EXTERNAL for each in node.attribute):
+        return node
+    new = copied(node)
+    for each in new.attribute:
+        if each.t is not None:
+            each.t = Tensor([0], each.t.data_type)
+    return new
 
 
 def _drop_defaults(node: Node, wanted: int, given: int) -> None:

@@ -233,6 +233,22 @@ def test_weights_are_shared(tmp_path: Any) -> None:
     assert kept.source() is old["w"].source()
 
 
+@pytest.mark.parametrize("wanted", [9, 11, 17])
+def test_large_constants_in_nodes(wanted: int) -> None:
+    """A Constant with a weight, which some exporters write, is converted like any other, and keeps its elements."""
+    weight = np.arange(12 * 1024, dtype="float32").reshape(1, 3072, 4) % 5
+    nodes = [
+        NODE("Constant", [], ["w"], value=numpy_helper.from_array(weight)),
+        NODE("ReduceSum", ["w"], ["s"], axes=[1]),
+        NODE("Mul", ["x", "s"], ["y"]),
+    ]
+    if wanted == 17:
+        nodes[1] = NODE("ReduceMax", ["w"], ["s"], axes=[1])
+    model = model_of(nodes, 12 if wanted != 17 else 11)
+    new, _ = with_opset(model, wanted)
+    np.testing.assert_allclose(run(new), run(model))
+
+
 def test_subgraphs_and_captures() -> None:
     """Nodes in subgraphs at any depth are converted; they use constants of the graphs around them."""
     inner = helper.make_graph([NODE("ReduceMean", ["x", "a"], ["m"])], "i", [], [out("m")])
