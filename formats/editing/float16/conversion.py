@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.float16.calls import without_functions
 from formats.editing.float16.nodes import in_float16, is_constant
-from formats.editing.float16.operators import Operators
+from formats.editing.float16.operators import SCALING, Operators, in_float32
 from formats.editing.float16.values import Value, kind_of, with_element
 from formats.editing.float16.weights import Halved
 from formats.editing.inference import inferred
@@ -102,12 +102,14 @@ class _Work:
         for tensor in _tensors(graph):
             if tensor.name not in own:
                 own[tensor.name or ""] = Value(tensor.name or "", kind_of(types.get(tensor.name or "")), None)
-        for node in graph.node:  # before anything is used: some files have their nodes in no order
-            form = self.operators.form_of(node)
+                own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
+        # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
+        for node in sorted(graph.node, key=lambda node: not is_constant(node)):
+            form = self._form_of(node, values)
             own.update((name, self._made(node, index, form, types)) for index, name in enumerate(node.output) if name)
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
-            form = self.operators.form_of(node)
+            form = self._form_of(node, values)
             self._look_at(node, place, form, values)
             for name, inner in subgraphs(node):
                 if not form.is_known:
@@ -121,6 +123,16 @@ class _Work:
                 value.wanted.setdefault(interface, f"{where}.output")
                 if is_main:
                     value.public = interface
+
+    def _form_of(self, node: Node, values: Mapping[str, Value]) -> Form:
+        """The form of a node's operator; one that scales by a weight beyond float16 stays in float32."""
+        form = self.operators.form_of(node)
+        if node.op_type in SCALING and any(name in values and values[name].is_beyond for name in node.input):
+            return in_float32(form)
+        return form
+
+    def _is_beyond(self, tensor: Tensor) -> bool:
+        return tensor.data_type == FLOAT and bool(self.halved.beyond(tensor).large)
 
     def _look_at(self, node: Node, place: str, form: Form, values: ChainMap[str, Value]) -> None:
         """Note in which types a node wants its inputs."""
@@ -140,7 +152,9 @@ class _Work:
         if name not in types and form.outputs.may_be_float(index):
             self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
         native = None if is_constant(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
-        return Value(name, kind_of(types.get(name)), native)
+        value = Value(name, kind_of(types.get(name)), native)
+        value.is_beyond = is_constant(node) and any(each.t and self._is_beyond(each.t) for each in node.attribute)
+        return value
 
     def settle(self) -> None:
         """Give all values their types and names.
@@ -183,7 +197,7 @@ class _Work:
             nodes += self._casts(values[name])
         for node in graph.node:
             made = [values[name] if name else None for name in node.output]
-            form = self.operators.form_of(node)
+            form = self._form_of(node, values)
             inputs = [
                 values[name].named(FLOAT16 if form.inputs.is_half(index) else FLOAT) if name in values else name
                 for index, name in enumerate(node.input)

@@ -29,6 +29,8 @@ _STAY: Final = {
         "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap"
     ),
 }
+# Operators that stay in float32 if float16 cannot hold a weight of theirs: their results are often smaller.
+SCALING: Final = ("BatchNormalization", "Conv", "ConvTranspose", "Div", "Gemm", "MatMul", "Mul", "Pow")
 # Attributes with the type of the output, and their value if they are missing; 0: then an input says it.
 TYPE_ATTRIBUTES: Final = {"Cast": ("to", 0), "DequantizeLinear": ("output_dtype", 0), "SequenceEmpty": ("dtype", FLOAT)}
 _FLOAT16: Final = frozenset(("tensor(float16)", "seq(tensor(float16))", "optional(tensor(float16))"))
@@ -57,6 +59,12 @@ class Form(NamedTuple):
     outputs: Parameters = Parameters((), ())
     is_known: bool = False
     stays: bool = True
+
+
+def in_float32(form: Form) -> Form:
+    """The form of an operator that stays in float32, although it need not."""
+    inputs, outputs = (each._replace(half=tuple(False for _ in each.half)) for each in (form.inputs, form.outputs))
+    return Form(inputs, outputs, form.is_known)
 
 
 class Operators:

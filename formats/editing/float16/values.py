@@ -25,6 +25,7 @@ class Value:
 
     def __init__(self, name: str, kind: Kind, native: int | None, public: int | None = None) -> None:
         self.name, self.kind, self.native, self.public = name, kind, native, public
+        self.is_beyond = False  # a constant that float16 cannot hold
         self.wanted: dict[int, str] = {}  # and the first place that wants each type
         self.names: dict[int, str] = {}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formats.editing.edits import counted
 from formats.ir.dtypes import FLOAT16
 from formats.ir.storage import with_raw_data
-from formats.tensordata.plan import RANGE, RARE, Loss
+from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
 from formats.tensordata.sources.source import Literal
 from formats.wording.units import in_units
 
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formats.ir.model import Tensor
+    from formats.tensordata.plan import Seen
+    from formats.tensordata.sources.transform import Beyond
 
 SMALL_BYTES = 1024  # converted at once
+LOST: tuple[tuple[str, str, str, Seen], ...] = (
+    ("large", "too large for float16", "65504 with its sign", RESULTS),
+    ("unlimited", "so large that they mean no limit", "65504 with its sign", RANGE),
+    ("small", "too near zero for float16", "the least one with its sign, 6e-08", RARE),
+)
 
 
 class Halved:
@@ -24,18 +31,24 @@ class Halved:
 
     def __init__(self) -> None:
         self.count = self.nbytes = 0
-        self._large: dict[str, int] = {}
-        self._small: dict[str, int] = {}
+        self._found: dict[int, tuple[Tensor, Beyond]] = {}
+        self._moved: dict[str, Beyond] = {}
+
+    def beyond(self, tensor: Tensor) -> Beyond:
+        """The numbers that float16 cannot hold, which are counted once."""
+        from formats.tensordata.sources.transform import beyond_half
+
+        if id(tensor) not in self._found:
+            self._found[id(tensor)] = tensor, beyond_half(tensor.source())  # the tensor is held, so its identity stays
+        return self._found[id(tensor)][1]
 
     def of(self, tensor: Tensor, place: str) -> Tensor:
         """A float32 tensor as float16."""
-        from formats.tensordata.sources.transform import beyond_half, halve
+        from formats.tensordata.sources.transform import halve
 
         source = tensor.source()
-        large, small = beyond_half(source)
-        for count, counts in ((large, self._large), (small, self._small)):
-            if count:
-                counts[place] = count
+        if any(found := self.beyond(tensor)):
+            self._moved[place] = found
         self.count, self.nbytes = self.count + 1, self.nbytes + source.nbytes
         converted = halve().of(source)
         new = with_raw_data(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
@@ -49,11 +62,9 @@ class Halved:
 
     def losses(self) -> Iterator[Loss]:
         """The numbers that became others, apart from rounding."""
-        for counts, what, became, seen in (
-            (self._large, "too large for float16", "65504 with its sign", RANGE),
-            (self._small, "too near zero for float16", "the least one with its sign, 6e-08", RARE),
-        ):
+        for field, what, became, seen in LOST:
+            counts = {place: number for place, found in self._moved.items() if (number := getattr(found, field))}
             if counts:
                 tensors = f"of {counted(len(counts), 'weight')}"
                 detail = f"{counted(sum(counts.values()), 'number')} {tensors} {what}; each became {became}"
-                yield Loss("dtype", next(iter(counts)), detail, seen)  # type: ignore[arg-type]
+                yield Loss("dtype", next(iter(counts)), detail, seen)

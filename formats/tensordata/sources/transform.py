@@ -7,7 +7,7 @@ Bytes are little-endian on both sides, whatever the machine. Element types are g
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,7 +35,7 @@ _REBIAS = np.float32(2.0**112)  # their exponents count from a number that is gr
 _LEAST = np.array([1 << 13], "<u4").view("<f4")  # the least one above zero, without this factor
 # For float32s by their bits, without the sign: what becomes an infinite float16, infinity, and what becomes zero.
 _MAGNITUDE, _INFINITE = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
-_ROUNDED_UP, _ROUNDED_TO_ZERO = np.array([65520, 2.0**-25], "<f4").view("<u4")
+_ROUNDED_UP, _UNLIMITED, _ROUNDED_TO_ZERO = np.array([65520, 2.0**64, 2.0**-25], "<f4").view("<u4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,20 +197,26 @@ def are_kept(source: Source, dtype: str, target: str) -> bool:
         )
 
 
-def beyond_half(source: Source) -> tuple[int, int]:
-    """The number of float32s that are too large for a float16, and of those too near zero, which `halve` moves.
+class Beyond(NamedTuple):
+    """How many float32s `halve` moves: too large, so large that they mean no limit, and too near zero."""
 
-    It reads a block at a time.
-    """
-    large = small = 0
+    large: int = 0
+    unlimited: int = 0
+    small: int = 0
+
+
+def beyond_half(source: Source) -> Beyond:
+    """The float32s that no float16 is near. It reads a block at a time."""
+    large = unlimited = small = 0
     for values in _blocks(source, "float32"):
         for start in range(0, len(values), STEP_ELEMENTS):
             sizes = values[start : start + STEP_ELEMENTS].view("<u4") & _MAGNITUDE
             if sizes.max() >= _ROUNDED_UP:
-                large += int(np.count_nonzero((sizes >= _ROUNDED_UP) & (sizes < _INFINITE)))
+                large += int(np.count_nonzero((sizes >= _ROUNDED_UP) & (sizes < _UNLIMITED)))
+                unlimited += int(np.count_nonzero((sizes >= _UNLIMITED) & (sizes < _INFINITE)))
             if sizes.min() <= _ROUNDED_TO_ZERO:
                 small += int(np.count_nonzero((sizes <= _ROUNDED_TO_ZERO) & (sizes != 0)))
-    return large, small
+    return Beyond(large, unlimited, small)
 
 
 def _blocks(source: Source, dtype: str) -> Iterator[Array]:

@@ -212,10 +212,33 @@ def test_numbers_that_float16_cannot_hold() -> None:
     )
     details = [(loss.detail, loss.matters) for loss in report.losses]
     assert details == [
-        ("2 numbers of 1 weight too large for float16; each became 65504 with its sign", True),
+        ("1 number of 1 weight too large for float16; each became 65504 with its sign", True),
+        ("1 number of 1 weight so large that they mean no limit; each became 65504 with its sign", True),
         ("2 numbers of 1 weight too near zero for float16; each became the least one with its sign, 6e-08", False),
     ]
-    assert "rounded to float16" in report.verdict
+    assert report.verdict == "the results can differ: see the warnings"
+    given[0] = 1
+    proto = model([helper.make_node("Add", ["x", "w"], ["y"])], {"w": given}, {"y": [10]}, x=[10])
+    report = formats.save(formats.from_onnx(proto), io.BytesIO(), format="onnx", dtype="float16")
+    assert report.verdict.endswith("the range that the warnings name, rounded to float16")
+
+
+def test_a_weight_that_float16_cannot_hold_stays() -> None:
+    """A node that scales by a weight beyond float16 stays in float32, such as a variance of a million, or a divisor."""
+    arrays = {"s": np.ones(2), "b": np.zeros(2), "m": np.zeros(2), "v": np.array([1e6, 4e5]), "d": np.array([2e5, 1])}
+    nodes = [
+        helper.make_node("Constant", [], ["e"], value=numpy_helper.from_array(np.array(1e5, "float32"))),
+        helper.make_node("BatchNormalization", ["x", *"sbmv"], ["n"]),
+        helper.make_node("Mul", ["n", "e"], ["l"]),
+        helper.make_node("Div", ["l", "d"], ["q"]),
+        helper.make_node("Relu", ["q"], ["y"]),
+    ]
+    weights = {name: array.astype("float32") for name, array in arrays.items()}
+    new = check(model(nodes, weights))
+    assert [node.op_type for node in new.graph.node if node.op_type != "Constant"] == [
+        "Cast", "BatchNormalization", "Mul", "Div", "Cast", "Relu",
+    ]  # fmt: skip
+    assert types(new)["v"] == types(new)["d"] == FLOAT
 
 
 def test_every_float16_is_found() -> None:
