@@ -496,7 +496,10 @@ def instance(found: Converted, node: Node, fresh: Callable[[str], str]) -> tuple
         each.domain = node.domain
         each.metadata_props = [copied(entry) for entry in entries(node, "metadata_props")]
         each.doc_string = node.doc_string if each is main else None
-        each.attribute = [own[a.name] if a.t is not None and a.name in own else a for a in each.attribute]
+        each.attribute = [
+            own[a.name] if a.t is not None and a.name in own and own[a.name].t is not None else a
+            for a in each.attribute
+        ]
     if main.op_type == node.op_type and not found.is_defined:
         held = {each.name for each in main.attribute}
         main.attribute += [a for a in own.values() if (a.g is not None or a.graphs) and a.name not in held]

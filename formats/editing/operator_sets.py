@@ -225,7 +225,8 @@ class _Work:
                 nodes.append(node)
                 continue
             made, tensors = instance(self.forms[waiting.key], node, self.fresh)
-            if isinstance(graph, Function):
+            is_old = (self.model.ir_version or 0) < INTERFACE_WITH_WEIGHTS
+            if isinstance(graph, Function) or is_old:  # whose initializers would have to be inputs
                 made = [*map(_as_node, tensors), *made]
             else:
                 graph.initializer = [*graph.initializer, *tensors] if tensors else graph.initializer
@@ -328,5 +329,5 @@ def _constant(attribute: Attribute) -> Tensor | None:
 
 
 def _as_node(tensor: Tensor) -> Node:
-    """A constant as a node, which functions need."""
+    """A constant as a node, which functions and models before IR version 4 need."""
     return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])

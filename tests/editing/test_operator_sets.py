@@ -233,6 +233,16 @@ def test_weights_are_shared(tmp_path: Any) -> None:
     assert kept.source() is old["w"].source()
 
 
+@pytest.mark.parametrize("ir_version", [3, 8])
+def test_constants_of_new_nodes(ir_version: int) -> None:
+    """Attributes become constants with their own types, which are no inputs, also in IR version 3."""
+    nodes = [NODE("Pad", ["x"], ["p"], pads=[0, 0, 1, 0, 0, 2], value=3.0), NODE("Clip", ["p"], ["y"], max=2.0)]
+    model = model_of(nodes, 9, ir_version=ir_version)
+    new, _ = with_opset(model, 13)
+    assert [value.name for value in new.graph.input] == ["x"]
+    np.testing.assert_allclose(run(new), run(model))
+
+
 @pytest.mark.parametrize("wanted", [9, 11, 17])
 def test_large_constants_in_nodes(wanted: int) -> None:
     """A Constant with a weight, which some exporters write, is converted like any other, and keeps its elements."""
