@@ -70,6 +70,8 @@ class Progress:
             with self._lock:
                 if not (self._paused or self._ended.is_set() or self._is_early()):
                     self._show()
+                if self._bar is not None and self._bar.console.is_jupyter:
+                    return  # what the cell prints meanwhile must not go into the bar
 
     def _is_early(self) -> bool:
         return perf_counter() - self._started < PROGRESS_DELAY_SECONDS

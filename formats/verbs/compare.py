@@ -113,7 +113,7 @@ class Comparison:
         """A short table, which notebooks show."""
         from formats.wording.html_tables import first_rows, table
 
-        rows = [(difference.where, difference.detail) for difference in self.differences]
+        rows = [(difference.subject or difference.where, difference.detail) for difference in self.differences]
         rows += [("note", note.detail) for note in self.notes]
         found = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
         return table(found, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))

@@ -201,16 +201,19 @@ class Inspection:
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
-        from formats.wording.html_tables import first_rows, table
+        from formats.wording.html_tables import first_rows, first_words, table
 
         operators = [f"{count} {name}" for name, count in self.operators.items()]
         rows = [
             ("operator sets", ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())),
             *first_rows([("input", f"{value.name}: {value.type}") for value in self.inputs]),
             *first_rows([("output", f"{value.name}: {value.type}") for value in self.outputs]),
-            ("nodes", f"{sum(self.operators.values()):,}: {', '.join(operators)}"),
+            ("nodes", f"{sum(self.operators.values()):,}: {first_words(operators)}"),
             ("parameters", f"{self.parameters:,}"),
-            *((name, f"{total.tensors:,} tensors, {total.nbytes:,} bytes") for name, total in self.data_types.items()),
+            *(
+                (name, f"{total.tensors:,} tensor{'s' * (total.tensors != 1)}, {total.nbytes:,} bytes")
+                for name, total in self.data_types.items()
+            ),
             *first_rows([("missing", f"{file.path}: {file.reason}") for file in self.missing]),
         ]
         return table(f"{self.format}, {self.nbytes:,} bytes", str(self.path), rows)

@@ -87,13 +87,16 @@ class ConversionReport:
         from formats.wording.html_tables import first_rows, table
 
         first, *others = answer(self)
+        others = [line for line in others if not line.startswith(self.verdict)]  # which is the title
+        count = len(self.losses)
         files = [(str(file.path), f"{file.nbytes:,} bytes") for file in reversed(self.files)]
         lines = [
             (title if found else "", text if found else line)
             for line in others
             for title, found, text in [line.partition(": ")]
         ]
-        return table(self.verdict, first, [*first_rows(files), *first_rows(lines)])
+        losses = ("losses", f"{count}: report.losses" if count else "none")
+        return table(self.verdict, first, [*first_rows(files), *first_rows(lines), losses])
 
     @property
     def nbytes(self) -> int:

@@ -11,13 +11,25 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 12
 MAX_TEXT = 300  # letters of a cell
+SHOWN_WORDS = 8  # of a list in a cell
 
 
 def table(title: str, subject: str, rows: Iterable[tuple[str, str]]) -> str:
     """A table with two columns under a title and its subject. Each text is shown as text, whatever it contains."""
-    body = "".join(f"<tr><th>{_shown(name)}</th><td>{_shown(text)}</td></tr>" for name, text in rows)
-    head = f"<tr><th>{_shown(title)}</th><td>{_shown(subject)}</td></tr>"
-    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    body = "".join(_row(name, text) for name, text in rows)
+    return f"<table><thead>{_row(title, subject)}</thead><tbody>{body}</tbody></table>"
+
+
+def first_words(words: Sequence[str], most: int = SHOWN_WORDS) -> str:
+    """The first of some words, and how many more there are."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return f"{', '.join(words[:most])}{more}"
+
+
+def _row(name: str, text: str) -> str:
+    """A row; its texts are on the left: JupyterLab would put them on the right, like numbers."""
+    look = 'style="text-align:left"'
+    return f"<tr><th {look}>{_shown(name)}</th><td {look}>{_shown(text)}</td></tr>"
 
 
 def first_rows(
