@@ -19,7 +19,7 @@ from formats.onnx_compat.protos.field_properties import Property, Submessage
 from formats.onnx_compat.protos.merging import merge, same
 from formats.onnx_compat.protos.message_files import PARSE_FILE, SERIALIZE_FILE
 from formats.onnx_compat.protos.reprs import SHORT_TEXTS
-from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.decoder import decode_checked
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.sources.source import Literal
 
@@ -390,7 +390,7 @@ class ProtoMessage(Message, metaclass=MessageType):
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, {type(data).__name__} found")
         try:
-            return decode(Literal(bytes(data)), cls.DESCRIPTOR.ir_class, at_once=True)
+            return decode_checked(Literal(bytes(data)), cls.DESCRIPTOR.ir_class)
         except FormatError as error:
             as_protobufs(error)
             raise

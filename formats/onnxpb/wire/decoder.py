@@ -86,6 +86,7 @@ HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
+CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 REST_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
 MAX_RESTS = 1 << 12
@@ -123,6 +124,28 @@ def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX
     return message, decoder.has_references or any(fields.has_references for fields in decoder.left)
 
 
+def decode_checked(source: Literal, message_class: type[T]) -> T:
+    """The message in `source`, all of which was decoded, so that nothing can be wrong later.
+
+    The lists that `decode` would leave undecoded keep their bytes, and their elements for the first who reads them: a
+    list that nobody reads is copied and written as it is.
+
+    Raises: DecodeError with the file offset and the dotted place where the bytes are wrong.
+    """
+    message = _new(message_class)
+    table = tables()[message_class.message]  # type: ignore[attr-defined]
+    with collector_paused():
+        decoder = _Decoder(source, MAX_DEPTH, least=CHECKED_BYTES)
+        try:
+            decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
+            decoder.join()
+            if decoder.messages + sum(fields.check() for fields in decoder.left) <= MAX_MESSAGES:
+                return message
+        except FormatError:
+            pass
+    return decode(source, message_class, at_once=True)  # which finds the place, from the start of the message
+
+
 def _decoded(
     source: Source,
     message_class: type[T],
@@ -155,7 +178,7 @@ class FieldsInSource:
         self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
         self.largest_nbytes = 0
         self._has_references = self._is_doubtful = False
-        self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know whether they have references
+        self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know what is in them
 
     @property
     def has_references(self) -> bool:
@@ -163,7 +186,7 @@ class FieldsInSource:
         if self._is_doubtful and not self._has_references and not self.known:
             self._is_doubtful = False
             try:
-                elements, self._has_references = self._decode()
+                elements, self._has_references, _ = self._decode()
             except FormatError:  # who reads the elements gets the error
                 self._has_references = True
             else:
@@ -197,7 +220,11 @@ class FieldsInSource:
     @property
     def segments(self) -> list[bytes | Source]:
         """The fields of the elements."""
-        return [self.source.slice(start, stop - start) for start, stop in self.ranges]
+        in_memory = isinstance(self.source, Literal)
+        return [
+            (self.source.read if in_memory and stop - start <= WINDOW_BYTES else self.source.slice)(start, stop - start)
+            for start, stop in self.ranges
+        ]
 
     def decode(self) -> list[Any]:
         """The elements.
@@ -209,8 +236,18 @@ class FieldsInSource:
         except IndexError:
             return self._decode()[0]
 
-    def _decode(self) -> tuple[list[Any], bool]:
-        """The elements, and whether some of them hold a tensor with external data."""
+    def check(self) -> int:
+        """Decode the elements for the first who reads them; the number of messages in them.
+
+        Raises: DecodeError.
+        """
+        elements, self._has_references, count = self._decode()
+        self._is_doubtful = False
+        self._decoded.append(elements)
+        return count
+
+    def _decode(self) -> tuple[list[Any], bool, int]:
+        """The elements, whether some of them hold a tensor with external data, and how many messages were read."""
         for file in self.source.files():
             file.check_unchanged()
         values: dict[str, Any] = {}
@@ -227,7 +264,7 @@ class FieldsInSource:
         except FormatError as error:
             error.path = error.path or next((file.path for file in self.source.files()), None)
             raise
-        return values[self.name], decoder.has_references
+        return values[self.name], decoder.has_references, decoder.messages
 
     def differing(self, other: Undecoded) -> Differing | None:
         """The elements between the equal ends of the lists."""
@@ -257,18 +294,27 @@ class FieldsInSource:
 
 
 class _Decoder:
-    """The source that is decoded, and what was read of it so far. `at_once` leaves nothing undecoded.
+    """The source that is decoded, and what was read of it so far.
+
+    `at_once` leaves nothing undecoded; with `least`, lists of this size are left that are checked afterwards.
 
     While a message is decoded, it is the dict of its fields.
     """
 
     def __init__(
-        self, source: Source, max_depth: int, at_once: bool = False, usual_tensor: UsualTensor | None = None
+        self,
+        source: Source,
+        max_depth: int,
+        at_once: bool = False,
+        usual_tensor: UsualTensor | None = None,
+        least: int = 0,
     ) -> None:
         self.source = source
         self.usual_tensor = usual_tensor
         self.max_depth = max_depth
         self.at_once = at_once
+        self.is_checked = least > 0
+        self.least = least or BULK_BYTES
         self.messages = 0
         self.has_references = False  # of what was decoded
         self.left: list[FieldsInSource] = []  # what was not
@@ -425,8 +471,8 @@ class _Decoder:
         if self.at_once or row.action != BULK:
             return None
         left: dict[str, FieldsInSource] = values.get("undecoded", {})
-        moved = row.inner.message_class is Tensor and sizes[1] >= MOVED_BYTES
-        if row.name not in left and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
+        moved = row.inner.message_class is Tensor and sizes[1] >= MOVED_BYTES and not self.is_checked
+        if row.name not in left and row.name not in values and sizes[0] >= self.least and not moved:
             fields = FieldsInSource(self, table, row.name, depth)
             left = values["undecoded"] = {**left, row.name: fields}
             self.left.append(fields)
@@ -450,7 +496,7 @@ class _Decoder:
         origin, depth = place
         undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
         if undecoded:
-            has_references = self.look_for_references(table, row, data, start, stop)
+            has_references = not self.is_checked and self.look_for_references(table, row, data, start, stop)
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
