@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 NUMBERS = ("bytes", "nodes", "offset", "parameters", "tensors")  # headings of columns that are aligned to the right
 LEAST_CELLS = 8  # the least width of a column
 LEAST_WIDTH = 20  # of a terminal; on a narrower one, the terminal cuts lines
+LEAST_NAME_CELLS = 28  # of the first column, before others are left out
 INDENT = "    "  # of the following lines of a long line
+_SEPARATOR = re.compile(r"[./](?=.)")  # between the words of a name
 _LABEL = re.compile(r"  \S.{0,15}?  +(?=\S)")  # before a fact
 
 
@@ -48,10 +50,18 @@ def cells(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text, without its middle if it needs more cells than `width`."""
+    """The text, without its middle if it needs more cells than `width`.
+
+    Of a name with modules, the last words are left, if they fill half of the width.
+    """
     if cells(text) <= width:
         return text
     room = width - 3
+    for match in _SEPARATOR.finditer(text, max(len(text) - room - 1, 0)):
+        if (taken := cells(end := text[match.end() :])) <= room:
+            if 2 * taken >= room:
+                return f"...{end}"
+            break
     head = _beginning(text, (room + 1) // 2)
     tail = _beginning(text[::-1], room - cells(head))[::-1]
     return f"{head}...{tail}"
@@ -68,8 +78,35 @@ def _beginning(text: str, width: int) -> str:
     return text[:taken]
 
 
-def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The rows under their headings, with columns of numbers aligned to the right, at most as wide as the terminal."""
+def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequence[str] = ()) -> Iterator[str]:
+    """The rows under their headings, with columns of numbers aligned to the right, at most as wide as the terminal.
+
+    On a narrow terminal, columns are left out: those with these `spare` headings, in this order.
+    """
+    left_out: list[str] = []
+    for head in spare:
+        if not _is_crowded(heads, rows):
+            break
+        column = heads.index(head)
+        left_out.append(head)
+        heads = heads[:column] + heads[column + 1 :]
+        rows = [row[:column] + row[column + 1 :] for row in rows]
+    yield from _table(heads, rows)
+    if left_out:
+        yield f"  (a wider terminal also shows: {', '.join(left_out)})"
+
+
+def _is_crowded(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:
+    """Whether the first column would be too narrow for its names if the others are as wide as they should be."""
+    width = terminal_width()
+    if width is None:
+        return False
+    first, *others = (max(cells(printable([cell])) for cell in column) for column in zip(heads, *rows, strict=True))
+    return min(first, LEAST_NAME_CELLS) + sum(others) + 2 * len(heads) > width
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The rows under their headings."""
     shown = [tuple(printable([cell]) for cell in row) for row in (heads, *rows)]
     widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
     numeric = [head in NUMBERS for head in heads]

@@ -99,7 +99,9 @@ def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Ite
     if shown:
         yield from [""] if isinstance(tensors, int) else []
         yield from table(
-            ("tensor", "data type", "dims", "bytes", "offset", "file"), [_tensor_row(entry) for entry in shown]
+            ("tensor", "data type", "dims", "bytes", "offset", "file"),
+            [_tensor_row(entry) for entry in shown],
+            ("file", "offset", "data type", "dims"),
         )
         if isinstance(tensors, int) and count > tensors:
             yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
@@ -122,7 +124,7 @@ def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
             (node.name or node.where, node.operator, ", ".join(node.inputs), ", ".join(node.outputs))
             for node in seen.nodes
         ]
-        yield from table(("node", "operator", "inputs", "outputs"), nodes)
+        yield from table(("node", "operator", "inputs", "outputs"), nodes, ("outputs", "inputs"))
 
 
 def runtime_lines(found: RuntimeFindings) -> Iterator[str]:

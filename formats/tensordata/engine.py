@@ -331,8 +331,8 @@ class Crew:
         return [thread for thread in crew if thread.ident is not None]
 
     def _work(self, scratch_bytes: int) -> None:
-        scratch = memoryview(bytearray(scratch_bytes))
         try:
+            scratch = memoryview(bytearray(scratch_bytes))
             while task := self._take():
                 try:
                     for run in task.runs:

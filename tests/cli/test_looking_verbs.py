@@ -310,7 +310,7 @@ def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
     return shown.decode().splitlines()
 
 
-@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("columns", [40, 80, 200])
 def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
     """No line is wider than the terminal, whatever the names are; only a single word such as a path may be wider."""
     formats.save(named(LONG, HOSTILE, "w"), tmp_path / "a.onnx", external_data=True)
@@ -360,6 +360,24 @@ def test_tables_are_aligned_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("formats.cli.columns.terminal_width", lambda: 30)
     lines = [*table(("name", "kind", "bytes"), [("n" * 50, "k" * 50, "1,000"), ("n", "k", "1")])]
     assert {30} == {cell_len(line) for line in lines}
+
+
+def test_names_can_be_told_apart_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a table has too little room, other columns go first, and of names the last words stay."""
+    heads = ("tensor", "data type", "dims", "bytes", "file")
+    rows = [(f"model.layers.{n}.conv.weight", "FLOAT", "[320,32,3,3]", "368,640", "m.onnx") for n in range(12)]
+    shown = {}
+    for width in (40, 60, 80):
+        monkeypatch.setattr("formats.cli.columns.terminal_width", lambda width=width: width)
+        shown[width] = [*table(heads, rows, ("file", "data type", "dims"))]
+        assert max(map(cell_len, shown[width][:-1])) <= width
+        assert len({line.split()[0] for line in shown[width][1:13]}) == 12
+    assert shown[80][0].split() == ["tensor", "data", "type", "dims", "bytes", "file"]
+    assert shown[60][0].split() == ["tensor", "dims", "bytes"]
+    assert shown[60][-1] == "  (a wider terminal also shows: file, data type)"
+    assert shown[40][1].split() == ["model.layers.0.conv.weight", "368,640"]
+    assert shortened("model.layers.11.conv.weight", 20) == "...11.conv.weight"
+    assert shortened("model.layers.11.convolution_weight", 10) == "mode...ght"
 
 
 def any_text() -> Any:

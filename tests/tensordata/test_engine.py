@@ -349,6 +349,19 @@ def test_progress(tmp_path: Path) -> None:
     assert 3 <= len(seen) <= (time.monotonic() - start) * 20 + 2
 
 
+def test_a_thread_without_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If there is no memory for the buffers of threads, the write fails; no file appears that they did not fill."""
+
+    def refused(nbytes: int) -> bytearray:
+        raise MemoryError
+
+    monkeypatch.setattr(engine, "bytearray", refused, raising=False)
+    plan = one_file(tmp_path / "model", *(Literal(bytes(1000)) for _ in range(3)))
+    with pytest.raises(MemoryError):
+        execute(plan, EngineOptions(threads=2, chunk_bytes=100))
+    assert not content(tmp_path)
+
+
 def test_companion_is_put_back_when_the_model_fails(
     sample: Sample, tmp_path: Path, options: EngineOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
