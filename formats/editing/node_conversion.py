@@ -172,11 +172,8 @@ def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) ->
                 _drop_defaults(node, last, given)
                 refusal, told = _without_implied(nodes[index], node, last)
                 form = form._replace(refusal=form.refusal or refusal, told=form.told or told)
-                refusal, told = _from_the_start(nodes[index], node, last)
-                with_tensor(node, last)
-                zero = with_addend(node, nodes[index].types.get("i0"), last)
-                form = form if zero is None else form._replace(constants=(*form.constants, zero))
-                form = form._replace(refusal=form.refusal or refusal, told=form.told or told)
+                if wanted < given:
+                    form = _in_older_form(nodes[index], node, form, last)
             if last != wanted and not form.refusal:
                 form = _further(nodes[index], form, last, wanted, within)
             results[index] = form
@@ -204,12 +201,15 @@ def _with_attributes(given: Lone, version: int, first: int, wanted: int, within:
     return found if first - 1 == wanted else _further(given, found, first - 1, wanted, within)
 
 
-def _from_the_start(given: Lone, node: Node, version: int) -> tuple[str, str]:
-    """Count the axes of a node from the start, where the version needs it; see `from_the_start`."""
+def _in_older_form(given: Lone, node: Node, form: Converted, version: int) -> Converted:
+    """Write one of the nodes of a form on its way down as older versions need it: see `attribute_forms`."""
     constants = {tensor.name or "": tensor for tensor in given.constants}
-    return from_the_start(
-        node, given.types.get("i0") if node.op_type == given.node.op_type else None, constants, version
-    )
+    data = given.types.get("i0") if node.op_type == given.node.op_type else None
+    refusal, told = from_the_start(node, data, constants, version)
+    with_tensor(node, version)
+    zero = with_addend(node, given.types.get("i0"), version)
+    more = () if zero is None else (zero,)
+    return form._replace(refusal=form.refusal or refusal, told=form.told or told, constants=(*form.constants, *more))
 
 
 def _between(nodes: Sequence[Lone], first: int, last: int) -> list[Converted]:

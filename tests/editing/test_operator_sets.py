@@ -75,6 +75,7 @@ CASES: dict[str, tuple[list[Any], int, dict[str, Any], int]] = {
         {"b": np.array([0, 1]), "e": np.array([-1, 1 << 40]), "a": np.array([2, 1])},
         9,
     ),
+    "ranges become inputs": ([NODE("Slice", ["x"], ["y"], starts=[1], ends=[-1], axes=[2])], 9, {}, 17),
     "ranges stay inputs": (
         [NODE("Slice", ["x", "b", "e", "a", "s"], ["y"])],
         13,
