@@ -11,7 +11,7 @@ from formats.editing.edits import Done
 from formats.editing.extraction import all_nodes
 from formats.editing.operator_sets import ONNX, version_of, with_opset, with_other_set
 from formats.editing.scopes import main_graph
-from formats.errors import EditError
+from formats.errors import EditError, UnsupportedError
 from formats.ir.copies import copied
 from formats.ir.model import OperatorSetId
 
@@ -24,7 +24,8 @@ OF_ONNX = "ai.onnx."  # the start of the names of its other sets
 def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
     """Both models with the same version of each operator set that both import, and what was converted.
 
-    The newer version of ONNX's own operators counts, and the older one of its other sets.
+    The newer version of ONNX's own operators counts, or the older one if a node cannot be converted to the newer. Of
+    ONNX's other sets, the older version counts.
 
     Raises: UnsupportedError if a node cannot be converted; EditError for two versions of a set of somebody else;
     MissingPackageError if onnx is needed, but not installed.
@@ -32,10 +33,14 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
     done = Done()
     given = version_of(first.opset_import), version_of(second.opset_import)
     if None not in given and given[0] != given[1]:
-        newer = max(version or 0 for version in given)
-        first, of_first = with_opset(first, newer)
-        second, of_second = with_opset(second, newer)
-        done += of_first + of_second
+        older, newer = sorted(version or 0 for version in given)
+        try:
+            first, second, done = _in_set(first, second, newer)
+        except UnsupportedError as error:
+            try:
+                first, second, done = _in_set(first, second, older)
+            except UnsupportedError:
+                raise error from None
     for domain, versions in sorted(_versions_in_both(first, second).items()):
         if domain.startswith(OF_ONNX):
             first, of_first = with_other_set(first, domain, min(versions))
@@ -45,6 +50,13 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
             reason = "and nobody knows what changed between them"
             raise EditError(f"the models import {domain} {versions[0]} and {versions[1]}, {reason}")
     return first, second, done
+
+
+def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, Done]:
+    """Both models with this version of ONNX's own operators, and what was converted."""
+    first, of_first = with_opset(first, version)
+    second, of_second = with_opset(second, version)
+    return first, second, of_first + of_second
 
 
 def join_imports(first: Model, second: Model) -> None:

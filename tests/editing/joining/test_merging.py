@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx.compose
 import pytest
-from nested_models import W, X, nested, results, small
+from nested_models import W, X, nested, results, small, value
 from onnx import TensorProto, helper
 from test_exported import middle, recorded, run
 
@@ -114,6 +114,28 @@ def test_operator_sets(tmp_path: Path) -> None:
     own[0].graph.node.add(op_type="F", domain="own", input=["x"], output=["unused"])
     with pytest.raises(formats.EditError, match="the models import own 1 and 2"):
         merged(*map(formats.from_onnx, own))
+
+
+def scanning() -> onnx.ModelProto:
+    """Return a model of operator set 8 whose Scan has an axis for batches, which no newer set has."""
+    add = [helper.make_node("Add", ["s", "v"], ["t"]), helper.make_node("Identity", ["t"], ["o"])]
+    body = helper.make_graph(
+        add, "b", [value(name, dims=[2]) for name in "sv"], [value(name, dims=[2]) for name in "to"]
+    )
+    node = helper.make_node("Scan", ["", "first", "x"], ["last", "y"], body=body, num_scan_inputs=1)
+    dims = {"first": ["b", 2], "x": ["b", "n", 2], "y": ["b", "n", 2]}
+    found = {name: value(name, dims=each) for name, each in dims.items()}
+    graph = helper.make_graph([node], "g", [found["first"], found["x"]], [found["y"]])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=3)
+
+
+def test_the_older_operator_set_counts_where_the_newer_one_is_refused() -> None:
+    """A node that no newer set can express keeps its set, and the other model is converted down; or both are named."""
+    found, done = merge(scanning(), small(dims=("b", "n", 2)), [("y", "x")])
+    assert found.opset_import[0].version == 8
+    assert [edit.detail for edit in done.edits if edit.kind == "opset"] == ["operator set 17 -> 8, 1 node converted"]
+    with pytest.raises(formats.UnsupportedError, match=r"cannot be written in operator set 17: .*Scan"):
+        merge(scanning(), small("Trilu", dims=("b", "n", 2)), [("y", "x")])
 
 
 def test_functions_and_subgraphs(tmp_path: Path) -> None:
