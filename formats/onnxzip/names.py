@@ -148,7 +148,7 @@ class EntryNames:
             number = self._next_suffix.get(stem.lower(), 2)
             self._next_suffix[stem.lower()] = number + 1
             name = f"{stem}_{number}"
-        self._taken.add(key)
+        self._taken.add(name if key == name else key)  # no copy: there may be very many
         return name
 
 

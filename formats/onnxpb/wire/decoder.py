@@ -84,7 +84,8 @@ WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
 WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
-INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
+INLINE_BYTES = 1 << 8  # data this small is kept in memory, which takes less of it than a place in a file
+FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request costs time
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
@@ -311,6 +312,7 @@ class _Decoder:
     ) -> None:
         self.source = source
         self.usual_tensor = usual_tensor
+        self.inline_bytes = INLINE_BYTES if all(file.is_local for file in source.files()) else FAR_INLINE_BYTES
         self.max_depth = max_depth
         self.at_once = at_once
         self.is_checked = least > 0
@@ -649,7 +651,7 @@ class _Decoder:
                         values.setdefault(name, []).extend(unpack(data[begin:position], inner))
                         continue
                     else:
-                        small = size <= INLINE_BYTES
+                        small = size <= self.inline_bytes
                         value = Literal(data[begin:position]) if small else self.source.slice(origin + begin, size)
                         if action == PLACES:
                             places = places or {}

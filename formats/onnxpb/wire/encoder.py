@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import Segment
 
 JOINED_BYTES = 256  # data this small in memory are copied into the message: cheaper than a segment
+MAX_SEGMENTS = 1 << 12  # bytes in more pieces are joined, because each piece takes memory of its own
 
 
 def encode(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> list[Segment]:
@@ -97,6 +98,9 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                         nbytes = len(parts[0])
                         segments.append(short[nbytes] if nbytes < 0x80 else tag + encode_varint(nbytes))
                         segments.append(parts[0])
+                        if len(segments) - behind > MAX_SEGMENTS:  # of very many messages, only the bytes stay
+                            segments[behind:] = (b"".join(segments[behind:]),)
+                            behind = len(segments)
                     else:
                         segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
                         sources, behind = True, len(segments)

@@ -292,11 +292,11 @@ class _Scanner:
         return stop
 
     def is_right(self, data: bytes, begin: int, end: int, depth: int) -> bool:
-        """Whether the tensor in `data[begin:end]` is plain, or external and usual."""
-        if depth < self.max_depth and self.usual(data, begin, end):
+        """Whether the tensor in `data[begin:end]` is external and usual, or plain."""
+        is_usual = data[end - 1] == EXTERNAL and depth < self.max_depth and self.usual(data, begin, end)
+        if is_usual:
             self.external_tensors += 1
-            return True
-        return _is_plain_tensor(data, begin, end)
+        return bool(is_usual) or _is_plain_tensor(data, begin, end)
 
     def enter(
         self, outer: _Message, tag: int, data: bytes | None, place: tuple[int, int, int], depth: int, parts: _Parts

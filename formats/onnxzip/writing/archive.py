@@ -98,19 +98,17 @@ class Packing:
             raise EncodeError("the model has no graph, so no program could read its archive")
         looked_at = partial(check_undecoded, max_depth=DEEPEST)  # `max_depth` may allow more depth than readers accept
         tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
-        stored: dict[int, Tensor | bytes] = {}  # by the `id` of the tensor that is stored otherwise
+        stored: dict[int, Entry | Source] = {}  # by the `id` of the tensor that is stored otherwise
         typed: list[str] = []
         for where, tensor in tensors:
             place = self.store(tensor, where)
             if place is None and has_typed_data(tensor) and not tensor.string_data:
                 typed.append(where)
-            if isinstance(place, records.Entry):
-                stored[id(tensor)] = _referring(tensor, place)
-            elif place is not None:
-                stored[id(tensor)] = with_raw_data(tensor, place)
+            if place is not None:
+                stored[id(tensor)] = place
         if typed:
             self.losses.append(Loss("typed_data", typed[0], _why_typed(len(typed)), USE))
-        segments = encode(model, lambda tensor: stored.get(id(tensor), tensor))
+        segments = encode(model, lambda tensor: _stored(tensor, stored.get(id(tensor))))
         writes, _ = lay_out(segments, small_bytes=SMALL_BYTES)
         self._graphs[name] = Concat.of(*(write.source for write in writes))
 
@@ -255,6 +253,13 @@ def has_typed_data(tensor: Tensor) -> bool:
     if _TYPED_FIELDS.isdisjoint(values):  # like nearly all
         return False
     return any(values[field] for field in _TYPED_FIELDS.intersection(values))
+
+
+def _stored(tensor: Tensor, place: Entry | Source | None) -> Tensor | bytes:
+    """The tensor as it is in the graph, if its elements are at this place."""
+    if place is None:
+        return tensor
+    return _referring(tensor, place) if isinstance(place, records.Entry) else with_raw_data(tensor, place)
 
 
 def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:

@@ -42,7 +42,7 @@ from formats.tensordata.replacing.tail_replacement import (
     replace_tail,
     undo_path,
 )
-from formats.tensordata.sources.source import FileSpan, Literal
+from formats.tensordata.sources.source import FileSpan, Literal, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -208,7 +208,7 @@ def _kept(model: Model, old: _Old) -> tuple[list[Entry], dict[tuple[object, ...]
         entry = by_range.get((span.file_offset, span.nbytes)) if span.file.is_same(file) else None
         if entry is not None:
             used.add(entry.name)
-            places[id(span.file), span.file_offset, span.nbytes] = entry
+            places[place_of(span)] = entry
     kept: list[Entry] = []
     for entry in by_range.values():
         header = source.read(entry.file_offset, entry.header_nbytes)

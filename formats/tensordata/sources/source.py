@@ -343,7 +343,7 @@ def place_of(source: Source) -> tuple[object, ...]:
     The key is valid while the sources exist. Bytes with equal keys need to be stored only once.
     """
     if isinstance(source, FileSpan):
-        return id(source.file), source.file_offset, source.nbytes
+        return source.file, source.file_offset, source.nbytes
     if isinstance(source, Literal):
         return id(source.data), len(source.data)
     if isinstance(source, Transformed):

@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -20,11 +21,12 @@ from protos import CLASSES, Watched, encoded, protos
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import alike, walk
 from formats.ir import model as ir
-from formats.onnxpb.wire import decoder
+from formats.onnxpb.wire import decoder, encoder
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal, Source
 
 
@@ -860,3 +862,25 @@ def test_tensors_in_attributes_with_the_same_bytes() -> None:
     data = onnx.GraphProto(node=[onnx.NodeProto(op_type="If", attribute=attributes)] * 2).SerializeToString()
     for _ in range(2):
         assert 6 == len(list(walk.external_tensors(decode(Literal(data), ir.Graph))))
+
+
+def test_small_data_of_files_that_are_far_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of up to a KiB stay in a file here, and are kept in memory if the file is elsewhere."""
+    path = tmp_path / "m.onnx"
+    graph = onnx.GraphProto(initializer=[onnx.TensorProto(name=f"w{n}", raw_data=bytes(n)) for n in (256, 257, 1025)])
+    path.write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
+    for is_local, kept in ((True, 1), (False, 2)):
+        file = File.open(path)
+        monkeypatch.setattr(type(file), "is_local", is_local)
+        found = decode(file.span(), ir.Model).graph.initializer
+        assert [True] * kept + [False] * (3 - kept) == [isinstance(tensor.raw_data, Literal) for tensor in found]
+
+
+def test_many_messages_are_encoded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes of very many messages are joined on the way, between weights, too, and stay the same."""
+    weights = [onnx.TensorProto(name=f"w{n}", raw_data=bytes(1000 * (n % 3 == 2))) for n in range(20)]
+    nodes = [onnx.NodeProto(op_type=f"Op{n}", input=["a"] * n) for n in range(30)]
+    data = onnx.ModelProto(graph=onnx.GraphProto(node=nodes, initializer=weights)).SerializeToString()
+    model = decode(Literal(data), ir.Model, at_once=True)
+    monkeypatch.setattr(encoder, "MAX_SEGMENTS", 5)
+    assert data == encoded(model)
