@@ -29,6 +29,8 @@ IN_JAVASCRIPT = {"Z-2.3", "Z-4.1", "Z-5.5", "Z-6.7", "Z-7.8"}
 """Requirements for which the module refuses the same archives by another check, with another number."""
 IN_RUST = {"Z-3.6", "Z-5.1", "Z-5.8"}
 """Requirements that the crate checks in several places, only some of them by `require`."""
+IN_C = {"Z-3.6", "Z-6.7"}
+"""Requirements for which the header refuses the same archives by another check, with another number."""
 SECONDS = 120
 Answers = Callable[[str, list[Path]], list[str]]
 
@@ -136,3 +138,36 @@ def test_rust(tmp_path: Path) -> None:
         return [*map(requirement_of, lines)] if len(lines) == len(paths) else ["taken"]
 
     assert uncaught(tmp_path, answers, checked.__contains__) <= IN_RUST | set(FOLLOWS)
+
+
+def test_c(tmp_path: Path) -> None:
+    """The same for the reader in C, in a copy whose refusals do nothing if they name the requirement."""
+    reader = tmp_path / "reader"
+    shutil.copytree(ROOT / "readers" / "c", reader)
+    header = reader / "onnxz.h"
+    # A check that comes last in its function has no statement after it that returns.
+    refusal = r'return (onnxz__refuse(?:_tensor)?\(a, (?:&?tensor, )?(broken|"Z-\d+\.\d+"),(?:[^;"]|"[^"]*")*;)(\n\})?'
+
+    def unless(found: re.Match[str]) -> str:
+        return f"{{ if (!planted({found[2]})) return {found[1]} }}" + (" return 1;\n}" if found[3] else "")
+
+    planted, count = re.subn(refusal, unless, header.read_text(encoding="utf-8"))
+    assert count > 60
+    macro = (
+        '#include <stdlib.h>\n#include <string.h>\n#define planted(number) (strcmp(number, getenv("PLANTED")) == 0)\n'
+    )
+    header.write_text(
+        planted.replace("#include <inttypes.h>\n", f"#include <inttypes.h>\n{macro}", 1), encoding="utf-8"
+    )
+    need("cc")
+    program = tmp_path / "verdicts"
+    build = ["cc", "-std=c99", "-O1", "-w", "-o", program, reader / "tests" / "verdicts.c"]
+    subprocess.run(build, check=True, timeout=120)
+    checked = set(re.findall(r'"(Z-\d+\.\d+)"', planted))
+    assert len(checked) > 50
+
+    def answers(requirement: str, paths: list[Path]) -> list[str]:
+        lines = answers_of([program], paths, {"PLANTED": requirement})
+        return [*map(requirement_of, lines)] if len(lines) == len(paths) else ["taken"]
+
+    assert uncaught(tmp_path, answers, checked.__contains__) <= IN_C | set(FOLLOWS)
