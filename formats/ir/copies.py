@@ -6,6 +6,9 @@ from typing import Any, TypeVar
 
 from formats.ir.model import Message, set_fields
 
+# Classes of values that are shared: they cannot change, and nor does the mapping of what is undecoded.
+_SHARED = frozenset((str, bytes, int, float, bool, type(None), dict))
+
 T = TypeVar("T", bound=Message)
 
 
@@ -14,21 +17,27 @@ def copied(message: T) -> T:
 
     An undecoded list stays undecoded: whoever reads it in the copy gets elements of their own.
     """
-    new = _shallow(message)
-    stack: list[Message] = [new]
+    stack: list[dict[str, Any]] = []
+    new = _shallow(message, stack)
     while stack:
-        values = vars(stack.pop())
+        values = stack.pop()
         for name, value in values.items():  # assigning to a key that is there is allowed
-            if isinstance(value, Message):
-                values[name] = inner = _shallow(value)
-                stack.append(inner)
-            elif isinstance(value, list):
-                values[name] = [_shallow(each) if isinstance(each, Message) else each for each in value]
-                stack.extend(each for each in values[name] if isinstance(each, Message))
+            if value.__class__ in _SHARED:
+                continue
+            if isinstance(value, list):
+                if _SHARED.issuperset(map(type, value)):
+                    values[name] = value[:]
+                else:
+                    values[name] = [_shallow(each, stack) if isinstance(each, Message) else each for each in value]
+            elif isinstance(value, Message):
+                values[name] = _shallow(value, stack)
     return new
 
 
-def _shallow(message: T) -> T:
-    new: Any = object.__new__(type(message))
-    set_fields(new, dict(vars(message)))
-    return new  # type: ignore[no-any-return]  # it is of the same class
+def _shallow(message: T, stack: list[dict[str, Any]]) -> T:
+    """A message with the same values, which are put on the stack."""
+    new: T = object.__new__(type(message))
+    values = message.__dict__.copy()
+    set_fields(new, values)
+    stack.append(values)
+    return new

@@ -11,6 +11,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import MutableSequence
 from contextlib import suppress
+from functools import partial
 from pickle import PickleError
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -224,6 +225,13 @@ class RepeatedTexts(RepeatedScalars[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._items) if "".join(self._items).isascii() else map(shown_text, self._items)
 
+    def _all_stored(self, values: Any) -> list[Any]:
+        items = list(_iterable(values))
+        if set(map(type, items)) == {str}:
+            "".join(items).encode()  # refuses half of a surrogate pair
+            return items
+        return super()._all_stored(items)
+
     def _shown(self, item: Any) -> Any:
         return item if item.isascii() else shown_text(item)
 
@@ -322,6 +330,9 @@ class RepeatedMessages(RepeatedList[M]):
 
     def _shown(self, item: Any) -> M:
         return self._parts.message(self._class, item)
+
+    def __iter__(self) -> Iterator[M]:
+        return map(partial(self._parts.message, self._class), self._items)
 
     def add(self, **values: Any) -> M:
         """Append a new message with the fields `values`."""

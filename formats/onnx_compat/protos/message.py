@@ -21,6 +21,7 @@ from formats.onnx_compat.protos.message_files import PARSE_FILE, SERIALIZE_FILE
 from formats.onnx_compat.protos.reprs import SHORT_TEXTS
 from formats.onnxpb.wire.decoder import decode_checked
 from formats.onnxpb.wire.encoder import encode
+from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -61,8 +62,11 @@ class Parts:
         """Store a part with the key `key` while it is in use."""
         self._known[key] = ref(part)
         if len(self._known) > self._limit:
-            self._known = {key: known for key, known in self._known.items() if known() is not None}
-            self._limit = max(2 * len(self._known), FEW)
+            self._forget_unused()
+
+    def _forget_unused(self) -> None:
+        self._known = {key: known for key, known in self._known.items() if known() is not None}
+        self._limit = max(2 * len(self._known), FEW)
 
     def forget(self, key: Any) -> None:
         """Forget the part with the key `key`, which becomes independent."""
@@ -73,11 +77,15 @@ class Parts:
 
     def message(self, message_class: type[M], ir: Any) -> M:
         """The message over `ir`."""
-        found = self.get(id(ir))
-        if found is None:
-            found = message_class._of(ir, self)
-            self.set(id(ir), found)
-        return cast("M", found)
+        known = self._known.get(id(ir))
+        if known is not None and (found := known()) is not None:
+            return cast("M", found)
+        new = message_class.__new__(message_class)
+        new._ir, new._parts, new._parent = ir, self, None
+        self._known[id(ir)] = ref(new)
+        if len(self._known) > self._limit:
+            self._forget_unused()
+        return new
 
 
 # The class of all messages of protobuf, if it is installed: then `isinstance` accepts ours.
@@ -305,7 +313,8 @@ class ProtoMessage(Message, metaclass=MessageType):
         return self._of(copied(self._ir))
 
     def __deepcopy__(self: M, memo: object) -> M:
-        return self._of(copied(self._ir))
+        with collector_paused():
+            return self._of(copied(self._ir))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (), {"serialized": self.SerializeToString()}

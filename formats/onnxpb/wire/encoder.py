@@ -72,16 +72,19 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             continue
         item = value
         try:
-            if isinstance(value, list) is not repeated and not isinstance(value, Source):
+            if isinstance(value, list) is not repeated and (action == TEXT or not isinstance(value, Source)):
                 raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
-            for item in value if repeated and not isinstance(value, Source) else (value,):
-                if action == TEXT:
-                    payload = item.encode("utf-8", "surrogateescape")
-                    if len(payload) < 0x80:
-                        segments += (short[len(payload)], payload)
+            if action == TEXT:  # most fields
+                for item in value if repeated else (value,):
+                    payload = item.encode() if item.isascii() else item.encode("utf-8", "surrogateescape")
+                    size = len(payload)
+                    if size < 0x80:
+                        segments += (short[size], payload)
                     else:
-                        segments += (tag, encode_varint(len(payload)), payload)
-                elif action == INTEGER:
+                        segments += (tag, encode_varint(size), payload)
+                continue
+            for item in value if repeated and not isinstance(value, Source) else (value,):
+                if action == INTEGER:
                     if 0 <= item < 0x80:
                         segments.append(short[item])
                     else:
