@@ -1,24 +1,48 @@
-"""Draws what is in the example model, as docs/pictures/weights.svg: `python docs/pictures/weights.py`.
+"""Draws what is in the example model, as weights.svg, and what int8 makes of its weights, as differences.svg.
 
-`tests/docs/test_pictures.py` fails if the picture would be another one today.
+`python docs/pictures/weights.py` writes both into docs/pictures. `tests/docs/test_pictures.py` fails if a picture would
+be another one today.
 """
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
-from formats.pictures.pages import model_picture
+import formats
+from formats.pictures.pages import comparison_picture, model_picture
 from formats.verbs.inspect import inspect
 from formats.verbs.layout import layout
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits.onnx"
-PICTURE = Path(__file__).with_name("weights.svg")
+FOLDER = Path(__file__).resolve().parent
 
 
-def drawn() -> str:
-    """Return the picture of today."""
+def weights() -> str:
+    """Return the picture of the example model."""
     return model_picture(inspect(MODEL, nodes=True), layout(MODEL), as_html=False)
 
 
+def differences() -> str:
+    """Return the picture of the example model and of one whose weights were int8 in between."""
+    with tempfile.TemporaryDirectory() as folder:
+        other = Path(folder, "through_int8.onnx")
+        model = formats.load(MODEL)
+        assert model.graph is not None
+        for tensor in model.graph.initializer:
+            if tensor.numpy().dtype == "float32":
+                step = abs(tensor.numpy()).max() / 127
+                rounded = (tensor.numpy() / step).round() * step
+                tensor.raw_data = formats.from_numpy(rounded, tensor.name or "").raw_data
+        formats.save(model, other)
+        return comparison_picture(
+            formats.diff(MODEL, other), inspect(MODEL, nodes=True), inspect(other, nodes=True), as_html=False
+        )
+
+
+PICTURES = {"weights.svg": weights, "differences.svg": differences}
+
+
 if __name__ == "__main__":
-    PICTURE.write_text(drawn(), encoding="utf-8")
+    for name, drawn in PICTURES.items():
+        FOLDER.joinpath(name).write_text(drawn(), encoding="utf-8")

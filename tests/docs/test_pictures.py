@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,33 @@ def test_picture_shows_what_the_commands_print(name: str) -> None:
     assert expected == words((FOLDER / name).read_text(encoding="utf-8"))
 
 
-def test_picture_of_a_model_is_of_today() -> None:
-    """The picture of the example model is the one that `inspect --picture` draws today."""
-    assert weights.drawn() == weights.PICTURE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", weights.PICTURES)
+def test_picture_of_a_model_is_of_today(name: str) -> None:
+    """The pictures of the example model are those that `--picture` of `inspect` and of `diff` draws today."""
+    assert weights.PICTURES[name]() == (FOLDER / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
+def test_picture_of_a_long_conversion_is_that_of_its_record() -> None:
+    """The terminal behind which 5 GB are converted is drawn from its record, which has what a bar shows today."""
+    import recording
+
+    text = recording.RECORD.read_text(encoding="utf-8")
+    assert recording.drawn(text) == recording.PICTURE.read_text(encoding="utf-8")
+    bars = [line for line in text.splitlines() if recording.BAR in line]
+    assert len(bars) > 9
+    known = re.compile(r"[\d.]+\t[━╸╺]{40}  [\d.]+/5\.4 GB ([\d.]+ [kMG]B/s|\?) (\d:\d\d:\d\d|-:--:--)")
+    assert all(known.fullmatch(line) or "working" in line for line in bars)
+    ET.fromstring(recording.drawn(text))
+
+
+def test_every_picture_stands_in_a_document() -> None:
+    """Each picture is shown somewhere, with words for those who do not see it."""
+    root = FOLDER.parents[1]
+    texts = "".join(path.read_text(encoding="utf-8") for path in (root / "README.md", *root.glob("docs/*.md")))
+    for path in FOLDER.glob("*.svg"):
+        shown = re.search(rf"!\[[^\]]{{20,}}\]\(pictures/{path.name}\)", texts)
+        assert shown or f"docs/pictures/{path.name}" in texts, path.name
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.svg")), ids=lambda path: path.name)
