@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PROGRESS_DELAY_SECONDS = 0.5
 WATCH_SECONDS = 0.1
+TEXTS_CELLS, LEAST_BAR_CELLS, MOST_BAR_CELLS = 36, 5, 40  # of the texts next to the bar, and of the bar
+NARROW_CELLS = 60  # a terminal with less does not show the speed
 
 
 class Progress:
@@ -150,6 +152,7 @@ def new_bar(words: Callable[[bool], str]) -> Any:
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.table import Column
     from rich.text import Text
 
     class Words(ProgressColumn):
@@ -162,7 +165,7 @@ def new_bar(words: Callable[[bool], str]) -> Any:
         """One of two columns: for a known total, and for an unknown one."""
 
         def __init__(self, known: ProgressColumn | None, unknown: ProgressColumn | None = None) -> None:
-            super().__init__()
+            super().__init__(Column(no_wrap=True))
             self.columns = unknown, known
 
         def render(self, task: Task) -> Any:
@@ -173,10 +176,10 @@ def new_bar(words: Callable[[bool], str]) -> Any:
     if not (console.is_terminal or console.is_jupyter):
         return None
     bar = Progress(
-        BarColumn(),
-        Words(),
+        BarColumn(min(max(console.width - TEXTS_CELLS, LEAST_BAR_CELLS), MOST_BAR_CELLS)),
+        Words(Column(no_wrap=True)),
         When(DownloadColumn(), TimeElapsedColumn()),
-        When(TransferSpeedColumn()),
+        *([When(TransferSpeedColumn())] if console.width >= NARROW_CELLS else []),
         When(TimeRemainingColumn()),
         console=console,
         auto_refresh=not console.is_jupyter,  # a cell's output belongs to the thread that runs the cell

@@ -141,6 +141,20 @@ def test_every_verb_shows_that_it_works(verb: str, monkeypatch: pytest.MonkeyPat
         assert is_shown or not stderr.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("route", "columns"), [("convert", 40), ("convert several", 40), ("convert", 80), ("verify several", 200)]
+)
+def test_a_bar_is_one_line(route: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal of any width, a bar is one line, which says how much is done."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    terminal = Terminal()
+    assert 0 == run(ROUTES[route], terminal)[0]
+    lines = re.split(r"\x1b\[\??[0-9]*[A-Zhl]|[\r\n]+", re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()))
+    assert not [line for line in lines if len(re.findall(r"\d:\d\d:\d\d|-:--:--", line)) != bool(line.strip())]
+    assert max(map(len, lines)) <= columns
+    assert any(KNOWN.search(line) for line in lines)
+
+
 def test_a_line_makes_room() -> None:
     """What is printed while a bar is there begins at the start of a line; the bar comes again afterwards."""
     terminal = Terminal()
