@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.float16.calls import without_functions
 from formats.editing.float16.nodes import in_float16, is_constant
-from formats.editing.float16.operators import SCALING, Operators, in_float32
+from formats.editing.float16.operators import SCALING, Operators, in_float32, reduces
 from formats.editing.float16.values import Value, kind_of, with_element
 from formats.editing.float16.weights import Halved
 from formats.editing.inference import inferred
@@ -127,9 +127,8 @@ class _Work:
     def _form_of(self, node: Node, values: Mapping[str, Value]) -> Form:
         """The form of a node's operator; one that scales by a weight beyond float16 stays in float32."""
         form = self.operators.form_of(node)
-        if node.op_type in SCALING and any(name in values and values[name].is_beyond for name in node.input):
-            return in_float32(form)
-        return form
+        scales = node.op_type in SCALING and any(name in values and values[name].is_beyond for name in node.input)
+        return in_float32(form) if scales or reduces(node) else form
 
     def _is_beyond(self, tensor: Tensor) -> bool:
         return tensor.data_type == FLOAT and bool(self.halved.beyond(tensor).large)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.operator_sets import ONNX
 from formats.ir.dtypes import FLOAT
+from formats.ir.model import entries
 
 if TYPE_CHECKING:
     from formats.ir.model import Node, OperatorSetId
@@ -21,6 +22,7 @@ _STAY: Final = {
         # not in that list, but onnxruntime makes no float16s with these, nor casts what they make
         "Bernoulli BlackmanWindow EyeLike HammingWindow HannWindow MelWeightMatrix RandomNormal RandomNormalLike "
         "RandomUniform "
+        "MeanVarianceNormalization "  # of which onnxruntime makes nodes with float32s
         "BitCast"  # the bits of float32s
     ),
     "ai.onnx.ml": (
@@ -31,6 +33,7 @@ _STAY: Final = {
 }
 # Operators that stay in float32 if float16 cannot hold a weight of theirs: their results are often smaller.
 SCALING: Final = ("BatchNormalization", "Conv", "ConvTranspose", "Div", "Gemm", "MatMul", "Mul", "Pow")
+REDUCING: Final = ("ScatterElements", "ScatterND")  # with a reduction, onnxruntime has no float16
 # Attributes with the type of the output, and their value if they are missing; 0: then an input says it.
 TYPE_ATTRIBUTES: Final = {"Cast": ("to", 0), "DequantizeLinear": ("output_dtype", 0), "SequenceEmpty": ("dtype", FLOAT)}
 _FLOAT16: Final = frozenset(("tensor(float16)", "seq(tensor(float16))", "optional(tensor(float16))"))
@@ -65,6 +68,13 @@ def in_float32(form: Form) -> Form:
     """The form of an operator that stays in float32, although it need not."""
     inputs, outputs = (each._replace(half=tuple(False for _ in each.half)) for each in (form.inputs, form.outputs))
     return Form(inputs, outputs, form.is_known)
+
+
+def reduces(node: Node) -> bool:
+    """Whether a node combines numbers at one place, for which onnxruntime has no float16."""
+    return node.op_type in REDUCING and any(
+        each.name == "reduction" and each.s not in (None, b"none") for each in entries(node, "attribute")
+    )
 
 
 class Operators:

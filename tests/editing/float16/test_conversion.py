@@ -160,6 +160,34 @@ def test_attributes_that_name_a_type() -> None:
     assert casts == ["shape", "eye", "random", "window"]
 
 
+def test_what_onnxruntime_lacks_in_float16() -> None:
+    """What onnxruntime does not run in float16 stays, although ONNX defines it."""
+    nodes = [
+        helper.make_node("ScatterND", ["x", "i", "u"], ["s"], reduction="mul"),
+        helper.make_node("ScatterElements", ["s", "e", "v"], ["t"], reduction="add"),
+        helper.make_node("Reshape", ["t", "d"], ["r"]),
+        helper.make_node("MeanVarianceNormalization", ["r"], ["m"], axes=[0, 2, 3]),
+        helper.make_node("Reshape", ["m", "f"], ["y"]),
+    ]
+    weights = {"f": np.array([2, 2]), "i": np.array([[0]]), "u": np.array([[2, 3]], "float32"), "e": np.array([[1, 0]])}
+    weights |= {"v": np.array([[4, 5]], "float32"), "d": np.array([1, 1, 2, 2])}
+    new = check(model(nodes, weights))
+    assert [node.op_type for node in new.graph.node].count("Cast") == 4
+
+
+def test_sequences_keep_no_type() -> None:
+    """A sequence cannot be cast, so an interface with one cannot stay; the error says where."""
+    node = helper.make_node("SplitToSequence", ["x"], ["y"])
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", FLOAT, [2, 2])],
+        [helper.make_tensor_sequence_value_info("y", FLOAT, None)],
+    )  # fmt: skip
+    before = formats.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    assert before.to_float16().graph.output[0].type.sequence_type.elem_type.tensor_type.elem_type == FLOAT16
+    with pytest.raises(formats.UnsupportedError, match=r"graph.output needs y as a sequence of FLOAT, but it is one"):
+        before.to_float16(keep_io_types=True)
+
+
 def test_loops_and_sequences() -> None:
     """What a loop carries, and sequences, become float16."""
     body = helper.make_graph(
