@@ -218,6 +218,8 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         if named is not None and named.name != target.name:
             raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
         return of_target if named is None or named.release is None else replace(of_target, release=named.release)
+    if options.dtype is not None and getattr(of_target, "link", False):
+        raise OptionError("`dtype` and `link` exclude each other: the weights stay in the archive as they are")
     if named is None:
         return of_target
     if named.name == ONNXRUNTIME:

@@ -314,13 +314,15 @@ def test_training_is_refused() -> None:
 
 
 def test_what_excludes_it(tmp_path: Path) -> None:
-    """Formats and runtimes that compute in float32, and edits in place, are refused."""
+    """Formats and runtimes that compute in float32, links, and edits in place are refused."""
     onnx.save(small(), tmp_path / "m.onnx")
     formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz")
     with pytest.raises(formats.OptionError, match="`dtype` is only for ONNX formats"):
         formats.convert(tmp_path / "m.onnx", tmp_path / "new.rten", dtype="float16")
     with pytest.raises(formats.OptionError, match="exclude each other: rten computes in float32"):
         formats.convert(tmp_path / "m.onnx", tmp_path / "new.onnx", dtype="float16", runtime="rten")
+    with pytest.raises(formats.OptionError, match="`dtype` and `link` exclude each other"):
+        formats.convert(tmp_path / "m.onnxz", tmp_path / "new.onnx", dtype="float16", link=True)
     with pytest.raises(formats.OptionError, match="`dtype` changes all weights, so it needs a destination"):
         formats.edit(tmp_path / "m.onnxz", dtype="float16")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "m.onnxz"]
