@@ -134,7 +134,7 @@ def kill_edits(folder: Path, source: Path, models: dict[str, list[bytes]]) -> It
             models["edited"] = [_ends(t.source().read()) for t in formats.load(box / "m.onnxz").graph.initializer]
             continue
         with suppress(subprocess.TimeoutExpired):
-            process.wait(longest * state.uniform(0.5, 1.05))
+            process.wait(longest * state.uniform(0.6, 1.1))
             longest = time.perf_counter() - started  # it ended by itself; how long it takes changes with the machine
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -12,7 +12,7 @@ from formats.editing.edits import Done, Edit, counted
 from formats.editing.float16.calls import without_functions
 from formats.editing.float16.nodes import in_float16, is_constant
 from formats.editing.float16.operators import SCALING, Operators, in_float32, reduces
-from formats.editing.float16.values import Value, kind_of, with_element
+from formats.editing.float16.values import Value, is_known, kind_of, with_element
 from formats.editing.float16.weights import Halved
 from formats.editing.inference import inferred
 from formats.editing.making import make_node
@@ -98,7 +98,10 @@ class _Work:
         is_main = where == "graph"
         interface = FLOAT if is_main and self.keep else FLOAT16
         for each in graph.input:
-            own[each.name or ""] = Value(each.name or "", kind_of(each.type or types.get(each.name or "")), interface)
+            name = each.name or ""
+            own[name] = Value(name, kind_of(types.get(name)), interface)
+            if not is_known(types.get(name)):
+                self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
             if tensor.name not in own:
                 own[tensor.name or ""] = Value(tensor.name or "", kind_of(types.get(tensor.name or "")), None)
@@ -148,7 +151,7 @@ class _Work:
     def _made(self, node: Node, index: int, form: Form, types: Mapping[str, Type]) -> Value:
         """The value that a node makes."""
         name = node.output[index]
-        if name not in types and form.outputs.may_be_float(index):
+        if not is_known(types.get(name)) and form.outputs.may_be_float(index):
             self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
         native = None if is_constant(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
         value = Value(name, kind_of(types.get(name)), native)

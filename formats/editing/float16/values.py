@@ -48,6 +48,11 @@ class Value:
         return self.names[number] if self.kind != "other" else self.name
 
 
+def is_known(type_: Type | None) -> bool:
+    """Whether a type says anything."""
+    return type_ is not None and any(getattr(type_, name) is not None for name in type_.oneof)
+
+
 def kind_of(type_: Type | None) -> Kind:
     """What a value of this type is."""
     held: Kind = "tensor"

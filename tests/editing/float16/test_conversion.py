@@ -291,7 +291,10 @@ def test_types_that_nobody_knows() -> None:
     proto.opset_import.append(helper.make_opsetid("mine", 1))
     with pytest.raises(formats.UnsupportedError, match="these are not known: a of Own; add them to"):
         formats.from_onnx(proto).to_float16()
-    proto.graph.value_info.append(helper.make_tensor_value_info("a", FLOAT, [2, 2]))
+    proto.graph.value_info.append(onnx.ValueInfoProto(name="a", type=onnx.TypeProto()))
+    with pytest.raises(formats.UnsupportedError, match="these are not known: a of Own"):
+        formats.from_onnx(proto).to_float16()
+    proto.graph.value_info[0].CopyFrom(helper.make_tensor_value_info("a", FLOAT, [2, 2]))
     new = formats.from_onnx(proto).to_float16()
     assert [node.op_type for node in new.graph.node] == ["Cast", "Own", "Cast", "Relu"]
 
