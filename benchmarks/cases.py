@@ -269,6 +269,7 @@ SESSIONS = (
 # Large graphs
 
 NODES, TENSORS = "nodes-40000.onnx", "tensors-100000.onnx"
+PEAK_OF_TENSORS = Target("peak", 150 * MIB)
 
 LARGE_GRAPHS = (
     case(
@@ -277,7 +278,9 @@ LARGE_GRAPHS = (
         NODES,
         python("load", "onnx"),
         python("load", "formats", work(1 / 2, "onnx")),
-        python("load", "formats", work(1 / 2, "onnx"), tool="formats .onnxz")._replace(model="nodes-40000.onnxz"),
+        python("load", "formats", work(1 / 2, "onnx"), work(1.5, "formats"), tool="formats .onnxz")._replace(
+            model="nodes-40000.onnxz"
+        ),
         python("load", "onnx_ir"),
     ),
     case(
@@ -285,7 +288,7 @@ LARGE_GRAPHS = (
         "40,000 nodes: load, read all",
         NODES,
         python("read_nodes", "onnx"),
-        python("read_nodes", "formats", work(0.7, "onnx"), work(1 / 6, "onnx_ir")),
+        python("read_nodes", "formats", work(0.6, "onnx"), work(1 / 6, "onnx_ir")),
         python("read_nodes", "onnx_ir"),
     ),
     case(
@@ -322,6 +325,12 @@ SMALL_TENSORS = (
         TENSORS,
         python("load", "onnx"),
         python("load", "formats"),
+        python("load", "formats", work(2, "formats"), PEAK_OF_TENSORS, tool="formats .onnxz")._replace(
+            model="tensors-100000.onnxz"
+        ),
+        python(
+            "check_archive", "formats", work(1.5, "formats"), PEAK_OF_TENSORS, tool="formats .onnxz, checked"
+        )._replace(model="tensors-100000.onnxz"),
         python("load", "onnx_ir"),
     ),
     case(
@@ -338,7 +347,7 @@ SMALL_TENSORS = (
         "100,000 tensors to .onnxz",
         TENSORS,
         CP,
-        convert("m.onnxz", work(0.8, "zipfile")),
+        convert("m.onnxz", work(0.8, "zipfile"), PEAK_OF_TENSORS),
         python("zip_entries", "onnx", tool="zipfile"),
     ),
     case("tensors-to-rten", "100,000 tensors to .rten", TENSORS, CP, convert("m.rten"), RTEN, RTEN_QUICK),

@@ -46,6 +46,16 @@ def load(task: Task) -> Work:
     return library.load(task.model)
 
 
+def check_archive(task: Task) -> Work:
+    """Nothing, when the archive was checked by the rules of the format."""
+    from formats import onnxzip
+    from formats.tensordata.file import File
+
+    onnxzip.check(File.open(task.small).span())
+    yield
+    onnxzip.check(File.open(task.model).span())
+
+
 def materialise(task: Task) -> Work:
     """The model, its weights in memory, read by two threads."""
     import formats.onnxpb

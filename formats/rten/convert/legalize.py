@@ -193,10 +193,14 @@ class _Legalizer:
             node = graph.node[index]
             likeness = self._likeness(node, around.versions, constants.scope)
             legal_node = self._precedents.follow(likeness, node, constants)
-            place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
             if legal_node is not None:
                 nodes.append(legal_node)
-                self._tell(self._deviations(legal_node, SPECS[legal_node.op_type or ""], place), place)
+                spec = SPECS[legal_node.op_type or ""]
+                if spec.told is None is spec.unspecified and self.kept is None:
+                    continue  # there is nothing to tell, so its place does not matter
+            place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
+            if legal_node is not None:
+                self._tell(self._deviations(legal_node, spec, place), place)
                 if self.kept is not None and legal_node is not node:
                     self.kept.repeat(likeness, node, place.where)
                 continue
