@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import runpy
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -88,3 +92,27 @@ def test_numbers_in_the_code_are_those_of_the_specification() -> None:
     numbers = requirements()
     assert told <= set(numbers)
     assert {number for number, text in numbers.items() if "MUST" in text and "Z-2" <= number < "Z-8"} <= told
+
+
+def test_published_vectors_are_complete_and_the_same_twice(tmp_path: Path) -> None:
+    """The zip file has a file and a line for each archive of the vectors, with its verdict and SHA-256."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        command = [sys.executable, GOLDEN / "published.py", tmp_path / folder]
+        subprocess.run(command, capture_output=True, timeout=60, check=True)
+    one, two = (tmp_path / folder / "onnxz-vectors-1.0.zip" for folder in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    archive = zipfile.ZipFile(one)
+    root = zipfile.Path(archive, "onnxz-vectors-1.0/")
+    header, *lines = (line.split("\t") for line in (root / "vectors.tsv").read_text(encoding="utf-8").splitlines())
+    rows = [dict(zip(header, line, strict=True)) for line in lines]
+    vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
+    expected = [(each[verdict], verdict) for each in vectors for verdict in ("refused", "taken") if verdict in each]
+    found = [((root / row["file"]).read_bytes(), row) for row in rows]
+    assert expected == [(data.hex(), row["strict"]) for data, row in found]
+    assert all(row["sha256"] == hashlib.sha256(data).hexdigest() for data, row in found)
+    assert sum(row["loading"] == "refused" for row in rows) == sum("loading" in each for each in vectors) > 150
+    others = {"README.txt", "README.md", "vectors.tsv", "small.onnxz", "large.json"}
+    names = {info.filename.removeprefix("onnxz-vectors-1.0/") for info in archive.infolist()}
+    assert others | {row["file"] for row in rows} == names
+    assert len(names) == len({name.casefold() for name in names}) == len(archive.infolist())
