@@ -50,10 +50,10 @@ FLOORS: tuple[dict[str, str], ...] = (
     {"errors": "errors python wording keywords"},
     {"options": "options"},
     {"tensordata": "tensordata"},
-    {"ir": "ir.*"},
+    {"ir": "ir.*", "flatbuffer": "flatbuffer"},
     {"codecs.contract": "codecs.contract codecs.keys codecs.foreign"},
     {"onnxpb": "onnxpb.*"},
-    {"onnxzip": "onnxzip", "rten": "rten"},
+    {"onnxzip": "onnxzip", "rten": "rten", "ort": "ort"},
     {"codecs.lookup": "codecs"},
     {"onnx_compat": "onnx_compat onnxpb onnxpb.external_data_helper onnxpb.serialization onnxpb.unknown_fields"},
     {"bridges.from_others": "bridges bridges.from_others"},
@@ -82,7 +82,7 @@ FULL_FOLDERS = {"formats.rten.operators": "a module for each family of operators
 CIRCLES = {frozenset({"formats.ir.model", "formats.ir.storage", "formats.ir.walk"})}
 FAMILIES = "formats.rten.operators."
 # How many modules, and families of operators among them, a conversion of the example to a format may import.
-IMPORTED = {"onnxz": (94, 0), "rten": (153, 22)}
+IMPORTED = {"onnxz": (94, 0), "rten": (156, 22)}
 # What a codec uses of another one.
 OF_OTHER_CODECS = {
     ("onnxzip", "formats.onnxpb.wire.decoder"): {"decode", "FieldsInSource"},
@@ -138,9 +138,10 @@ LIGHT = {
     "formats.onnxzip",
     "formats.python",
     "formats.rten",
+    "formats.ort",
     "formats.wording",
 }
-LIGHT |= {f"formats.{codec}.options" for codec in ("onnxpb", "onnxzip", "rten")}
+LIGHT |= {f"formats.{codec}.options" for codec in ("onnxpb", "onnxzip", "rten", "ort")}
 DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 OPTIONAL = {  # and the modules that may import them
     "cryptography": ("formats.onnxpb.encryption.ciphers",),

@@ -103,13 +103,16 @@ THROUGH: dict[str, tuple[str, str]] = {
     "onnxzip/writing/test_archive.py": ("onnxzip.__init__ onnxzip.options", "archives, with all options for them"),
     "pictures/test_pages.py": ("pictures.drawing", "whole pictures and pages"),
     "rten/convert/test_legalize.py": (
-        "rten.convert.context rten.convert.distinct_outputs rten.convert.functions rten.convert.refusal "
-        "rten.convert.shape_names",
+        "rten.convert.context rten.convert.distinct_outputs ir.functions rten.convert.refusal rten.convert.shape_names",
         "what a pass uses; each result runs in onnxruntime",
     ),
     "rten/convert/test_passes.py": ("rten.convert.loss_report", "what the passes report"),
     "rten/convert/test_scope.py": ("rten.convert.value_types", "what is known of values is true of them"),
-    "rten/file/test_builder.py": ("rten.file.forms", "buffers, also with this shortcut"),
+    "rten/file/test_builder.py": (
+        "flatbuffer.builder flatbuffer.forms flatbuffer.rows rten.file.buffers",
+        "the buffers of .rten files, also with the shortcut of forms",
+    ),
+    "rten/file/test_fbs.py": ("flatbuffer.fbs", "the buffers of .rten files, and wrong ones"),
     "rten/graph/test_attribute_tables.py": ("rten.graph.attributes", "attributes in both directions"),
     "rten/graph/test_encoder.py": ("rten.graph.uses", "names and captures of graphs"),
     "rten/graph/test_constants.py": ("rten.types", "constants of each type"),

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.edits import Done, Edit, counted
-from formats.editing.inference import inferred
 from formats.editing.scopes import main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
 from formats.ir.copies import copied
@@ -23,6 +22,7 @@ from formats.ir.model import (
     ValueInfo,
     entries,
 )
+from formats.onnxpb.inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.wording.suggestions import nearest
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, type_text, uneven_split, wrong_in_onnx
 from formats.editing.attribute_forms import first_with_inputs, from_the_start, with_addend, with_attributes, with_tensor
-from formats.editing.inference import without_weights
 from formats.editing.scopes import main_graph
 from formats.errors import UnsupportedError
 from formats.ir.copies import copied
@@ -32,6 +31,7 @@ from formats.ir.model import (
     ValueInfo,
     entries,
 )
+from formats.onnxpb.inference import without_weights
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.python.late_dataclasses import replace

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.attribute_forms import INDICES
 from formats.editing.edits import Done, Edit, counted
-from formats.editing.inference import inferred
 from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
 from formats.editing.scopes import defined_in, names_used, subgraphs
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
@@ -27,6 +26,7 @@ from formats.ir.model import (
     entries,
 )
 from formats.ir.storage import from_numpy
+from formats.onnxpb.inference import inferred
 from formats.python.extras import needed
 from formats.tensordata.plan import RARE, SPECIAL, Loss
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, EncodeError, LimitError, OptionError
+from formats.flatbuffer.builder import too_many_tables
+from formats.flatbuffer.fbs import MAX_TABLES
 from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry, entries
 from formats.rten.convert.loss_report import add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
-from formats.rten.file.builder import build, too_many_tables
-from formats.rten.file.fbs import MAX_TABLES
+from formats.rten.file.buffers import SCHEMA, build
 from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.graph.constants import is_constant
 from formats.rten.graph.encoder import Encoder
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from formats.rten.file.fbs import Table
+    from formats.flatbuffer.fbs import Table
     from formats.rten.options import RtenOptions
     from formats.tensordata.sources.source import Source
 
@@ -115,7 +116,7 @@ def _check_size(graph: Graph) -> None:
     operators = sum(any(entries(node, "output")) and not is_constant(node) for node in graph.node)
     least = LEAST_TABLES * operators
     if least > MAX_TABLES:
-        raise too_many_tables(f"{operators} operators and their results take at least {least}")
+        raise too_many_tables(SCHEMA, f"{operators} operators and their results take at least {least}")
 
 
 def _check_refusals(model: Model, first: Iterable[Refusal], second: Iterable[Refusal]) -> None:
@@ -173,7 +174,7 @@ def read_model(source: Source) -> Model:
 
     Raises: DecodeError if RTen could not load the file.
     """
-    from formats.rten.file.fbs import read as read_table
+    from formats.rten.file.buffers import read as read_table
     from formats.rten.graph.decoder import Decoder
 
     head = source.read(0, min(HEADER_NBYTES, source.nbytes))

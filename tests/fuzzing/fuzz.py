@@ -42,13 +42,14 @@ import formats
 from formats.codecs import lookup
 from formats.codecs.keys import Key
 from formats.errors import FormatError
+from formats.flatbuffer import fbs
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.encryption import crypt
 from formats.onnxpb.wire import decoder
 from formats.rten.convert.refusal import RefusalError
-from formats.rten.file import fbs
-from formats.rten.file.builder import build
+from formats.rten.file.buffers import build
+from formats.rten.file.buffers import read as read_table
 from formats.rten.file.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
 from formats.rten.file.schema import UNIONS
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
@@ -330,7 +331,7 @@ def tables(version: int) -> list[tuple[fbs.Table, bytes]]:
             header = decode_header(data, len(data))
             model = data[header.model_offset :][: header.model_nbytes]
             tensors = data[header.tensor_data_offset :]
-        result.append((_with_bytes(fbs.read(model), model), tensors))
+        result.append((_with_bytes(read_table(model), model), tensors))
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from formats.rten.file.forms import NAME, Filled, Gap
+from formats.flatbuffer.forms import NAME, Filled, Gap
 
 
 def expanded(value: Any, around: Filled | None = None) -> Any:

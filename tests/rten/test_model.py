@@ -285,8 +285,7 @@ def test_sniff_version_1(model):
 
 def test_schema_version(model):
     """A model of another schema version is refused."""
-    from formats.rten.file.builder import build
-    from formats.rten.file.fbs import read
+    from formats.rten.file.buffers import build, read
 
     table = read(written(model, rten_version=1))
     data = b"".join(build({"schema_version": 2, "graph": {"nodes": []}}))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from runtime.runner import RunnerError
 
-from formats.rten.file.builder import build
+from formats.rten.file.buffers import build
 
 FIRST = "0.25"  # the oldest release that we know
 

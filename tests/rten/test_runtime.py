@@ -20,7 +20,7 @@ from formats.ir.model import Graph
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.rten import CODEC
 from formats.rten.convert.refusal import RefusalError
-from formats.rten.file.builder import build
+from formats.rten.file.buffers import build
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators.shared.spec import FieldKind

@@ -11,8 +11,8 @@ from formats.editing.operator_sets import ONNX, version_of, with_opset
 from formats.editing.scopes import defined_in, subgraphs, used_in
 from formats.editing.shapes import all_messages
 from formats.errors import UnsupportedError
-from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
-from formats.rten.graph.names import Names
+from formats.ir.functions import expand, expanded_size, functions_of, key_of
+from formats.ir.names import Names
 
 if TYPE_CHECKING:
     from formats.ir.model import Function, Graph, Model, Node

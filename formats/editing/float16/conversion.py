@@ -14,7 +14,6 @@ from formats.editing.float16.nodes import in_float16, is_constant
 from formats.editing.float16.operators import SCALING, Operators, in_float32, reduces
 from formats.editing.float16.values import Value, is_known, kind_of, with_element
 from formats.editing.float16.weights import Halved
-from formats.editing.inference import inferred
 from formats.editing.making import make_node
 from formats.editing.operator_sets import known_types
 from formats.editing.scopes import defined_in, main_graph, subgraphs, used_in
@@ -24,6 +23,7 @@ from formats.ir import walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.model import Graph, entries
+from formats.onnxpb.inference import inferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
 from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.names import Names
 from formats.ir.storage import from_numpy
 from formats.python.late_dataclasses import replace
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.graph.attributes import make_attribute, make_node, with_fields
-from formats.rten.graph.names import Names
 from formats.rten.operators import casting, shape, spec_of
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, INTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.rten.graph.ordering import topological
+from formats.ir.node_order import topological
 from formats.rten.operators import spec_of
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32
+from formats.ir.node_order import subgraphs, topological
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import make_node
-from formats.rten.graph.ordering import subgraphs, topological
 from formats.rten.operators import casting, comparison, elementwise, random, reduction, shape, slicing
 from formats.rten.types import BYTES, INTS
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import DOUBLE, FLOAT, type_name
+from formats.ir.functions import expand, expanded_size, functions_of, key_of
 from formats.ir.model import Graph, Model, Node
+from formats.ir.node_order import all_mentioned, graphs, topological
 from formats.ir.walk import inner_place
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.budget import budget_of
@@ -21,7 +23,6 @@ from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import tensor_input_of
 from formats.rten.convert.exactness import is_exact
-from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.passes import GraphWork, ModelWork, legal_graph, legal_model
 from formats.rten.convert.precedents import Precedents
@@ -30,7 +31,6 @@ from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType
 from formats.rten.graph.names import used_and_read
-from formats.rten.graph.ordering import all_mentioned, graphs, topological
 from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, spec_of
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
@@ -41,8 +41,8 @@ from formats.tensordata.plan import RANGE, SPECIAL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from formats.ir.functions import Key
     from formats.ir.model import Attribute, Tensor
-    from formats.rten.convert.functions import Key
     from formats.rten.convert.precedents import Likeness
     from formats.rten.operators.shared.deviations import Told
     from formats.rten.operators.shared.spec import OperatorSpec

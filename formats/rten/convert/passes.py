@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import type_name
 from formats.ir.model import OperatorSetId
+from formats.ir.node_order import all_mentioned, graphs
 from formats.python import late_dataclasses
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import NEWEST
@@ -21,7 +22,6 @@ from formats.rten.convert.plan_depth import add_deep_plans
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import UNKNOWN, completed
 from formats.rten.graph.constants import densify
-from formats.rten.graph.ordering import all_mentioned, graphs
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.tensordata.plan import RESULTS
 

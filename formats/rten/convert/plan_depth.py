@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from formats.rten.graph.ordering import graphs, mentioned, subgraphs
+from formats.ir.node_order import graphs, mentioned, subgraphs
 from formats.tensordata.plan import INTERFACE, USE
 
 if TYPE_CHECKING:

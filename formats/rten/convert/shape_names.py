@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from formats.rten.graph.ordering import topological
+from formats.ir.node_order import topological
 from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import OperatorSpec

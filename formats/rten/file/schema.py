@@ -5,38 +5,13 @@ Generated from schemas/rten.fbs by `python schemas/generate.py`; change that fil
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class TableField(NamedTuple):
-    """One field of a table.
-
-    `type` is written as in the schema: a scalar ("int"), "string", a key of `TABLES`, `ENUMS` or `UNIONS`, or a vector
-    of one ("[uint]", "[Node]"). `slot` counts the entries of the vtable from 0; a union has two, its tag in `slot` and
-    its value in the next. `default` is what an absent scalar means, for an enum the name of a member. `optional` is a
-    scalar that has no default, because its absence is a value of its own.
-    """
-
-    slot: int
-    name: str
-    type: str
-    default: bool | int | float | str | None = None
-    required: bool = False
-    optional: bool = False
-
-
-class Enum(NamedTuple):
-    """The scalar type that holds an enum, and the numbers of its members."""
-
-    base: str
-    values: dict[str, int]
-
+from formats.flatbuffer.rows import Enum, TableField
 
 TABLES: dict[str, tuple[TableField, ...]] = {
-    "FloatData": (TableField(0, "data", "[float]", required=True),),
-    "Int32Data": (TableField(0, "data", "[int]", required=True),),
-    "Int8Data": (TableField(0, "data", "[byte]", required=True),),
-    "UInt8Data": (TableField(0, "data", "[ubyte]", required=True),),
+    "FloatData": (TableField(0, "data", "[float]", required=True, in_place=True),),
+    "Int32Data": (TableField(0, "data", "[int]", required=True, in_place=True),),
+    "Int8Data": (TableField(0, "data", "[byte]", required=True, in_place=True),),
+    "UInt8Data": (TableField(0, "data", "[ubyte]", required=True, in_place=True),),
     "ConstantNode": (
         TableField(0, "shape", "[uint]", required=True),
         TableField(1, "data", "ConstantData"),

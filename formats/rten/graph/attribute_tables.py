@@ -17,8 +17,8 @@ from formats.tensordata.sources.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from formats.flatbuffer.fbs import Table
     from formats.ir.model import Graph, Node
-    from formats.rten.file.fbs import Table
     from formats.rten.operators.shared.spec import Field, OperatorSpec, Row
     from formats.rten.target import Target
 

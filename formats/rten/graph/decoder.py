@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.names import Names
 from formats.rten.graph.attribute_tables import decode_attributes
 from formats.rten.graph.attributes import alike, message_of
-from formats.rten.graph.names import Names
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.types import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
@@ -24,8 +24,8 @@ from formats.tensordata.sources.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from formats.flatbuffer.fbs import Span, Table
     from formats.ir.alike import Alike
-    from formats.rten.file.fbs import Span, Table
     from formats.tensordata.sources.source import Source
 
 EAGER_NBYTES = 1024  # constants this small, inside the model section, need less memory than a range

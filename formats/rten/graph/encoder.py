@@ -13,16 +13,16 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
+from formats.flatbuffer.forms import NAME, Filled, Form, Gap
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
+from formats.ir.names import Names
+from formats.ir.node_order import defined, graphs, mentioned, subgraphs
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.refusal import Refusal
-from formats.rten.file.forms import NAME, Filled, Form, Gap
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
 from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, convert, densify, is_constant
-from formats.rten.graph.names import Names
-from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS, shape, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
@@ -33,9 +33,9 @@ from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from formats.flatbuffer.fbs import Table
+    from formats.flatbuffer.forms import Values
     from formats.ir.model import Dimension, Tensor, TensorType
-    from formats.rten.file.fbs import Table
-    from formats.rten.file.forms import Values
     from formats.rten.graph.uses import Uses
     from formats.rten.operators.shared.spec import OperatorSpec, Row
     from formats.rten.target import Target

@@ -6,8 +6,8 @@ from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
+from formats.ir.node_order import mentioned
 from formats.python.late_dataclasses import replace
-from formats.rten.graph.ordering import mentioned
 from formats.rten.operators.shared.deviations import Told
 from formats.tensordata.plan import USE
 

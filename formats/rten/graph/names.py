@@ -1,4 +1,4 @@
-"""The names that a model uses, unique new ones, and new names for values in subgraphs that hide outer values."""
+"""New names for values in subgraphs that hide outer values, and the names that nodes use and read."""
 
 from __future__ import annotations
 
@@ -6,40 +6,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from formats.ir.model import Graph
+from formats.ir.names import Names
+from formats.ir.node_order import defined, graphs, subgraphs
 from formats.python.late_dataclasses import replace
-from formats.rten.graph.ordering import defined, graphs, subgraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from formats.ir.model import Attribute, Model, Node
 
 Named = TypeVar("Named")
-
-
-class Names:
-    """The names that are taken."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._numbers: dict[str, int] = {}
-
-    def take(self, name: str) -> None:
-        """Reserve `name`, so that no new name equals it."""
-        self._taken.add(name)
-
-    def new(self, name: str, avoid: Collection[str] = ()) -> str:
-        """Reserve and return the name, with the first free number added if it is taken or must be avoided."""
-        if name not in self._taken and name not in avoid:
-            self._taken.add(name)
-            return name
-        candidate, number = name, self._numbers.get(name, 0)
-        while candidate in self._taken or candidate in avoid:
-            number += 1
-            candidate = f"{name}_{number}"
-        self._numbers[name] = number
-        self._taken.add(candidate)
-        return candidate
 
 
 def without_hiding(graph: Graph) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.rten.graph.ordering import graphs, subgraphs
+from formats.ir.node_order import graphs, subgraphs
 from formats.rten.operators import SPECS
 
 if TYPE_CHECKING:

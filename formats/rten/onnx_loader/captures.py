@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.ir.names import Names
+from formats.ir.node_order import defined, graphs, mentioned, subgraphs
 from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import is_constant
-from formats.rten.graph.names import Names
-from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 from formats.rten.operators import shape
 
 if TYPE_CHECKING:

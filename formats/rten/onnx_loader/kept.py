@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import Change
+from formats.ir.node_order import subgraphs
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.ordering import subgraphs
 from formats.rten.onnx_loader.read_types import node_in_read_types
 from formats.rten.onnx_loader.reading import is_same, needed_version, problems, without_neutral
 from formats.rten.operators import spec_of

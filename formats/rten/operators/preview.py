@@ -9,13 +9,13 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
+from formats.ir.functions import expand
 from formats.ir.model import Function, Node
+from formats.ir.node_order import defined, mentioned
 from formats.python.late_dataclasses import replace
-from formats.rten.convert.functions import expand
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node
-from formats.rten.graph.ordering import defined, mentioned
 from formats.rten.operators import comparison, creation, elementwise, matrix, normalization, shape
 from formats.rten.operators.shared.rules import unknown
 from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec, because

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
+from formats.ir.node_order import all_mentioned, defined, topological
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
@@ -21,7 +22,6 @@ from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, make_node, with_fields
 from formats.rten.graph.makers import folded, folded_told
-from formats.rten.graph.ordering import all_mentioned, defined, topological
 from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
 from formats.rten.raising.integers import converted, has_limits, is_truth
 from formats.rten.raising.kinds import INTEGERS, UNKNOWN_OPERATOR, ValueKind, declared, integer_type, value_info
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Attribute, Tensor
+    from formats.ir.names import Names
     from formats.rten.convert.loss_report import Losses
-    from formats.rten.graph.names import Names
     from formats.rten.operators.shared.spec import OperatorSpec, Subgraphs
     from formats.rten.raising.interface import Interface
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.node_order import defined
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
-from formats.rten.graph.ordering import defined
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import OperatorSpec
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
+from formats.ir.names import Names
+from formats.ir.node_order import graphs
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses
 from formats.rten.graph.attributes import get_int, shared_attributes
-from formats.rten.graph.names import Names, used_and_read
-from formats.rten.graph.ordering import graphs
+from formats.rten.graph.names import used_and_read
 from formats.rten.onnx_loader.captures import with_reached_names
 from formats.rten.operators import SPECS
 from formats.rten.raising.graphs import GraphRaiser, Surroundings

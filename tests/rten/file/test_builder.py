@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from rten_forms import expanded
 
 from formats.errors import EncodeError
-from formats.rten.file import builder
-from formats.rten.file.builder import build
-from formats.rten.file.fbs import Span, Table, read
-from formats.rten.file.forms import NAME, Filled, Form, Gap, Layout
+from formats.flatbuffer import builder
+from formats.flatbuffer.fbs import Span, Table
+from formats.flatbuffer.forms import NAME, Filled, Form, Gap, Layout
+from formats.rten.file.buffers import build, read
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS, TableField
 from formats.tensordata.sources.source import Literal, Source
 

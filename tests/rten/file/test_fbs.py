@@ -11,9 +11,9 @@ import flatbuffers
 import pytest
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
-from formats.rten.file import fbs
-from formats.rten.file.builder import build
-from formats.rten.file.fbs import Span, Table, read
+from formats.flatbuffer import fbs
+from formats.flatbuffer.fbs import Span, Table
+from formats.rten.file.buffers import build, read
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 

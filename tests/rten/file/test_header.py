@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
-from formats.rten.file.builder import build
+from formats.rten.file.buffers import build
 from formats.rten.file.header import HEADER_NBYTES, Header, decode_header, encode_header, is_plausible_v1, is_v2
 
 # (header, its bytes, the smallest file that it fits)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formats.errors import DecodeError
-from formats.rten.file.fbs import Span
+from formats.flatbuffer.fbs import Span
 from formats.rten.graph.attributes import get_int
 from formats.rten.graph.decoder import Decoder
 from formats.tensordata.sources.source import Literal

@@ -1,7 +1,7 @@
-"""The part of the FlatBuffers schema language that `rten.fbs` uses, and the Python module made from it.
+"""The part of the FlatBuffers schema language that our schemas use, and the Python module made from each.
 
-All other parts of the language (structs, services, namespaces, includes, attributes except `required`) are refused,
-with the line.
+All other parts of the language (services, namespaces, includes, attributes except `required` and two of our own) are
+refused, with the line.
 """
 
 from __future__ import annotations
@@ -25,41 +25,17 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-HEADER = '''"""The tables, enums and unions of a .rten file as rows: what is in each slot of each table.
+HEADER = '''"""The tables, enums and unions of {article} .{format} file as rows: what is in each slot of each table.
 
-Generated from schemas/rten.fbs by `python schemas/generate.py`; change that file, not this one.
+Generated from schemas/{format}.fbs by `python schemas/generate.py`; change that file, not this one.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class TableField(NamedTuple):
-    """One field of a table.
-
-    `type` is written as in the schema: a scalar ("int"), "string", a key of `TABLES`, `ENUMS` or `UNIONS`, or a vector
-    of one ("[uint]", "[Node]"). `slot` counts the entries of the vtable from 0; a union has two, its tag in `slot` and
-    its value in the next. `default` is what an absent scalar means, for an enum the name of a member. `optional` is a
-    scalar that has no default, because its absence is a value of its own.
-    """
-
-    slot: int
-    name: str
-    type: str
-    default: bool | int | float | str | None = None
-    required: bool = False
-    optional: bool = False
-
-
-class Enum(NamedTuple):
-    """The scalar type that holds an enum, and the numbers of its members."""
-
-    base: str
-    values: dict[str, int]
-
+from formats.flatbuffer.rows import Enum, TableField
 
 '''
+ATTRIBUTES = ("required", "in_place", "binary")  # `TableField` says what they mean
 
 
 class Field(NamedTuple):
@@ -68,7 +44,7 @@ class Field(NamedTuple):
     name: str
     type: str
     default: str
-    required: bool
+    attributes: tuple[str, ...]
     line: int
 
 
@@ -79,10 +55,11 @@ class Schema:
     tables: dict[str, list[Field]] = field(default_factory=dict)
     enums: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
     unions: dict[str, list[Token]] = field(default_factory=dict)
+    structs: dict[str, list[str]] = field(default_factory=dict)  # the types of their members
 
 
-def generate(source_text: str) -> str:
-    """Return the text of `formats/rten/file/schema.py` for the text of `rten.fbs`.
+def generate(source_text: str, file_format: str = "rten") -> str:
+    """Return the text of the module of rows for the text of the schema of a format.
 
     Raises: SchemaError if the text is not a schema, or uses more of the language than this module supports.
     """
@@ -98,7 +75,12 @@ def generate(source_text: str) -> str:
     for name, members in schema.unions.items():
         lines += tuple_entry(name, [f'"{member.text}"' for member in members])
     lines += ["}", ""]
-    return HEADER + "\n".join(lines)
+    if schema.structs:
+        lines += ["# The types of the members, each of 4 bytes.", "STRUCTS: dict[str, tuple[str, ...]] = {"]
+        for name, types in schema.structs.items():
+            lines += tuple_entry(name, [f'"{type_name}"' for type_name in types])
+        lines += ["}", ""]
+    return HEADER.format(format=file_format, article="an" if file_format[0] in "aeiou" else "a") + "\n".join(lines)
 
 
 def _rows(fields: list[Field], schema: Schema) -> list[str]:
@@ -108,8 +90,7 @@ def _rows(fields: list[Field], schema: Schema) -> list[str]:
         arguments = [str(slot), f'"{row.name}"', f'"{row.type}"']
         if row.type in SCALARS or row.type in schema.enums:
             arguments.append("optional=True" if row.default == "null" else _default(row, schema))
-        if row.required:
-            arguments.append("required=True")
+        arguments += [f"{attribute}=True" for attribute in ATTRIBUTES if attribute in row.attributes]
         rows.append(f"TableField({', '.join(arguments)})")
         slot += 2 if row.type in schema.unions else 1
     return rows
@@ -159,14 +140,19 @@ def _check_field(row: Field, schema: Schema) -> None:
     element = row.type.strip("[]")
     is_vector = element != row.type
     is_scalar = element in SCALARS or element in schema.enums
-    if not (is_scalar or element == "string" or element in schema.tables or element in schema.unions):
+    is_known = is_scalar or element == "string" or element in {**schema.tables, **schema.unions, **schema.structs}
+    if not is_known or (element in schema.structs and not is_vector):
         raise SchemaError(row.line, f"no type {element} is declared")
-    if is_vector and element not in SCALARS and element not in schema.tables:
+    if is_vector and (element in schema.enums or element in schema.unions):
         raise SchemaError(row.line, f"a vector of {element} is more than this module reads")
     if row.default and (is_vector or not is_scalar):
         raise SchemaError(row.line, f"{row.name} is not a scalar and can have no default")
-    if row.required and is_scalar and not is_vector:
+    if "required" in row.attributes and is_scalar and not is_vector:
         raise SchemaError(row.line, f"{row.name} is a scalar and cannot be required")
+    if "in_place" in row.attributes and not (is_vector and element in SCALARS):
+        raise SchemaError(row.line, f"{row.name} is not a vector of scalars and cannot be in place")
+    if "binary" in row.attributes and element != "string":
+        raise SchemaError(row.line, f"{row.name} is not a string and cannot be binary")
 
 
 class _Parser(TokenReader):
@@ -179,13 +165,15 @@ class _Parser(TokenReader):
     def schema(self) -> Schema:
         """Return everything that the text declares; types are as written."""
         while self._next.kind != "end":
-            keyword = self._expect("table", "enum", "union", "root_type", "file_identifier")
+            keyword = self._expect("table", "enum", "union", "struct", "root_type", "file_identifier")
             if keyword == "table":
                 self._table()
             elif keyword == "enum":
                 self._enum()
             elif keyword == "union":
                 self._union()
+            elif keyword == "struct":
+                self._struct()
             else:
                 self._take("word" if keyword == "root_type" else "string")
                 self._expect(";")
@@ -194,7 +182,8 @@ class _Parser(TokenReader):
     def _declare(self) -> str:
         """Return the name of the next table, enum or union, which must be new."""
         token = self._take("word")
-        known = (*self._schema.tables, *self._schema.enums, *self._schema.unions, *SCALARS, "string")
+        schema = self._schema
+        known = (*schema.tables, *schema.enums, *schema.unions, *schema.structs, *SCALARS, "string")
         if token.text in known:
             raise SchemaError(token.line, f"{token.text} is declared already")
         return token.text
@@ -220,12 +209,24 @@ class _Parser(TokenReader):
         default = ""
         if self._accept("="):
             default = self._take("number" if self._next.kind == "number" else "word").text
-        required = self._accept("(")
-        if required:
-            self._expect("required")
+        attributes = []
+        if self._accept("("):
+            attributes.append(self._expect(*ATTRIBUTES))
+            while self._accept(","):
+                attributes.append(self._expect(*ATTRIBUTES))
             self._expect(")")
         self._expect(";")
-        return Field(name.text, type_name, default, required, name.line)
+        return Field(name.text, type_name, default, tuple(attributes), name.line)
+
+    def _struct(self) -> None:
+        """Read a struct; all its members take 4 bytes, so that it has no padding."""
+        types = self._schema.structs[self._declare()] = []
+        self._expect("{")
+        while not self._accept("}"):
+            self._take("word")
+            self._expect(":")
+            types.append(self._expect("int", "uint", "float"))
+            self._expect(";")
 
     def _enum(self) -> None:
         name = self._declare()

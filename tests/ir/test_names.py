@@ -1,6 +1,6 @@
 """New names differ from existing ones."""
 
-from formats.rten.graph.names import Names
+from formats.ir.names import Names
 
 
 def test_new():

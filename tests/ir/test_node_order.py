@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from formats.ir.model import Attribute, Graph, Node, set_fields
+from formats.ir.node_order import mentioned, subgraphs, topological
 from formats.onnxpb.wire.decoder import decode
-from formats.rten.graph.ordering import mentioned, subgraphs, topological
 from formats.tensordata.sources.source import Literal
 
 

@@ -1,10 +1,10 @@
-"""Reads the FlatBuffers of RTen by the rows of `schema.py`, and checks them completely; `builder.py` writes them.
+"""Reads FlatBuffers by the rows of a schema, and checks them completely; `builder.py` writes them.
 
 A table is a dict keyed by the field names of the schema. In it a scalar is a number, an enum the name of its member (a
 number that the schema does not know stays a number), a vector of scalars a tuple, a vector of tables a list of dicts, a
-union a tuple of member name and dict. Missing fields are omitted, except for scalars with a default, which is read
-instead. Only the elements of a constant are not copied: they are read as a `Span`, and built from bytes or from a
-source.
+vector of structs a list of tuples, a union a tuple of member name and dict, a binary string bytes. Missing fields are
+omitted, except for scalars with a default, which is read instead. Only vectors that are read in place, the elements of
+constants, are not copied: they are read as a `Span`, and built from bytes or from a source.
 
 The encoding, from FlatBuffers, "FlatBuffer Internals": everything is little-endian and aligned to its own size from the
 start of the buffer; the buffer begins with the offset of the root table; a table begins with the distance back to its
@@ -20,21 +20,22 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
-from formats.rten.file.schema import ENUMS, TABLES, UNIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from formats.rten.file.schema import TableField
+    from formats.flatbuffer.rows import Schema, TableField
 
 Table: TypeAlias = "dict[str, Any]"
 
-# The limits of RTen's verifier for the nesting of tables, including the root, and for their number.
+# The limits of the verifier of FlatBuffers for the nesting of tables, including the root, and for their number. RTen
+# and onnxruntime use it as it is.
 MAX_DEPTH = 64
 MAX_TABLES = 1_000_000
 
 # Several offsets may point to the same bytes, so a small file can become a large model; no normal file comes near this.
 VISITS_PER_BYTE = 8
+TOO_OFTEN = "offsets lead to the same bytes too often for a file of this size"
 
 MAX_ALIKE = 1 << 12  # attribute tables that are kept to compare others with
 PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables that have no table in them
@@ -57,35 +58,39 @@ class Slot(NamedTuple):
 
     number: int
     name: str
-    kind: str  # scalar, enum, string, scalars, weights, table, tables, tag or union
-    element: str  # the name of the enum, union or table, or of the elements; for scalars, their format
+    kind: str  # scalar, enum, string, bytes, scalars, strings, structs, weights, table, tables, tag or union
+    element: str  # the name of the enum, union or table; for scalars and structs, their format; for strings, their kind
     format: str  # of the value in the table itself: a scalar, or else an offset
     default: Any  # as in the buffer; only for a scalar that is not optional
     required: bool
 
 
 @cache
-def slots(table: str) -> tuple[Slot, ...]:
+def slots(schema: Schema, table: str) -> tuple[Slot, ...]:
     """The slots of a table that the schema knows, in their order."""
-    return tuple(slot for field in TABLES[table] for slot in _slots_in(table, field))
+    return tuple(slot for field in schema.tables[table] for slot in _slots_in(schema, field))
 
 
-def _slots_in(table: str, field: TableField) -> Iterator[Slot]:
+def _slots_in(schema: Schema, field: TableField) -> Iterator[Slot]:
     element = field.type.strip("[]")
     is_vector = element != field.type
-    number, kind, inline, default = field.slot, "string", "I", field.default
-    if element in UNIONS:
+    number, kind, inline, default = field.slot, "bytes" if field.binary else "string", "I", field.default
+    if element in schema.unions:
         yield Slot(number, field.name, "tag", element, "B", None, False)
         number, kind = number + 1, "union"
-    elif element in TABLES:
+    elif element in schema.tables:
         kind = "tables" if is_vector else "table"
-    elif element in ENUMS:
-        kind, inline = "enum", _FORMATS[ENUMS[element].base]
-        default = None if default is None else ENUMS[element].values[str(default)]
+    elif element in schema.structs:
+        kind, element = "structs", "".join(_FORMATS[scalar] for scalar in schema.structs[element])
+    elif element in schema.enums:
+        kind, inline = "enum", _FORMATS[schema.enums[element].base]
+        default = None if default is None else schema.enums[element].values[str(default)]
     elif element in _FORMATS:
-        kind = "scalar" if not is_vector else "weights" if table in UNIONS["ConstantData"] else "scalars"
+        kind = "scalar" if not is_vector else "weights" if field.in_place else "scalars"
         element = _FORMATS[element]
         inline = "I" if is_vector else element
+    elif is_vector:
+        kind, element = "strings", kind
     yield Slot(number, field.name, kind, element, inline, default, field.required)
 
 
@@ -95,12 +100,7 @@ def scalar_struct(code: str) -> struct.Struct:
     return struct.Struct(f"<{code}")
 
 
-@cache
-def _members(enum: str) -> dict[int, str]:
-    return {number: name for name, number in ENUMS[enum].values.items()}
-
-
-def read(data: bytes | memoryview, root: str = "Model", *, base: int = 0) -> Table:
+def read(data: bytes | memoryview, schema: Schema, root: str, *, base: int = 0) -> Table:
     """The root table of a buffer, completely checked; absent scalars have the default of the schema.
 
     `base` is where the buffer starts in its file, for the offsets in errors.
@@ -108,7 +108,7 @@ def read(data: bytes | memoryview, root: str = "Model", *, base: int = 0) -> Tab
     Raises: TruncatedError, WireError, LimitError, and DecodeError if something is unknown to the schema or missing.
     """
     try:
-        reader = _Reader(memoryview(data).cast("B"), base)
+        reader = _Reader(schema, memoryview(data).cast("B"), base)
         try:
             return reader.root(root)
         finally:
@@ -154,17 +154,22 @@ class _Known:
 class _Reader:
     """Follows offsets; every position is in bytes from the start of the buffer."""
 
-    def __init__(self, data: memoryview, base: int) -> None:
+    def __init__(self, schema: Schema, data: memoryview, base: int) -> None:
+        self._schema = schema
         self._data = data
         self._nbytes = len(data)
         self._base = base
         self._tables_left = MAX_TABLES
         self._visits_left = VISITS_PER_BYTE * len(data)  # in bytes
         self._layouts: dict[tuple[str, int], _Layout] = {}
+        self._texts: dict[int, str] = {}  # by position, if the schema shares strings
         self._finishers = {
             "enum": self._enum,
             "string": self._string,
+            "bytes": self._bytes,
+            "strings": self._string_vector,
             "scalars": self._scalars,
+            "structs": self._structs,
             "weights": self._weights,
             "table": self._table,
             "tables": self._table_vector,
@@ -243,7 +248,7 @@ class _Reader:
         if depth >= MAX_DEPTH:
             raise self._error(LimitError, at, f"tables are nested more than {MAX_DEPTH} deep")
         if self._visits_left < 0:
-            raise self._error(LimitError, at, "offsets lead to the same bytes too often for a file of this size")
+            raise self._error(LimitError, at, TOO_OFTEN)
 
     def _layout(self, name: str, position: int) -> _Layout:
         """The layout of the table at a position, after a check that the table is inside the buffer."""
@@ -272,9 +277,9 @@ class _Reader:
         self._visits_left -= vtable_nbytes
         entries = struct.unpack_from(f"<{vtable_nbytes // 2 - 2}H", self._data, vtable + 4)
         places = {number: place for number, place in enumerate(entries) if place}
-        has_known = name in UNIONS["OperatorAttrs"] and PLAIN.issuperset(slot.kind for slot in slots(name))
+        has_known = name in self._schema.alike and PLAIN.issuperset(slot.kind for slot in slots(self._schema, name))
         layout = _Layout(nbytes, {}, [], _Known() if has_known else None)
-        for slot in slots(name):
+        for slot in slots(self._schema, name):
             if slot.number in places:
                 self._check_place(name, slot, vtable, nbytes, places[slot.number])
             if slot.kind == "union" and (slot.number in places) != (slot.number - 1 in places):
@@ -284,9 +289,9 @@ class _Reader:
             elif slot.required:
                 raise self._error(DecodeError, vtable, f"a {name} has no {slot.name}, but needs one")
             elif slot.default is not None:
-                is_enum = slot.kind == "enum"
-                layout.defaults[slot.name] = _members(slot.element)[slot.default] if is_enum else slot.default
-        unknown = places.keys() - {slot.number for slot in slots(name)}
+                members = self._schema.members.get(slot.element, {})  # of an enum
+                layout.defaults[slot.name] = members.get(slot.default, slot.default)
+        unknown = places.keys() - {slot.number for slot in slots(self._schema, name)}
         if unknown:
             message = f"a {name} has a value in slot {min(unknown)}, which this reader does not know: the file is newer"
             raise self._error(DecodeError, vtable, message)
@@ -316,26 +321,55 @@ class _Reader:
         return value
 
     def _enum(self, enum: str, at: int, number: int, depth: int) -> str | int:
-        return _members(enum).get(number, number)
+        return self._schema.members[enum].get(number, number)
 
     def _union(self, union: str, tag_distance: int, at: int, offset: int, depth: int) -> tuple[str, Table]:
         tag = self._data[at + tag_distance]
-        members = UNIONS[union]
+        members = self._schema.unions[union]
         if not 1 <= tag <= len(members):
             message = f"found member {tag} of the union {union}; this reader knows 1 to {len(members)}"
             raise self._error(DecodeError, at + tag_distance, message)
         return members[tag - 1], self._table(members[tag - 1], at, offset, depth)
 
     def _string(self, _: str, at: int, offset: int, depth: int) -> str:
+        if (known := self._texts.get(at + offset)) is not None:
+            return known
+        start, nbytes = self._text(at, offset)
+        try:
+            text = str(self._data[start : start + nbytes], "utf-8")
+        except UnicodeDecodeError:
+            raise self._error(DecodeError, start, "a string is not valid UTF-8") from None
+        if self._schema.shares_strings:
+            self._texts[at + offset] = text
+        return text
+
+    def _bytes(self, _: str, at: int, offset: int, depth: int) -> bytes:
+        start, nbytes = self._text(at, offset)
+        return bytes(self._data[start : start + nbytes])
+
+    def _text(self, at: int, offset: int) -> tuple[int, int]:
+        """The position and the size in bytes of a string, without its NUL."""
         start, nbytes = self._vector("B", at, offset)
         self._need(start, nbytes + 1, "a string and its NUL")  # the size does not include it
         self._visits_left -= nbytes
         if self._data[start + nbytes]:
             raise self._error(WireError, start + nbytes, "a string must be followed by a NUL")
-        try:
-            return str(self._data[start : start + nbytes], "utf-8")
-        except UnicodeDecodeError:
-            raise self._error(DecodeError, start, "a string is not valid UTF-8") from None
+        return start, nbytes
+
+    def _string_vector(self, kind: str, at: int, offset: int, depth: int) -> list[Any]:
+        start, nbytes = self._vector("I", at, offset)
+        self._visits_left -= nbytes
+        read_one, values = self._finishers[kind], []
+        for place in range(start, start + nbytes, 4):
+            if self._visits_left < 0:
+                raise self._error(LimitError, place, TOO_OFTEN)
+            values.append(read_one("", place, UOFFSET.unpack_from(self._data, place)[0], depth))
+        return values
+
+    def _structs(self, element: str, at: int, offset: int, depth: int) -> list[tuple[Any, ...]]:
+        start, nbytes = self._vector(element, at, offset)
+        self._visits_left -= nbytes
+        return list(scalar_struct(element).iter_unpack(self._data[start : start + nbytes]))
 
     def _scalars(self, element: str, at: int, offset: int, depth: int) -> tuple[Any, ...]:
         start, nbytes = self._vector(element, at, offset)
@@ -361,12 +395,14 @@ class _Reader:
     def _vector(self, element: str, at: int, offset: int) -> tuple[int, int]:
         """The position and the size in bytes of the elements, which are in the buffer and aligned, but not visited."""
         position = at + offset
-        size = scalar_struct(element).size
-        if position % 4 or (position + 4) % size:
-            raise self._error(WireError, position, f"a vector of {size}-byte elements cannot start there")
+        if position % 4:
+            raise self._error(WireError, position, "a vector cannot start there, but at a multiple of 4 bytes")
         if position + 4 > self._nbytes:
             self._need(position, 4, "the size of a vector")
+        size = scalar_struct(element).size
         nbytes = UOFFSET.unpack_from(self._data, position)[0] * size
+        if size == 8 and nbytes and (position + 4) % 8:  # compilers of FlatBuffers do not align what is empty
+            raise self._error(WireError, position, f"a vector of {size}-byte elements cannot start there")
         if position + 4 + nbytes > self._nbytes:
             self._need(position + 4, nbytes, "the elements of a vector")
         return position + 4, nbytes

@@ -9,13 +9,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from formats.python.late_dataclasses import replace
-from formats.rten.graph.attributes import AttributeType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from formats.ir.model import Attribute, Function, Graph, Node, Tensor, ValueInfo
-    from formats.rten.graph.names import Names
+    from formats.ir.names import Names
 
     Key = tuple[str, str, str]
 
@@ -96,7 +95,7 @@ def _attribute(
         return None if found is None else replace(found, name=attribute.name)
     if attribute.g is not None:
         return replace(attribute, g=_graph(attribute.g, values, given, names, stem))
-    if attribute.type == AttributeType.GRAPHS:
+    if attribute.graphs:
         return replace(attribute, graphs=[_graph(graph, values, given, names, stem) for graph in attribute.graphs])
     return attribute
 

@@ -1,4 +1,4 @@
-"""Builds the FlatBuffers of RTen from the rows of `schema.py`; `fbs.py` describes a table in memory.
+"""Builds FlatBuffers by the rows of a schema; `fbs.py` describes a table in memory.
 
 Everything is written from the end of the buffer to its start, and the contents of a table before the table. So each
 offset is known when it is written, and points forward as it must.
@@ -14,31 +14,32 @@ from math import copysign
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError, FormatError
-from formats.rten.file.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
-from formats.rten.file.forms import Filled, Form, Gap, Layout, Mark, layout_of, mark_of
-from formats.rten.file.schema import ENUMS, UNIONS
+from formats.flatbuffer.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
+from formats.flatbuffer.forms import Filled, Form, Gap, Layout, Mark, layout_of, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from formats.rten.file.fbs import Slot, Table
+    from formats.flatbuffer.fbs import Slot, Table
+    from formats.flatbuffer.rows import Schema
     from formats.tensordata.sources.source import Source
 
-MAX_NBYTES = (1 << 31) - 1  # the limits of FlatBuffers' addresses and of RTen's verifier
+MAX_NBYTES = (1 << 31) - 1  # the limits of FlatBuffers' addresses and of its verifier
 ALIGNMENT = 8  # of the buffer, and therefore of its size
+LARGE_NBYTES = 128  # vectors read in place from this size on have the alignment of the schema
 FEW_USES = 8  # tables of a form: for fewer, making a layout takes longer than it saves
 
 
-def build(table: Table, root: str = "Model") -> list[bytes | Source]:
+def build(table: Table, schema: Schema, root: str) -> list[bytes | Source]:
     """The buffer of a table, as segments in file order; its size is a multiple of 8 bytes.
 
     The buffer may start at any multiple of 8 in a file. Scalars that equal their default are omitted, vtables are
     shared, and a `Source`, which may be a string or the elements of a constant, is a separate segment.
 
-    Raises: EncodeError for values that the schema cannot express, or that RTen's verifier would refuse.
+    Raises: EncodeError for values that the schema cannot express, or that the verifier of FlatBuffers would refuse.
     """
     try:
-        builder = _Builder()
+        builder = _Builder(schema)
         try:
             return builder.root(root, table)
         finally:
@@ -48,14 +49,11 @@ def build(table: Table, root: str = "Model") -> list[bytes | Source]:
         raise
 
 
-def too_many_tables(why: str) -> EncodeError:
-    """The error for a graph that needs more tables than RTen reads."""
-    return EncodeError(f"the graph is too large: RTen reads at most {MAX_TABLES} tables ({why})")
-
-
-@cache
-def _tags(union: str) -> dict[str, int]:
-    return {member: tag for tag, member in enumerate(UNIONS[union], 1)}
+def too_many_tables(schema: Schema, why: str = "") -> EncodeError:
+    """The error for a graph that needs more tables than the program reads."""
+    words = schema.words
+    why = why or words.table_costs
+    return EncodeError(f"the graph is too large: {words.program} reads at most {MAX_TABLES} tables ({why})")
 
 
 class _Shape(NamedTuple):
@@ -70,12 +68,12 @@ class _Shape(NamedTuple):
 
 
 @cache
-def _shape(name: str, filled: int) -> _Shape:
+def _shape(schema: Schema, name: str, filled: int) -> _Shape:
     """The layout with the slots that are bits of `filled`, the largest first, so that none needs padding.
 
     Values are given in descending order of their slots.
     """
-    given = [slot for slot in reversed(slots(name)) if filled >> slot.number & 1]
+    given = [slot for slot in reversed(slots(schema, name)) if filled >> slot.number & 1]
     by_size = sorted(enumerate(given), key=lambda item: (-scalar_struct(item[1].format).size, item[1].number))
     places = [0] * filled.bit_length()
     order, end = [], 4
@@ -108,7 +106,10 @@ class _Plan(NamedTuple):
 class _Builder:
     """All positions are in bytes from the end of the buffer."""
 
-    def __init__(self) -> None:
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._alignment = ALIGNMENT  # the largest of what was written
+        self._texts: dict[str, int] = {}  # the positions of strings, if the schema shares them
         self._chunks: list[bytes | Source] = []  # starting with the end of the buffer
         self._sources: list[int] = []  # the indices of sources in `_chunks`
         self._nbytes = 0
@@ -123,7 +124,9 @@ class _Builder:
     def root(self, name: str, table: Table) -> list[bytes | Source]:
         """The finished buffer."""
         position = self._table(name, table, 0)
-        self._chunks.append(UOFFSET.pack(self._room(4, ALIGNMENT, 0) - position))
+        identifier = self._schema.identifier
+        start = self._room(4 + len(identifier), self._alignment, 0)
+        self._chunks.append(UOFFSET.pack(start - position) + identifier)
         segments: list[bytes | Source] = []
         end = len(self._chunks)
         for place in reversed(self._sources):
@@ -147,7 +150,8 @@ class _Builder:
             self._chunks.append(bytes(padding))
             end += padding
         if end > MAX_NBYTES:
-            raise EncodeError(f"version 1 holds at most {MAX_NBYTES} bytes; write version 2")
+            words = self._schema.words
+            raise EncodeError(f"{words.too_large} {MAX_NBYTES} bytes; {words.way_out}")
         self._nbytes = end
         return end
 
@@ -161,9 +165,9 @@ class _Builder:
         """Write a table and return its position; `depth` counts the tables around it."""
         self._tables_left -= 1
         if self._tables_left < 0:
-            raise too_many_tables("an operator takes 2 or 3, each result 2, a constant 3")
+            raise too_many_tables(self._schema)
         if depth >= MAX_DEPTH:
-            raise EncodeError("graphs are nested too deeply: RTen reads at most 14 levels")
+            raise EncodeError(self._schema.words.too_deep)
         return self._written(name, table, depth + 1)
 
     def _filled(self, name: str, filled: Filled, depth: int) -> int:
@@ -242,7 +246,7 @@ class _Builder:
 
     def _add_shape(self, name: str, filled: int) -> tuple[int, _Shape]:
         """Write the vtable of a new shape; return the shape and the position."""
-        shape = _shape(name, filled)
+        shape = _shape(self._schema, name, filled)
         added = self._shapes[name, filled] = self._room(len(shape.vtable), 2), shape
         self._chunks.append(shape.vtable)
         return added
@@ -254,13 +258,17 @@ class _Builder:
             "tag": self._tag,
             "union": self._union,
             "string": self._string,
+            "bytes": self._bytes,
+            "strings": self._string_vector,
             "scalars": self._scalars,
+            "structs": self._structs,
             "weights": self._weights,
             "table": self._inner_table,
             "tables": self._inner_tables,
         }
-        rows = [(slot, slot.name, 1 << slot.number, writers[slot.kind]) for slot in reversed(slots(name))]
-        plan = self._plans[name] = _Plan(frozenset(slot.name for slot in slots(name)), rows)
+        rows = [(slot, slot.name, 1 << slot.number, writers[slot.kind]) for slot in reversed(slots(self._schema, name))]
+        fields = frozenset(slot.name for slot in slots(self._schema, name))
+        plan = self._plans[name] = _Plan(fields, rows)
         return plan
 
     # A writer returns the content of the slot: a scalar, the position of what it wrote, or None for an empty slot.
@@ -270,17 +278,17 @@ class _Builder:
         return None if is_default else value
 
     def _enum(self, slot: Slot, member: str | int, depth: int) -> int | None:
-        number = ENUMS[slot.element].values.get(member) if isinstance(member, str) else member
+        number = self._schema.enums[slot.element].values.get(member) if isinstance(member, str) else member
         if number is None:
             raise EncodeError(f"the enum {slot.element} has no member {member}")
         return None if number == slot.default else number
 
     def _tag(self, slot: Slot, value: tuple[str, Table], depth: int) -> int:
-        return _tags(slot.element)[value[0]]
+        return self._schema.tags[slot.element][value[0]]
 
     def _union(self, slot: Slot, value: tuple[str, Table], depth: int) -> int:
         member, table = value
-        if member not in _tags(slot.element):
+        if member not in self._schema.tags[slot.element]:
             raise EncodeError(f"the union {slot.element} has no member {member}")
         return self._table(member, table, depth)
 
@@ -291,12 +299,31 @@ class _Builder:
             self._add_data(text)
             self._chunks.append(UOFFSET.pack(text.nbytes))
             return position
+        if (known := self._texts.get(text)) is not None:
+            return known
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
             raise EncodeError(f"a string cannot be written as UTF-8: {error}") from None
+        position = self._bytes(slot, data, depth)
+        if self._schema.shares_strings:
+            self._texts[text] = position
+        return position
+
+    def _bytes(self, slot: Slot, data: bytes, depth: int) -> int:
         position = self._room(4 + len(data) + 1, 4)
         self._chunks.append(UOFFSET.pack(len(data)) + data + b"\0")
+        return position
+
+    def _string_vector(self, slot: Slot, values: Sequence[Any], depth: int) -> int:
+        write = self._bytes if slot.element == "bytes" else self._string
+        return self._offsets([write(slot, value, depth) for value in reversed(values)])
+
+    def _structs(self, slot: Slot, values: Sequence[tuple[Any, ...]], depth: int) -> int:
+        flat = [number for value in values for number in value]
+        chunk = struct.pack(f"<I{slot.element * len(values)}", len(values), *flat)
+        position = self._room(len(chunk), 4)
+        self._chunks.append(chunk)
         return position
 
     def _scalars(self, slot: Slot, values: Sequence[Any], depth: int) -> int:
@@ -305,7 +332,7 @@ class _Builder:
             chunk = _vector(slot.element, count)(count, *values)
         except (struct.error, OverflowError) as error:
             raise EncodeError(f"a number does not fit its vector: {error}") from None
-        position = self._room(len(chunk), 4)
+        position = self._room(len(chunk), max(4, scalar_struct(slot.element).size))
         self._chunks.append(chunk)
         return position
 
@@ -314,7 +341,9 @@ class _Builder:
         element_nbytes = scalar_struct(slot.element).size
         if nbytes % element_nbytes:
             raise EncodeError(f"found {nbytes} bytes of elements that take {element_nbytes} each")
-        position = self._room(4 + nbytes, 4)
+        alignment = max(self._schema.data_alignment if nbytes >= LARGE_NBYTES else 4, element_nbytes)
+        self._alignment = max(alignment, self._alignment)
+        position = self._room(4 + nbytes, alignment)
         self._add_data(data)
         self._chunks.append(UOFFSET.pack(nbytes // element_nbytes))
         return position
@@ -332,6 +361,10 @@ class _Builder:
         except FormatError as error:
             error.where = f"[{len(tables) - len(places) - 1}]{error.where or ''}"
             raise
+        return self._offsets(places)
+
+    def _offsets(self, places: Sequence[int]) -> int:
+        """The position of a vector of offsets to these places, of which the first in the vector comes last."""
         position = self._room(4 + 4 * len(places), 4)
         first = position - 4
         offsets = [first - 4 * index - place for index, place in enumerate(reversed(places))]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from formats.rten.file.fbs import Slot, Table
+    from formats.flatbuffer.fbs import Slot, Table
 
 Values: TypeAlias = tuple[tuple[Any, ...], ...]
 
