@@ -495,7 +495,7 @@ class JobKeywords(ConvertKeywords, total=False):
     from_format: str | None
     """from_format=FORMAT: The format to read, if the content does not show it."""
     to_format: str | None
-    """to_format=FORMAT: The format to write: onnx, onnxz, rten, onnxc, textproto, json."""
+    """to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json."""
     strict: bool
     """strict=True: Refuse a conversion whose report has a warning."""
     lenient: bool

@@ -247,12 +247,13 @@ class Codec(NamedTuple):
     the tensors. `checksums` gives the checksums that the model in a file contains; it gets the file, the model that was
     read from it, and the file that the model was converted from, if that is known. `read_lenient` also accepts files
     that `read` refuses although their meaning is clear, and reports these faults. `cautions` reports the parts of a
-    file that nothing verifies, although its format should. A format that is `encrypted` needs a key, and a file with
-    its extension must be encrypted: otherwise, an attacker could replace the file by one that was made without the key.
-    `shared_data` reports which other models get other weights through a plan, or refuses the plan if nothing may be
-    overwritten; it also reports the data files that no model needs any more. If a change of a file in place was
-    interrupted, `settled` gives the file as it was before; otherwise, it gives the file as it is. `bundle` says what a
-    file has that may hold several models. `runtime` is the runtime of the format, if that reads ONNX, too.
+    file that nothing verifies, although its format should, or that the model does not keep. A format that is
+    `encrypted` needs a key, and a file with its extension must be encrypted: otherwise, an attacker could replace the
+    file by one that was made without the key. `shared_data` reports which other models get other weights through a
+    plan, or refuses the plan if nothing may be overwritten; it also reports the data files that no model needs any
+    more. If a change of a file in place was interrupted, `settled` gives the file as it was before; otherwise, it gives
+    the file as it is. `bundle` says what a file has that may hold several models. `runtime` is the runtime of the
+    format, if that reads ONNX, too.
     """
 
     name: str

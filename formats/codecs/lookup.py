@@ -23,10 +23,10 @@ USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.t
 @cache
 def built_in() -> tuple[Codec, ...]:
     """The codecs of this package."""
-    from formats import onnxzip, rten
+    from formats import onnxzip, ort, rten
     from formats.onnxpb import codecs as onnx
 
-    return (onnx.CODEC, onnxzip.CODEC, rten.CODEC, onnx.CRYPT_CODEC, onnx.TEXT_CODEC, onnx.JSON_CODEC)
+    return (onnx.CODEC, onnxzip.CODEC, rten.CODEC, ort.CODEC, onnx.CRYPT_CODEC, onnx.TEXT_CODEC, onnx.JSON_CODEC)
 
 
 class Installed(NamedTuple):

@@ -173,7 +173,7 @@ def _verify(
     wrong, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
     errors = [*_missing(absent), *wrong, *_first(chain(in_tensors, _sparse(model)))]
     own = set(source.files())
-    cautions = codec.cautions(source, model) if codec.cautions else ()
+    cautions = codec.cautions(source, model) if codec.cautions and codec.encrypted else ()
     doubts = [(Finding("encryption", loss.where, loss.detail), loss.matters) for loss in cautions]
     errors += (doubt for doubt, matters in doubts if matters)
     notes += (doubt for doubt, matters in doubts if not matters)

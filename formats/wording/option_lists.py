@@ -292,7 +292,7 @@ source_hash: The bytes of the .onnx file, for `onnx_hash`.
 encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering, ChaCha20-Poly1305
     (2), or AES-256-GCM (3, the default).
 from_format=FORMAT: The format to read, if the content does not show it.
-to_format=FORMAT: The format to write: onnx, onnxz, rten, onnxc, textproto, json.
+to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
 lenient=True: Read an .onnxz file that another zip tool made.
 """
@@ -349,7 +349,7 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 """
 _OF_CONVERT = """\
 from_format=FORMAT: The format to read, if the content does not show it.
-to_format=FORMAT: The format to write: onnx, onnxz, rten, onnxc, textproto, json.
+to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
 lenient=True: Read an .onnxz file that another zip tool made.
 """

@@ -1,0 +1,55 @@
+"""ONNX Runtime's own format: .ort files, versions 1 to 6."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.codecs.contract import READ_DEFAULTS, Codec, Match
+from formats.ort.options import OrtOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from formats.codecs.contract import ReadOptions, Region
+    from formats.ir.model import Model
+    from formats.tensordata.plan import Loss, WritePlan
+    from formats.tensordata.sources.source import Source
+
+MAGIC = b"ORTM"  # after the offset of the root table
+
+
+def sniff(head: bytes, nbytes: int) -> Match:
+    """How much the first bytes of a file look like an .ort file."""
+    return Match.STRONG if head[4:8] == MAGIC else Match.NONE
+
+
+def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+    """The model in `source`, in ONNX's operators and those that onnxruntime made of them."""
+    from formats.ort.reading.model import read_model
+
+    return read_model(source)
+
+
+def plan(model: Model, destination: Path, options: OrtOptions) -> WritePlan:
+    """How to write `model` to `destination`."""
+    from formats.ort.writing.model import plan_model
+
+    return plan_model(model, destination, options)
+
+
+def regions(source: Source) -> Iterator[Region]:
+    """The head of the file in `source`; weights are in its one buffer."""
+    from formats.codecs.contract import Region
+
+    yield Region(0, 8, "header", "offset of the root, and the mark of the format")
+
+
+def cautions(source: Source, model: Model) -> Iterator[Loss]:
+    """What the model does not keep of the file in `source`, and operators that only onnxruntime has."""
+    from formats.ort.reading.left_out import left_out
+
+    return left_out(source, model)
+
+
+CODEC = Codec("ort", "ONNX Runtime", (".ort",), OrtOptions, sniff, read, plan, cautions=cautions)

@@ -1,0 +1,1 @@
+"""The FlatBuffers of .ort files."""

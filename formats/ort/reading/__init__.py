@@ -1,0 +1,1 @@
+"""How an .ort file becomes a model."""

@@ -1,0 +1,64 @@
+"""How a model becomes an .ort file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from formats.ir.model import Graph
+from formats.ort.file.buffers import build
+from formats.ort.writing.encoder import Encoder, listed
+from formats.ort.writing.operators import ONNX
+from formats.ort.writing.preparation import without_functions
+from formats.ort.writing.schema_functions import with_functions
+from formats.ort.writing.types import all_types
+from formats.ort.writing.unheld import unheld
+from formats.tensordata.plan import INTERFACE, FilePlan, Loss, WritePlan, lay_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from formats.flatbuffer.fbs import Table
+    from formats.ir.model import Model
+    from formats.ort.options import OrtOptions
+
+MAX_NESTED: Final = 10  # functions of operators in functions of operators; onnx has two
+VERSION: Final = "4"  # every full build of onnxruntime since 1.8 loads it; 5 and 6 only add what minimal builds need
+
+
+def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePlan:
+    """How to write `model` to `destination`.
+
+    Raises: UnsupportedError for what the format does not hold, EncodeError for a malformed graph.
+    """
+    whole = without_functions(model)
+    versions = {entry.domain or "": entry.version or 1 for entry in whole.opset_import}
+    if ONNX in versions:
+        versions[""] = versions.pop(ONNX)
+    types = all_types(whole)
+    for _ in range(MAX_NESTED):
+        before, whole = whole, with_functions(whole, types, versions.get("", 1))
+        if whole is before:
+            break
+        types = all_types(whole)
+    graph = whole.graph or Graph()
+    encoder = Encoder(types, versions)
+    table: Table = {
+        "ir_version": model.ir_version or 0,
+        "opset_import": [{"domain": domain, "version": version} for domain, version in versions.items()],
+        "graph": encoder.graph(graph, {}),
+        "metadata_props": [{"key": entry.key or "", "value": entry.value or ""} for entry in model.metadata_props],
+    }
+    for name in ("producer_name", "producer_version", "domain", "doc_string", "model_version"):
+        if value := getattr(model, name):
+            table[name] = value
+    if graph.doc_string:
+        table["graph_doc_string"] = graph.doc_string
+    writes, nbytes = lay_out(build({"ort_version": VERSION, "model": table}))
+    losses = unheld(model)
+    if encoder.uncast:
+        detail = (
+            f"onnxruntime has no kernels on the CPU for {listed(list(encoder.uncast))} in 16 bits; it adds casts when "
+            "it loads .onnx files, but not when it loads .ort files"
+        )
+        losses = (Loss("no_kernel", next(iter(encoder.uncast.values())), detail, INTERFACE), *losses)
+    return WritePlan((FilePlan(destination, nbytes, tuple(writes)),), (), losses)
