@@ -82,7 +82,7 @@ FULL_FOLDERS = {"formats.rten.operators": "a module for each family of operators
 CIRCLES = {frozenset({"formats.ir.model", "formats.ir.storage", "formats.ir.walk"})}
 FAMILIES = "formats.rten.operators."
 # How many modules, and families of operators among them, a conversion of the example to a format may import.
-IMPORTED = {"onnxz": (94, 0), "rten": (156, 22)}
+IMPORTED = {"onnxz": (96, 0), "rten": (159, 22)}
 # What a codec uses of another one.
 OF_OTHER_CODECS = {
     ("onnxzip", "formats.onnxpb.wire.decoder"): {"decode", "FieldsInSource"},
@@ -149,12 +149,13 @@ OPTIONAL = {  # and the modules that may import them
     "google": ("formats.bridges.from_others", "formats.onnx_compat.protos.message"),
     "onnx": (
         "formats.bridges.to_others",
-        "formats.editing.inference",
         "formats.editing.joining.joined_sets",
         "formats.editing.float16.operators",
         "formats.editing.node_conversion",
         "formats.editing.operator_sets",
+        "formats.onnxpb.inference",
         "formats.onnxpb.serialization",
+        "formats.ort.writing.schema_functions",
     ),
     "onnx_ir": ("formats.bridges.from_others", "formats.bridges.to_others"),
     "onnxruntime": ("formats.bridges.to_others",),

@@ -42,7 +42,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "docs/test_docs.py": ("codec testing.__init__", "the pages and an example package use these names"),
     "editing/test_renaming.py": ("editing.edits editing.scopes ir.copies", "what a new name has to find"),
     "editing/test_dims.py": (
-        "editing.expressions editing.inference editing.shapes",
+        "editing.expressions editing.inference editing.shapes onnxpb.inference",
         "what follows from dims, and what contradicts them",
     ),
     "editing/test_operator_sets.py": (
@@ -113,6 +113,15 @@ THROUGH: dict[str, tuple[str, str]] = {
         "the buffers of .rten files, also with the shortcut of forms",
     ),
     "rten/file/test_fbs.py": ("flatbuffer.fbs", "the buffers of .rten files, and wrong ones"),
+    "ort/reading/test_model.py": (
+        "ort.__init__ ort.file.buffers ort.file.schema ort.reading.left_out",
+        "the files of onnxruntime",
+    ),
+    "ort/writing/test_model.py": (
+        "ort.options ort.writing.encoder ort.writing.operator_rows ort.writing.operators ort.writing.preparation "
+        "ort.writing.schema_functions ort.writing.types ort.writing.unheld",
+        "what onnxruntime computes from our files",
+    ),
     "rten/graph/test_attribute_tables.py": ("rten.graph.attributes", "attributes in both directions"),
     "rten/graph/test_encoder.py": ("rten.graph.uses", "names and captures of graphs"),
     "rten/graph/test_constants.py": ("rten.types", "constants of each type"),
@@ -180,6 +189,7 @@ ACROSS = {
         "advice bundles c_reader golden links loading_reader planted_faults other_readers readers rust_in_rten sharing"
     ),
     "pictures": "hostile_names",
+    "rten/file": "builder fbs",
     "rten": "evaluation faults graphs leaving outcomes releases results rten_convert running_page runtime",
     "rten/convert": "malformed_nodes",
     "rten/operators": "historical learned new_operator ordinary_input sizes",

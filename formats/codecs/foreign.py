@@ -200,7 +200,6 @@ FOREIGN_FORMATS = (
         "`python -m tf2onnx.convert --tflite model.tflite --output model.onnx` makes an .onnx file of it",
         _identifier(b"TFL3"),
     ),
-    ForeignFormat("a model in ONNX Runtime's own ORT format", ORIGINAL, _identifier(b"ORTM")),
     ForeignFormat("an ExecuTorch program", ORIGINAL, _identifier(*(b"ET%d" % number for number in range(10, 20)))),
     ForeignFormat("a TensorRT engine", ORIGINAL, _starts(b"ftrt", b"ptrt")),
     ForeignFormat("an RKNN model", ORIGINAL, _starts(b"RKNN")),

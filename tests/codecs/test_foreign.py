@@ -61,17 +61,6 @@ def hdf5(path: Path) -> None:
         file["model_weights/w"] = ARRAY
 
 
-def ort(path: Path) -> None:
-    """Write the example model in the format of onnxruntime."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(path)
-    options.add_session_config_entry("session.save_model_format", "ORT")
-    example = Path(__file__).parents[2] / "examples" / "digits.onnx"
-    onnxruntime.InferenceSession(str(example), options, providers=["CPUExecutionProvider"])
-
-
 def npz(path: Path) -> None:
     """Write an archive of arrays."""
     with path.open("wb") as file:
@@ -147,7 +136,6 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "TorchScript": (golden("script.pt"), "a PyTorch file", "torch.onnx.export"),
     "PyTorch before 1.6": (golden("legacy.pth"), "a PyTorch file from before", "torch.onnx.export"),
     "torch.export": (exported_program, "a program saved by torch.export", "torch.export.load"),
-    "ORT": (ort, "ORT format", "the .onnx file"),
     "ExecuTorch": (content(b"\x1c\0\0\0ET12" + bytes(100)), "an ExecuTorch program", "the .onnx file"),
     "TensorRT": (content(b"ftrt" + bytes(100)), "a TensorRT engine", "the .onnx file"),
     "TensorRT 7": (content(b"ptrt" + bytes(100)), "a TensorRT engine", "the .onnx file"),

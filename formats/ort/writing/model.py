@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.model import Graph
+from formats.ir.node_order import graphs as all_graphs
 from formats.ort.file.buffers import build
 from formats.ort.writing.encoder import Encoder, listed
 from formats.ort.writing.operators import ONNX
@@ -41,10 +42,13 @@ def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePla
             break
         types = all_types(whole)
     graph = whole.graph or Graph()
+    used = {node.domain or "" for _, each in all_graphs(graph) for node in each.node} | {""}
     encoder = Encoder(types, versions)
     table: Table = {
         "ir_version": model.ir_version or 0,
-        "opset_import": [{"domain": domain, "version": version} for domain, version in versions.items()],
+        "opset_import": [
+            {"domain": domain, "version": version} for domain, version in versions.items() if domain in used
+        ],
         "graph": encoder.graph(graph, {}),
         "metadata_props": [{"key": entry.key or "", "value": entry.value or ""} for entry in model.metadata_props],
     }
