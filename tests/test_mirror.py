@@ -123,7 +123,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "what onnxruntime computes from our files",
     ),
     "rten/graph/test_attribute_tables.py": ("rten.graph.attributes", "attributes in both directions"),
-    "rten/graph/test_encoder.py": ("rten.graph.uses", "names and captures of graphs"),
+    "rten/graph/test_encoder.py": ("rten.graph.names rten.graph.uses", "names and captures of graphs"),
     "rten/graph/test_constants.py": ("rten.types", "constants of each type"),
     "rten/onnx_loader/test_runnable.py": (
         "rten.onnx_loader.captures rten.onnx_loader.kept rten.onnx_loader.read_types",

@@ -42,13 +42,12 @@ def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePla
             break
         types = all_types(whole)
     graph = whole.graph or Graph()
-    used = {node.domain or "" for _, each in all_graphs(graph) for node in each.node} | {""}
+    domains = {node.domain or "" for _, each in all_graphs(graph) for node in each.node} | {""}
+    used = [(domain, version) for domain, version in versions.items() if domain in domains]
     encoder = Encoder(types, versions)
     table: Table = {
         "ir_version": model.ir_version or 0,
-        "opset_import": [
-            {"domain": domain, "version": version} for domain, version in versions.items() if domain in used
-        ],
+        "opset_import": [{"domain": domain, "version": version} for domain, version in used],
         "graph": encoder.graph(graph, {}),
         "metadata_props": [{"key": entry.key or "", "value": entry.value or ""} for entry in model.metadata_props],
     }

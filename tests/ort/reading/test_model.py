@@ -48,7 +48,7 @@ def test_golden_files_compute_the_same(path: Path, extension: str, tmp_path: Pat
 
 
 def test_what_the_file_says_is_kept() -> None:
-    """Names, documentation, types, metadata and attributes are those of the file; the graphs of the file have no names."""
+    """Names, documentation, types, metadata and attributes are those of the file, whose graphs have no names."""
     (path,) = (path for path in GOLDEN if path.name == "kinds.1.32.none.ort")
     model = formats.load(path)
     graph = model.graph
@@ -84,7 +84,7 @@ def test_what_is_left_out_is_told(name: str, words: str, tmp_path: Path) -> None
 def outcome(data: bytes) -> str:
     """Return how reading ends."""
     try:
-        formats.load(data)
+        formats.loads(data)
     except formats.FormatError as error:
         return type(error).__name__
     return "read"
@@ -118,4 +118,4 @@ def test_a_newer_version_is_refused() -> None:
     for place in places:
         data[place + 4 : place + 5] = b"9"
     with pytest.raises(formats.DecodeError, match="version '9' of the format, only 1 to 6"):
-        formats.load(bytes(data))
+        formats.loads(bytes(data))

@@ -99,7 +99,7 @@ def test_subgraphs_that_use_outer_values(tmp_path: Path) -> None:
 
 
 def test_functions_become_their_nodes(tmp_path: Path) -> None:
-    """The functions of a model, and those of operators for which onnxruntime has no kernel, become nodes, which is told."""
+    """The functions of a model, and of operators for which onnxruntime has no kernel, become nodes, which is told."""
     function = helper.make_function(
         "my", "Twice", ["a"], ["b"], [helper.make_node("HardSwish", ["a"], ["b"])], [helper.make_opsetid("", 18)]
     )
@@ -150,7 +150,7 @@ def test_strings_sequences_maps_and_sparse_constants(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("with_onnx", [True, False])
 def test_types_follow_from_operators(with_onnx: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The types of inner values are inferred, also after operators of onnxruntime, and for the most part without onnx."""
+    """The types of inner values are inferred, also after operators of onnxruntime, and most of them without onnx."""
     if not with_onnx:
         monkeypatch.setattr("formats.ort.writing.types.inferred", lambda model: None)
     nodes = [
@@ -205,7 +205,7 @@ def test_what_the_format_does_not_hold_is_told(tmp_path: Path) -> None:
 
 
 def test_float16_without_kernels_is_told(tmp_path: Path) -> None:
-    """Onnxruntime adds casts for float16 only when it loads .onnx files, so that such an .ort file needs other hardware."""
+    """Only for .onnx files, onnxruntime adds casts for float16, so such an .ort file needs other hardware."""
     model = model_of(
         [helper.make_node("Relu", ["x"], ["y"])],
         [value("x", [3], TensorProto.FLOAT16)],
