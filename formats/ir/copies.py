@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from formats.ir.model import Message, set_fields
 
-# Classes of values that are shared: they cannot change, and nor does the mapping of what is undecoded.
-_SHARED = frozenset((str, bytes, int, float, bool, type(None), dict))
+UNCHANGEABLE = frozenset((str, bytes, int, float, bool, type(None)))  # classes of values
+_SHARED = UNCHANGEABLE | {dict}  # the mapping of what is undecoded does not change either
 
 T = TypeVar("T", bound=Message)
 

@@ -11,7 +11,6 @@ import struct
 from abc import abstractmethod
 from collections.abc import MutableSequence
 from contextlib import suppress
-from functools import partial
 from pickle import PickleError
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -332,7 +331,7 @@ class RepeatedMessages(RepeatedList[M]):
         return self._parts.message(self._class, item)
 
     def __iter__(self) -> Iterator[M]:
-        return map(partial(self._parts.message, self._class), self._items)
+        return self._parts.messages(self._class, self._items)
 
     def add(self, **values: Any) -> M:
         """Append a new message with the fields `values`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import ref
 
 from formats.errors import FormatError
-from formats.ir.copies import copied
+from formats.ir.copies import UNCHANGEABLE, copied
 from formats.onnx_compat.protos.errors import as_protobufs
 from formats.onnx_compat.protos.field_properties import Property, Submessage
 from formats.onnx_compat.protos.merging import merge, same
@@ -26,7 +26,7 @@ from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from formats.onnx_compat.loading import ParseOptions
     from formats.onnx_compat.protos.descriptor import Descriptor, FieldDescriptor
@@ -77,15 +77,25 @@ class Parts:
 
     def message(self, message_class: type[M], ir: Any) -> M:
         """The message over `ir`."""
-        known = self._known.get(id(ir))
-        if known is not None and (found := known()) is not None:
-            return cast("M", found)
-        new = message_class.__new__(message_class)
-        new._ir, new._parts, new._parent = ir, self, None
-        self._known[id(ir)] = ref(new)
+        found = self.get(id(ir))
+        return self._made(message_class, ir) if found is None else cast("M", found)
+
+    def messages(self, message_class: type[M], irs: Iterable[Any]) -> Iterator[M]:
+        """The messages over all `irs`."""
+        for ir in irs:
+            known = self._known.get(id(ir))  # not `get`: tools iterate over all nodes again and again
+            found = None if known is None else known()
+            yield self._made(message_class, ir) if found is None else found
+
+    def _made(self, message_class: type[M], ir: Any) -> M:
+        message = object.__new__(message_class)
+        message._ir = ir
+        message._parts = self
+        message._parent = None
+        self._known[id(ir)] = ref(message)
         if len(self._known) > self._limit:
             self._forget_unused()
-        return new
+        return message
 
 
 # The class of all messages of protobuf, if it is installed: then `isinstance` accepts ours.
@@ -228,8 +238,11 @@ class ProtoMessage(Message, metaclass=MessageType):
 
     def Clear(self) -> None:
         """Clear all fields, and remove unknown ones."""
+        self._clear(self._fields())
+
+    def _clear(self, fields: Iterable[Property]) -> None:
         self._touch()
-        for field in self._fields():
+        for field in fields:
             field.clear(self)
         self._ir.unknown_fields = b""
         if hasattr(self._ir, "external_source"):
@@ -288,11 +301,21 @@ class ProtoMessage(Message, metaclass=MessageType):
         other = self._of_class(other, "CopyFrom")
         if other._ir is self._ir:
             return
-        if self._parts is None:
+        if self._is_alone():
             self._become(copied(other._ir))
         else:
-            self.Clear()
-            self.MergeFrom(other)
+            self._clear([field for field in self._fields() if field.is_set(self)])  # unset ones that are held stay so
+            self._merge(other._ir)
+
+    def _is_alone(self) -> bool:
+        """Whether nobody can hold a part of this message: it has none, as when it is new, and no container is held."""
+        parts = self._parts
+        if parts is None:
+            return True
+        if not UNCHANGEABLE.issuperset(map(type, vars(self._ir).values())):
+            return False
+        place = id(self._ir)
+        return not any(parts.get((place, name)) is not None for name in self.DESCRIPTOR.names_with_parts)
 
     def _become(self, ir: Any) -> None:
         """Take the values of `ir`, which nothing else uses; no part of this message may be in use."""

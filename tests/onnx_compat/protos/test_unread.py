@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import onnx
 import pytest
 
 from formats import onnxpb
@@ -78,3 +79,21 @@ def test_the_number_of_messages_is_limited_in_all_lists_together(monkeypatch: py
     monkeypatch.setattr(decoder, "MAX_MESSAGES", 3 * NODES)
     with pytest.raises(DecodeError, match="messages"):
         onnxpb.ModelProto.FromString(DATA)
+
+
+@pytest.mark.parametrize("library", [onnx, onnxpb], ids=["onnx", "ours"])
+@pytest.mark.parametrize("is_set", [False, True])
+def test_parts_that_are_held(library: Any, is_set: bool) -> None:
+    """`CopyFrom` sets the unset parts that a program holds; those that were set become independent, as in `onnx`."""
+    given = library.TypeProto()
+    given.tensor_type.shape.dim.add().dim_value = 2
+    info = library.ValueInfoProto(name="x")
+    if is_set:
+        info.type.tensor_type.shape.SetInParent()
+    tensor_type, shape = info.type.tensor_type, info.type.tensor_type.shape
+    dim = shape.dim
+    info.type.CopyFrom(given)
+    assert [info.type.tensor_type is tensor_type, info.type.tensor_type.shape is shape] == [not is_set] * 2
+    assert len(dim) == (0 if is_set else 1)
+    info.type.tensor_type.shape.dim[0].dim_value = 7
+    assert [each.dim_value for each in dim] == ([] if is_set else [7])
