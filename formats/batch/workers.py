@@ -34,7 +34,7 @@ def pool_of(count: int, counts: Any = None) -> Iterator[ProcessPoolExecutor]:
     context: BaseContext = multiprocessing.get_context()
     if context.get_start_method() == "fork" and threading.active_count() > 1:  # locks of other threads stay locked
         context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(count, context, _begin_worker, (counts,))
+    pool = ProcessPoolExecutor(count, context, _begin_worker, () if counts is None else (counts,))
     # a process that has just started inherits this, so that no interrupt comes before it is ready
     was_open = INTERRUPT is not None and INTERRUPT not in signal.pthread_sigmask(signal.SIG_BLOCK, {INTERRUPT})
     try:

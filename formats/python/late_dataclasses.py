@@ -164,19 +164,28 @@ def _late_dataclass(kind: Any = None, /, **arguments: Any) -> Any:
     return kind
 
 
+def _library() -> Any:
+    """The module `dataclasses`, if the program has imported it."""
+    if "dataclasses" not in sys.modules:
+        return None
+    import dataclasses  # waits if another thread imports it just now, and has only a part of it
+
+    return dataclasses
+
+
 def _field(**arguments: Any) -> Any:
     """A field of a class.
 
     A program that makes a standard dataclass has imported `dataclasses`; then this returns a field of that module.
     """
-    if (library := sys.modules.get("dataclasses")) is not None:
+    if (library := _library()) is not None:
         return library.field(**arguments)
     return LateField(**arguments)
 
 
 def _named(name: str, text: str, value: Any) -> LateField:
     """The field of that name, from what the class has under it."""
-    library = sys.modules.get("dataclasses")
+    library = _library()
     if isinstance(value, LateField):
         field = value
     elif library is not None and isinstance(value, library.Field):

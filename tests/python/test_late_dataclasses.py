@@ -262,3 +262,42 @@ def test_all_classes_of_the_package_are_dataclasses() -> None:
             name for name, text in vars(kind).get("__annotations__", {}).items() if "ClassVar" not in text
         }
         assert [*inspect.signature(kind).parameters] == names
+
+
+def test_another_thread_may_import_dataclasses_meanwhile(python: Python) -> None:
+    """A class that is made while another thread imports `dataclasses` waits until that module is whole."""
+    done = python(
+        "-c",
+        """
+from __future__ import annotations
+import sys, threading, time
+from importlib.machinery import PathFinder
+from formats.python.late_dataclasses import dataclass, field
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dataclasses":
+            spec = PathFinder.find_spec(name)
+            run = spec.loader.exec_module
+            def slowly(module):
+                begun.set()
+                time.sleep(0.3)
+                run(module)
+            spec.loader.exec_module = slowly
+            return spec
+
+begun = threading.Event()
+assert "dataclasses" not in sys.modules
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=lambda: __import__("dataclasses")).start()
+begun.wait()
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    first: int
+    second: list = field(default_factory=list)
+
+assert (Pair(1).first, Pair(1).second) == (1, [])
+""",
+    )
+    assert (0, "") == (done.returncode, done.stderr)
