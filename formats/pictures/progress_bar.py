@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from operator import sub
 from threading import Event, RLock, Thread
@@ -70,6 +71,8 @@ class Progress:
     def _show_later(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):
             with self._lock:
+                if self._bar is None and is_importing():
+                    continue  # what draws the bar would be imported at the same time, and see parts of modules
                 if not (self._paused or self._ended.is_set() or self._is_early()):
                     self._show()
                 if self._bar is not None and self._bar.console.is_jupyter:
@@ -127,6 +130,12 @@ class Progress:
         if self._watch is not None:
             self._watch.join()
         self.hide()
+
+
+def is_importing() -> bool:
+    """Whether a thread imports something now."""
+    specs = (getattr(module, "__spec__", None) for module in [*sys.modules.values()])
+    return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def amounts_moved() -> Amounts:
