@@ -182,7 +182,7 @@ ACROSS = {
     "cli": "bad_arguments convert limits mistakes",
     "codecs": "planning",
     "editing": "exported",
-    "onnx_compat/protos": "behaviours",
+    "onnx_compat/protos": "behaviours unread",
     "onnxpb": "transformers_js",
     "onnxpb/encryption": "forgery",
     "onnxzip": (
