@@ -41,13 +41,14 @@ from onnx.parser import parse_model
 import formats
 from formats.codecs import lookup
 from formats.codecs.keys import Key
-from formats.errors import FormatError
+from formats.errors import FormatError, UnsupportedError
 from formats.flatbuffer import fbs
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.encryption import crypt
 from formats.onnxpb.wire import decoder
-from formats.rten.convert.refusal import RefusalError
+from formats.ort.file import buffers as ort_buffers
+from formats.ort.file import schema as ort_schema
 from formats.rten.file.buffers import build
 from formats.rten.file.buffers import read as read_table
 from formats.rten.file.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
@@ -159,7 +160,7 @@ def dumped(format_name: str, **options: Any) -> list[bytes]:
     for data in binary():
         try:
             result.append(formats.dumps(formats.loads(data), format_name, **options))
-        except RefusalError:  # RTen has no string tensors
+        except UnsupportedError:  # RTen has no string tensors, and onnxruntime no optional values
             pass
     return result
 
@@ -207,6 +208,12 @@ def golden(version: int) -> list[bytes]:
     """Return files of one version, made by rten-convert and by us."""
     theirs = [path.read_bytes() for path in sorted(rten_golden.GOLDEN.glob(f"0.*/*.v{version}.rten"))]
     return theirs + dumped("rten", rten_version=version)
+
+
+def ort_files() -> list[bytes]:
+    """Return .ort files that releases of onnxruntime and we made."""
+    theirs = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "ort" / "golden").glob("*.ort"))]
+    return theirs + dumped("ort")
 
 
 # Changes of the structure
@@ -308,7 +315,7 @@ def changed_value(rng: random.Random, value: Any) -> Any:
             return {name: held for name, held in value.items() if name != key}
         return {**value, key: changed_value(rng, value[key])}
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict):
-        union = next(members for members in UNIONS.values() if value[0] in members)
+        union = next(members for members in (*UNIONS.values(), *ort_schema.UNIONS.values()) if value[0] in members)
         return (rng.choice(union), value[1]) if here else (value[0], changed_value(rng, value[1]))
     if isinstance(value, (list, tuple)) and value:
         place = rng.randrange(len(value))
@@ -356,6 +363,20 @@ def new_rten(rng: random.Random, version: int) -> bytes:
         return model
     start = -(-(HEADER_NBYTES + len(model)) // 64) * 64
     return (encode_header(Header(HEADER_NBYTES, len(model), start)) + model).ljust(start, b"\0") + tensors
+
+
+@functools.cache
+def ort_tables() -> list[fbs.Table]:
+    """Return the content of the .ort seeds."""
+    return [_with_bytes(ort_buffers.read(data), data) for data in ort_files()]
+
+
+def new_ort(rng: random.Random) -> bytes:
+    """Return one of the .ort files with some values changed."""
+    table = rng.choice(ort_tables())
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        table = changed_value(rng, table)
+    return b"".join(bytes(segment) for segment in ort_buffers.build(table) if isinstance(segment, (bytes, bytearray)))
 
 
 def with_model(archive: bytes, model: bytes) -> bytes:
@@ -605,6 +626,7 @@ TARGETS = {
     "onnxc": Target(functools.cache(encrypted), bytes_or(new_encrypted), use_bytes("onnxc")),
     "onnxz": Target(functools.cache(archives), bytes_or(new_archive), use_bytes("onnxz")),
     "onnxz-lenient": Target(functools.cache(foreign_archives), bytes_or(new_archive), use_lenient),
+    "ort": Target(functools.cache(ort_files), bytes_or(new_ort), use_bytes("ort")),
     "rten1": Target(
         functools.cache(lambda: golden(1)), bytes_or(functools.partial(new_rten, version=1)), use_bytes("rten")
     ),

@@ -21,7 +21,7 @@ from formats.ir.model import Model
 from formats.onnxpb.encryption import crypt
 
 KEY = "fuzz"
-FORMATS = ("onnx", "onnxz", "onnxz-lenient", "rten", "onnxc", "textproto", "json")
+FORMATS = ("onnx", "onnxz", "onnxz-lenient", "ort", "rten", "onnxc", "textproto", "json")
 WRITTEN = ("onnx", "onnxz", "json", "textproto")  # a model that was read can be written in these formats, or is refused
 LARGEST_TENSOR = 1 << 20  # elements; larger tensors are not printed, because no user would do this
 
