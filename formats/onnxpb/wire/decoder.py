@@ -97,6 +97,9 @@ MAX_RESTS = 1 << 12
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
+NAME_OF_VALUE, TYPE_OF_VALUE = (
+    next(tag for tag, row in tables()["ValueInfoProto"].by_tag.items() if row.name == name) for name in ("name", "type")
+)
 _new = object.__new__
 
 
@@ -238,14 +241,52 @@ class FieldsInSource:
             return self._decode()[0]
 
     def check(self) -> int:
-        """Decode the elements for the first who reads them; the number of messages in them.
+        """Decode the elements for the first who reads them, or see that all can be; the number of messages in them.
 
         Raises: DecodeError.
         """
-        elements, self._has_references, count = self._decode()
         self._is_doubtful = False
+        if count := self._count_values():
+            return count
+        elements, self._has_references, count = self._decode()
         self._decoded.append(elements)
         return count
+
+    def _count_values(self) -> int:
+        """The number of messages if all elements are values with a name and a type, and nothing wrong in any; else 0.
+
+        Few programs read values. Types have the same bytes as earlier ones, so that this takes a fifth of the time.
+        """
+        table, data = tables()[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
+        if table.message_class is not ValueInfo or not isinstance(data, bytes):
+            return 0
+        types = tables()["TypeProto"]
+        known = types.known
+        decoder = _Decoder(self.source, self.max_depth)
+        count = 0
+        for position, stop in self.ranges:
+            while position < stop:
+                size, begin = data[position + 1], position + 2
+                if size >= 0x80:
+                    size, begin = decode_prefix(data, position + 1)
+                end = begin + size
+                if data[position] >= 0x80 or size < 4 or data[begin] != NAME_OF_VALUE or data[begin + 1] >= 0x80:
+                    return 0
+                position, type_ = end, begin + 2 + data[begin + 1]  # which is behind the name
+                if (
+                    type_ + 2 > end
+                    or data[type_] != TYPE_OF_VALUE
+                    or data[type_ + 1] >= 0x80
+                    or type_ + 2 + data[type_ + 1] != end
+                ):
+                    return 0
+                template = known.get(data[type_ + 2 : end])
+                if template is None or self.depth + 1 + template.height > self.max_depth:
+                    decoder.message(types, data, type_ + 2, end, 0, self.depth + 2)
+                else:
+                    count += template.message_count
+                count += 1
+        return count + decoder.messages
 
     def _decode(self) -> tuple[list[Any], bool, int]:
         """The elements, whether some of them hold a tensor with external data, and how many messages were read."""

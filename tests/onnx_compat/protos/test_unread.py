@@ -10,7 +10,7 @@ import pytest
 
 from formats import onnxpb
 from formats.errors import DecodeError
-from formats.ir.model import Model
+from formats.ir.model import Graph, Model
 from formats.onnxpb.wire import decoder
 from formats.tensordata.sources.source import Literal
 
@@ -97,3 +97,62 @@ def test_parts_that_are_held(library: Any, is_set: bool) -> None:
     assert len(dim) == (0 if is_set else 1)
     info.type.tensor_type.shape.dim[0].dim_value = 7
     assert [each.dim_value for each in dim] == ([] if is_set else [7])
+
+
+@pytest.mark.parametrize("change", ["none", "two types", "unknown field", "no type", "long name", "not UTF-8"])
+def test_values_are_read_later_as_at_once(change: str) -> None:
+    """Values whose types are known are only looked at, and give the same when they are read; so do unusual ones."""
+    made = model()
+    data = made.graph.value_info[50].SerializeToString()
+    more = {"two types": data + b"\x12\x02\x32\x00", "unknown field": data + b"\xf8\x07\x01", "no type": data[:5]}
+    more |= {"not UTF-8": data.replace(b"x50", b"\xff50"), "none": data}
+    if change == "long name":
+        made.graph.value_info[50].name = "x" * 200
+    else:
+        value = more[change]
+        graph = made.graph.SerializeToString()
+        start = graph.index(bytes([len(data)]) + data)
+        graph = graph[:start] + bytes([len(value)]) + value + graph[start + 1 + len(data) :]
+        made = onnxpb.ModelProto(ir_version=8)
+        made.graph.CopyFrom(decoder_of(graph))
+    serialised = made.SerializeToString()
+    found, expected = (
+        decoder.decode_checked(Literal(serialised), Model),
+        decoder.decode(Literal(serialised), Model, at_once=True),
+    )
+    assert "value_info" in found.graph.undecoded
+    assert found.graph.value_info == expected.graph.value_info
+
+
+def decoder_of(graph: bytes) -> Any:
+    """The message of a graph, decoded at once."""
+    return onnxpb.wrap(decoder.decode(Literal(graph), Graph, at_once=True))
+
+
+@pytest.mark.parametrize(
+    "last", [b"\x6a\x00", b"\x6a\x02\x0a\x00", b"\x6a\x01\x0a", b"\xea\x00\x00", b"\x6a\x05\x0a\x7f\x12\x00\x00"]
+)
+def test_short_values_at_the_end(last: bytes) -> None:
+    """The last value may be empty, end too soon, or have a long tag: the result is that of decoding all at once."""
+    data = model().graph.SerializeToString() + last
+    try:
+        expected: Any = decoder.decode(Literal(data), Graph, at_once=True).value_info
+    except DecodeError as error:
+        with pytest.raises(DecodeError) as found:
+            decoder.decode_checked(Literal(data), Graph)
+        assert str(found.value) == str(error)
+    else:
+        assert decoder.decode_checked(Literal(data), Graph).value_info == expected
+
+
+@pytest.mark.parametrize("wrong", [b"\x0a\x02\x08", b"\x0a\x04\x12\x02\x0a\x7f"])
+def test_types_of_values_are_checked(wrong: bytes) -> None:
+    """A value whose type is damaged is refused when the model is parsed."""
+    made = onnxpb.GraphProto()
+    for index in range(NODES):
+        made.value_info.add(name=f"x{index}").type.tensor_type.elem_type = 1
+    data = made.SerializeToString()
+    value = b"\x0a\x01x\x12" + bytes([len(wrong)]) + wrong
+    damaged = data + b"\x6a" + bytes([len(value)]) + value
+    with pytest.raises(DecodeError, match=rf"value_info\[{NODES}\]"):
+        onnxpb.GraphProto.FromString(damaged)
