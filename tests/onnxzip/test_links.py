@@ -97,6 +97,20 @@ def metadata(path: Path) -> dict[str, str]:
     return {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
 
 
+def test_what_to_do_without_weights_to_link(tmp_path: Path) -> None:
+    """A link to an archive whose weights are in typed fields says what makes them entries, and that works."""
+    tensor = onnx.helper.make_tensor("w", 1, [1000], [1.0] * 1000)
+    graph = onnx.helper.make_graph([], "g", [], [], [tensor])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz")
+    with pytest.raises(EncodeError, match=r"in fields such as float_data.* first run .* --external-data"):
+        formats.link(tmp_path / "m.onnxz", tmp_path / "linked.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "new.onnx", external_data=True)
+    formats.convert(tmp_path / "new.onnx", tmp_path / "new.onnxz")
+    formats.link(tmp_path / "new.onnxz", tmp_path / "linked.onnx")
+    assert onnx.numpy_helper.to_array(onnx.load(tmp_path / "linked.onnx").graph.initializer[0]).sum() == 1000
+
+
 # Programs that read them
 
 

@@ -26,13 +26,14 @@ from formats.tensordata.plan import SMALL_BYTES, USE, FilePlan, Loss, WritePlan,
 from formats.tensordata.sources.source import FileSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from formats.onnxzip.records import Entry
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Source
 
+NUMBER_FIELDS = tuple(field for field in dtypes.TYPED_FIELDS if field != "string_data")
 RELINK = "`formats convert ARCHIVE GRAPH --link --force` links the graph to the current archive"
 
 
@@ -132,12 +133,23 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
             linked[id(tensor)] = span
             used[span.file] = None
     if len(used) != 1:
-        names = " and ".join(sorted(str(file.path) for file in used))
-        none = f"no weight of at least {size_threshold} bytes is in an .onnxz archive"
-        found = f"weights are in several archives, {names}" if used else none
-        raise EncodeError(f"{found}; `link` needs all weights in one archive")
+        raise EncodeError(_why_unlinked(model, size_threshold, used))
     (archive,) = used
     return archive, known[archive], linked
+
+
+def _why_unlinked(model: Model, size_threshold: int, used: Iterable[File]) -> str:
+    """Why no one archive has the weights, and what to do."""
+    needs = "`link` needs all weights in one archive, as `formats convert MODEL NEW.onnxz` writes it"
+    if names := " and ".join(sorted(str(file.path) for file in used)):
+        return f"weights are in several archives, {names}; {needs}"
+    numbers = (vars(tensor).get(field) for _, tensor in walk.tensors(model) for field in NUMBER_FIELDS)
+    if any(source is not None and source.nbytes >= size_threshold for source in numbers):
+        return (
+            "weights are in the graph, in fields such as float_data, and no program can map these; first run "
+            "`formats convert MODEL NEW.onnx --external-data`, then write the archive from that model"
+        )
+    return f"no weight of at least {size_threshold} bytes is in an .onnxz archive; {needs}"
 
 
 def _entries(file: File) -> list[Entry]:
