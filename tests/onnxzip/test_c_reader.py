@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import c_reader
+import numpy as np
+import onnx
 import pytest
+from programs import need
+
+import formats
 
 GOLDEN = Path(__file__).with_name("golden")
 Row = tuple[dict[str, Any], str, Path]
@@ -73,3 +78,37 @@ def test_errors_of_the_system(program: Path, tmp_path: Path) -> None:
 def test_header_alone(tmp_path: Path) -> None:
     """The header compiles without a warning when it only declares, also twice."""
     c_reader.built("readers/c/tests/header_alone.c", tmp_path / "alone")
+
+
+@pytest.mark.outer
+def test_example_for_onnxruntime(tmp_path: Path) -> None:
+    """The example makes a session from each model of an archive, with the library of the Python package."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    libraries = [*Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*")]
+    need("go")
+    # No package of onnxruntime itself has the header of its C API; this Go module has it.
+    (tmp_path / "go.mod").write_text("module x\n")
+    command = ["go", "mod", "download", "-json", "github.com/yalue/onnxruntime_go@v1.27.0"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120, check=False)
+    if done.returncode or not libraries:
+        pytest.skip("needs the header and the library of onnxruntime")
+    library = tmp_path / "libonnxruntime.so.1"
+    library.symlink_to(libraries[0])
+    program = tmp_path / "program"
+    source = c_reader.ROOT / "readers" / "c" / "examples" / "onnxruntime.c"
+    more = ["-isystem", json.loads(done.stdout)["Dir"], "-o", program, source, library, f"-Wl,-rpath,{tmp_path}"]
+    subprocess.run(["cc", *c_reader.WARNINGS, *more], check=True, timeout=120)
+    for name in ("one", "two"):
+        weight = onnx.numpy_helper.from_array(np.ones(1000, "float32"), "w")
+        node = onnx.helper.make_node("Add", ["x", "w"], [f"y_{name}"])
+        ends = [onnx.helper.make_tensor_value_info(end, 1, [1000]) for end in ("x", f"y_{name}")]
+        graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:], [weight])
+        opsets = [onnx.helper.make_opsetid("", 17)]
+        onnx.save(onnx.helper.make_model(graph, ir_version=8, opset_imports=opsets), tmp_path / f"{name}.onnx")
+    formats.pack([tmp_path / "one.onnx", tmp_path / "two.onnx"], tmp_path / "m.onnxz")
+    for name in ("one", "two"):
+        run = subprocess.run([program, tmp_path, "m.onnxz", name], capture_output=True, encoding="utf-8", check=False)
+        assert (0, f"input x\noutput y_{name}\n") == (run.returncode, run.stdout), run.stderr
+    run = subprocess.run([program, tmp_path, "m.onnxz"], capture_output=True, encoding="utf-8", check=False)
+    assert run.returncode == 1
+    assert run.stderr.endswith("m.onnxz: it has several models and no default one: say which\n")
