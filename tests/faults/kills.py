@@ -79,7 +79,7 @@ def _ends(data: bytes) -> bytes:
 def kill(folder: Path, source: Path, target: str, old: Path | None, models: dict[str, list[bytes]]) -> Iterator[str]:
     """Yield what is found after each of any number of killed conversions to a target: a state, or a broken promise."""
     name, options = target.split(" ")[0], TARGETS[target]
-    command = [sys.executable, "-m", "formats", source, folder / name, "--force", "--quiet", *options]
+    command = [sys.executable, "-m", "formats", "convert", source, folder / name, "--force", "--quiet", *options]
     state, longest = random.Random(5), 60.0
     allowed = {"new", "none" if old is None else "old"} | ({"none"} if "--external-data" in options else set())
     for number in range(1 << 30):
@@ -206,7 +206,7 @@ def fill(folder: Path, source: Path) -> Iterator[str]:
                         formats.convert(small, path)
                     leave_free(disk, left)
                     before = {name: (disk / name).stat().st_size for name in os.listdir(disk) if name != "lost+found"}
-                    command = [sys.executable, "-m", "formats", source, path, "--force", *options]
+                    command = [sys.executable, "-m", "formats", "convert", source, path, "--force", *options]
                     done = subprocess.run(command, capture_output=True, text=True, check=False)
                     after = {name: (disk / name).stat().st_size for name in os.listdir(disk) if name != "lost+found"}
                     where = f"{target}, {left} bytes free of {space}, {'replaced' if replaced else 'new'}"
