@@ -1,11 +1,13 @@
 /** onnxruntime-node gives the same bits for an `.onnxz` as for the `.onnx`, and the outputs of the references. */
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { open } from "../onnxz.js";
-import { TYPES, convertModels, difference, missingFormats, numbers, readNpz } from "./models.js";
+import { ROOT, TYPES, convertModels, difference, missingFormats, numbers, readNpz } from "./models.js";
 
 const skip = missingFormats() ?? false;
 // onnxruntime-node 1.30 does not read a Float16Array, which Node 24 has. Without that class it takes the bits.
@@ -71,3 +73,24 @@ test(
     }
   },
 );
+
+test("Each model of one archive gives the same as its own file.", { skip }, async (context) => {
+  const ort = await import("onnxruntime-node");
+  const { models, remove } = await convertModels(["digits", "whisper_enc.dyn", "gpt2.dyn", "bert.dyn"]);
+  context.after(remove);
+  const bundle = join(dirname(models[0]?.onnxz ?? ""), "bundle.onnxz");
+  const code = "import sys, formats\nformats.pack(sys.argv[2:], sys.argv[1])";
+  const sources = models.map(({ onnx }, index) => `m${index}=${onnx}`);
+  execFileSync("python3", ["-c", code, bundle, ...sources], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  const archive = await open(bundle);
+  const options = /** @type {const} */ ({ logSeverityLevel: 3, intraOpNumThreads: 1 });
+  for (const [index, { onnx, npz }] of models.entries()) {
+    const { model, externalData } = await archive.model(`m${index}`);
+    const session = await ort.InferenceSession.create(model, { ...options, externalData });
+    const plain = await ort.InferenceSession.create(await readFile(onnx), options);
+    const reference = npz ? readNpz(npz) : undefined;
+    const found = await session.run(feeds(ort, session, reference));
+    const expected = await plain.run(feeds(ort, plain, reference));
+    for (const output of session.outputNames) assert.deepEqual(found[output]?.data, expected[output]?.data);
+  }
+});
