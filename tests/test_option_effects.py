@@ -130,6 +130,7 @@ ELSEWHERE = {
     "EngineOptions.chunk_bytes": "test_option_effects.py::test_smaller_chunks_are_more_reads",
     "EngineOptions.in_flight_bytes": "tensordata/test_engine.py::test_budget_bounds_what_is_in_memory",
     "EngineOptions.progress": "verbs/test_convert.py::test_engine_options_are_passed_on",
+    "PlaceOptions.progress": "verbs/test_model_files.py::test_a_program_sees_the_progress",
     "EngineOptions.storage_options": "tensordata/remote/test_web.py::test_the_command",
     "EngineOptions.retries": "tensordata/remote/test_web.py::test_a_part_that_fails",
     "ReadOptions.storage_options": "tensordata/remote/test_web.py::test_the_command",

@@ -515,3 +515,12 @@ def test_a_name_without_an_extension_is_answered(verb: Any, split: Path) -> None
     """A destination without an extension is perhaps a folder that is missing: the error names both ways."""
     with pytest.raises(FormatError, match=r"a model has an extension: type \S*/t.onnx, or \S*/t/ for a folder"):
         verb(split, split.parent / "t")
+
+
+def test_a_program_sees_the_progress(tmp_path: Path) -> None:
+    """`cp` calls `progress` with the bytes done and to do; the last call says that all is done."""
+    formats.save(model(), tmp_path / "m.onnx", external_data=True, size_threshold=0)
+    total = sum(path.stat().st_size for path in tmp_path.iterdir())
+    seen: list[tuple[int, int]] = []
+    formats.cp(tmp_path / "m.onnx", tmp_path / "n.onnx", progress=lambda *given: seen.append(given))
+    assert (total, total) == seen[-1]
