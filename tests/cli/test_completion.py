@@ -149,8 +149,8 @@ def test_suggestions_of_bash() -> None:
         pytest.skip("needs bash")
     script = run("formats", "completion", "bash").stdout
     for words, expected in (
-        (["formats", "convert", "--to", ""], "onnx onnxz rten onnxc textproto json"),
-        (["formats", "convert", "--to", "="], "onnx onnxz rten onnxc textproto json"),
+        (["formats", "convert", "--to", ""], "onnx onnxz rten ort onnxc textproto json"),
+        (["formats", "convert", "--to", "="], "onnx onnxz rten ort onnxc textproto json"),
         (["formats", "convert", "--to", "=", "onnx"], "onnx onnxz onnxc"),
         (["formats", "convert", "--encryption", ""], "1 2 3"),
         (["formats", "convert", "--threads", ""], ""),
