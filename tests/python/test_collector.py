@@ -14,7 +14,7 @@ import pytest
 import formats
 from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
 
-FORMATS = ["onnx", "onnxz", "rten", "json", "textproto"]
+FORMATS = ["onnx", "onnxz", "rten", "ort", "json", "textproto"]
 MODELS = int(os.environ.get("FORMATS_MODELS", "300"))  # 3,000 by night
 MAX_GROWTH_MIB = 24
 Python = Callable[..., subprocess.CompletedProcess[str]]
@@ -54,8 +54,16 @@ def test_the_collector_goes_on(python: Python) -> None:
     assert ["True", "True"] == python("-c", code).stdout.split()
 
 
-@pytest.mark.parametrize("source", FORMATS)
-@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        pytest.param(
+            source, target, marks=[] if source == target or "onnx" in (source, target) else [pytest.mark.outer]
+        )
+        for source in FORMATS
+        for target in FORMATS
+    ],
+)
 def test_conversions_leave_no_cycles(source: str, target: str) -> None:
     """A conversion leaves no objects that only the collector can free, except in modules that it has just imported."""
     given = bytes(formats.dumps(formats.loads(chain()), source))
