@@ -59,7 +59,8 @@ _ZIP64_LOCATOR_RULES = (
 )
 _SPECIAL_FILE = 0x18  # FAT: a directory or a volume label
 _REGULAR_FILE = (0, 8)  # the file type in the top four bits: unknown, or Unix's number of a regular file
-_ENTRY_START, *_, _ENTRY_REST, _ = WRITTEN_DIRECTORY_ENTRY.unpack(directory_entry(Entry("", 0, 0)))
+_ENTRY = WRITTEN_DIRECTORY_ENTRY.unpack(directory_entry(Entry("", 0, 0)))
+_ENTRY_START, _ENTRY_REST = _ENTRY[0], _ENTRY[-2]
 _NOT_WRITTEN = b"", 0, 0, 0, 0, b"", 0
 _MAX_DIRECTORY_ENTRY_BYTES = DIRECTORY_ENTRY.nbytes + MAX_NAME_BYTES + EXTRA.nbytes + 3 * 8
 
