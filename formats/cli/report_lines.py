@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.verbs.compare import Comparison
-    from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry
+    from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry, Value
     from formats.verbs.model_files import ModelFiles
     from formats.verbs.relocate import Relocation
     from formats.verbs.repair import Repair
@@ -56,14 +56,14 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
 def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Iterator[str]:
     """The content of one model of a file."""
     facts = {
-        "producer": " ".join(filter(None, (seen.producer_name, seen.producer_version))),
+        "producer": _part(" ".join(filter(None, (seen.producer_name, seen.producer_version)))),
         "ir version": "" if seen.ir_version is None else str(seen.ir_version),
         "opsets": _counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " "),
         "read by": ", ".join(_known_releases(name, releases) for name, releases in seen.releases.items()),
         "metadata": ", ".join(f"{key}={_part(repr(value))}" for key, value in seen.metadata.items()),
         "linked to": "" if seen.archive is None else f"{seen.archive}, which holds the weights",
-        "inputs": ", ".join(f"{value.name}: {value.type}" for value in seen.inputs),
-        "outputs": ", ".join(f"{value.name}: {value.type}" for value in seen.outputs),
+        "inputs": ", ".join(_value(value) for value in seen.inputs),
+        "outputs": ", ".join(_value(value) for value in seen.outputs),
         "operators": f"{sum(seen.operators.values())} nodes: {_counts(seen.operators, ' x ')}",
         "parameters": f"{seen.parameters:,}" if seen.parameters else "",
         "alignment": ", ".join(_aligned(*entry) for entry in seen.alignments.items()),
@@ -192,7 +192,11 @@ def _part(text: str) -> str:
 
 
 def _counts(counts: Mapping[str, int], joint: str) -> str:
-    return ", ".join(f"{name}{joint}{count}" for name, count in counts.items())
+    return ", ".join(f"{_part(name)}{joint}{count}" for name, count in counts.items())
+
+
+def _value(value: Value) -> str:
+    return f"{_part(value.name)}: {_part(value.type)}"
 
 
 def _aligned(alignment: int, count: int) -> str:

@@ -16,7 +16,19 @@ from commands import Done, run
 from rich.cells import cell_len
 
 import formats
-from formats import Function, Graph, Model, Node, OperatorSetId, StringStringEntry
+from formats import (
+    Dimension,
+    Function,
+    Graph,
+    Model,
+    Node,
+    OperatorSetId,
+    StringStringEntry,
+    TensorShape,
+    TensorType,
+    Type,
+    ValueInfo,
+)
 from formats.cli.columns import cells, shortened, table
 from formats.cli.verbs import VERBS
 
@@ -332,6 +344,22 @@ def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
             longest = max((cell_len(word) for word in line.split()), default=0)
             assert cell_len(line) <= columns or longest > columns - 8, (arguments, line)
             assert line.isprintable()
+
+
+def test_a_name_is_never_wider_than_the_terminal(tmp_path: Path) -> None:
+    """Names of 10,000 letters, of values, operators, domains and dims, are shortened on a terminal."""
+    word = "abcdefghi." * 1000
+    model = named(word)
+    assert model.graph is not None
+    model.producer_name = word
+    model.graph.node.append(Node(op_type=word, domain=word, input=["x"], output=[word + "y"]))
+    model.opset_import.append(OperatorSetId(word, 1))
+    dims = TensorShape([Dimension(dim_param=word)])
+    model.graph.output.append(ValueInfo(word + "y", Type(tensor_type=TensorType(elem_type=1, shape=dims))))
+    formats.save(model, tmp_path / "a.onnx")
+    for arguments in (("inspect", "a.onnx"), ("inspect", "a.onnx", "--nodes", "*"), ("verify", "a.onnx")):
+        lines = in_terminal(tmp_path, 80, *arguments)
+        assert max(cell_len(one) for line in lines for one in line.split()) <= 200, arguments
 
 
 def test_nothing_is_cut_where_there_is_no_terminal(tmp_path: Path) -> None:
