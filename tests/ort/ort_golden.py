@@ -1,8 +1,8 @@
 """Makes the golden .ort files: models, and what several releases of onnxruntime write of them.
 
 `python tests/ort/ort_golden.py models FOLDER` writes the models with onnx, and `python tests/ort/ort_golden.py files
-FOLDER` converts them with the onnxruntime of the interpreter, to `golden/NAME.RELEASE.LEVEL.ort`. Release 1.14 writes
-version 5 of the format, and 1.17 and later write version 6.
+FOLDER` converts them with the onnxruntime of the interpreter, to `golden/NAME.RELEASE.LEVEL.ort`. Release 1.12 writes
+version 4 of the format, 1.14 version 5, and 1.17 and later version 6.
 """
 
 from __future__ import annotations
