@@ -27,8 +27,6 @@ from typing import Final
 
 '''
 NO_END = (1 << 31) - 1  # of the versions that a kernel computes
-# onnxruntime 1.32 does not give the defaults of its own operators: these are the attributes that it adds to nodes.
-ADDED: dict[str, dict[str, tuple[int, Any]]] = {}
 
 
 def generate() -> str:
@@ -105,7 +103,7 @@ def _of_onnx(schema: Any) -> str:
 def _of_onnxruntime(schema: Any) -> str:
     inputs = [(item.typeStr, item.types, item.isHomogeneous) for item in schema.inputs]
     outputs = [(item.typeStr, item.types, item.isHomogeneous) for item in schema.outputs]
-    return _form(inputs, outputs, ADDED.get(schema.name, {}))
+    return _form(inputs, outputs, {})  # it does not give the defaults, but its own kernels know them
 
 
 def _typed(attribute: Any) -> tuple[int, Any]:

@@ -169,6 +169,30 @@ def test_types_follow_from_operators(with_onnx: bool, tmp_path: Path, monkeypatc
     check(model, {"x": X}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("operator_type", "dims", "attributes"),
+    [
+        ("BiasGelu", [[3, 4], [4]], {}),
+        ("FastGelu", [[3, 4]], {}),
+        ("FusedConv", [[1, 2, 5, 5], [3, 2, 3, 3]], {"activation": "Relu"}),
+        ("FusedGemm", [[2, 3], [3, 4], [4]], {"activation": "Relu"}),
+        ("FusedMatMul", [[2, 3], [3, 4]], {}),
+        ("MultiHeadAttention", [[2, 3, 8], [2, 3, 8], [2, 3, 8]], {"num_heads": 2}),
+        ("QuickGelu", [[3, 4]], {}),
+        ("SkipLayerNormalization", [[2, 3, 8], [2, 3, 8], [8], [8]], {}),
+        ("Trilu", [[4, 4]], {}),
+    ],
+)
+def test_operators_of_onnxruntime(operator_type: str, dims: list[Any], attributes: Any, tmp_path: Path) -> None:
+    """Operators of onnxruntime compute the same, also with attributes that the model leaves to their defaults."""
+    names = [f"x{index}" for index in range(len(dims))]
+    node = helper.make_node(operator_type, names, ["y"], domain="com.microsoft", **attributes)
+    inputs = [value(name, each) for name, each in zip(names, dims, strict=True)]
+    rng = np.random.default_rng(3)
+    feeds = {name: rng.standard_normal(each, np.float32) for name, each in zip(names, dims, strict=True)}
+    check(model_of([node], inputs, [value("y", None)], domains={"com.microsoft": 1}), feeds, tmp_path)
+
+
 def refusal(model: onnx.ModelProto, folder: Path) -> str:
     """Return the error of a conversion, which leaves nothing behind."""
     onnx.save(model, folder / "model.onnx")
