@@ -137,6 +137,7 @@ USES: dict[str, Callable[[Path], Any]] = {
     "json": lambda path: formats.convert(path, path.with_name("out.json"), overwrite=True),
     "textproto": lambda path: formats.convert(path, path.with_name("out.textproto"), overwrite=True),
     "rten": lambda path: formats.convert(path, path.with_name("out.rten"), overwrite=True),
+    "ort": lambda path: formats.convert(path, path.with_name("out.ort"), overwrite=True),
 }
 
 

@@ -95,8 +95,8 @@ def all_types(model: Model) -> dict[int, Types]:
 def _follow(graph: Graph, outer: Mapping[str, Type], found: dict[int, Types], versions: Mapping[str, int]) -> None:
     """Add the types that follow from the operators, the graphs in nodes first."""
     types = found[id(graph)]
+    visible = {**outer, **types}
     for node in graph.node:
-        visible = {**outer, **types}
         inner = [attribute.g for attribute in node.attribute if attribute.g is not None]
         for each in inner:
             _follow(each, visible, found, versions)
@@ -104,7 +104,7 @@ def _follow(graph: Graph, outer: Mapping[str, Type], found: dict[int, Types], ve
             if name and name not in types:
                 kind = _result(node, index, visible, versions) or _inner_result(node, index, inner, found)
                 if kind is not None:
-                    types[name] = kind
+                    types[name] = visible[name] = kind
 
 
 def _result(node: Node, index: int, types: Mapping[str, Type], versions: Mapping[str, int]) -> Type | None:
