@@ -69,8 +69,11 @@ def with_element(type_: Type | None, number: int) -> Type | None:
     """The type with another type of elements in place of float32."""
     if kind_of(type_) == "other" or type_ is None:
         return type_
-    new = inner = copied(type_)
-    while inner.tensor_type is None:
-        inner = (inner.sequence_type or inner.optional_type).elem_type
-    inner.tensor_type.elem_type = number
+    new = copied(type_)
+    inner: Type | None = new
+    while inner is not None and inner.tensor_type is None:
+        outer = inner.sequence_type or inner.optional_type
+        inner = None if outer is None else outer.elem_type
+    if inner is not None and inner.tensor_type is not None:
+        inner.tensor_type.elem_type = number
     return new
