@@ -19,6 +19,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from formats import ort
+from formats.codecs.contract import HEAD_BYTES, Match
 from formats.errors import EncodeError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
@@ -44,6 +46,11 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime needs some to infer shapes
 FOLDER_KEY = "session.model_external_initializers_file_folder_path"
+ORT_KEYS = (  # map an .ort file, and use the weights in it in place; releases before 1.26 ignore the first, and read
+    "session.use_memory_mapped_ort_model",
+    "session.use_ort_model_bytes_directly",
+    "session.use_ort_model_bytes_for_initializers",
+)
 COMPLEX = frozenset((14, 15))  # types of values that onnxruntime does not have
 
 
@@ -158,8 +165,8 @@ def onnxruntime_session(
     those of InferenceSession, in its order.
 
     Nothing is written. Weights in a file stay there: onnxruntime maps the file, which must not change while the session
-    is in use. onnxruntime copies other weights; the session keeps the model alive. `sess_options` are changed, so use
-    them for only one session.
+    is in use. It reads an .ort file itself, once the file is checked. onnxruntime copies other weights; the session
+    keeps the model alive. `sess_options` are changed, so use them for only one session.
 
     Raises: FormatError if the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
     the error of onnxruntime if it refuses the model.
@@ -169,8 +176,13 @@ def onnxruntime_session(
     with needed("onnxruntime", "sessions"):
         import onnxruntime
 
+    sess_options = sess_options or onnxruntime.SessionOptions()
     if isinstance(model_or_path, (str, os.PathLike)) or hasattr(model_or_path, "read"):
-        model_or_path = opening.load(model_or_path, model=model)
+        path, model_or_path = model_or_path, opening.load(model_or_path, model=model)  # which checks the whole file
+        if _is_ort(path):
+            for key in ORT_KEYS:
+                sess_options.add_session_config_entry(key, "1")
+            return onnxruntime.InferenceSession(os.fspath(path), sess_options, providers, provider_options, **options)
     elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
         model_or_path = opening.loads(model_or_path, model=model)
     elif model is not None:
@@ -183,7 +195,6 @@ def onnxruntime_session(
     writes, nbytes = lay_out(encode(own, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor)))
     if nbytes > PROTOBUF_LIMIT_BYTES:
         raise EncodeError("the model has more than 2 GiB without its initialisers, which onnxruntime cannot read")
-    sess_options = sess_options or onnxruntime.SessionOptions()
     if weights.folder:
         sess_options.add_session_config_entry(FOLDER_KEY, str(weights.folder))
     values = [
@@ -194,6 +205,15 @@ def onnxruntime_session(
     session = onnxruntime.InferenceSession(_joined(writes), sess_options, providers, provider_options, **options)
     session.formats_weights = weights  # alive as long as the session is
     return session
+
+
+def _is_ort(path: Any) -> bool:
+    """Whether a path is that of a local .ort file."""
+    try:
+        with Path(path).open("rb") as file:
+            return ort.sniff(file.read(HEAD_BYTES), 0) == Match.STRONG
+    except (OSError, TypeError, ValueError):  # an address, or something that is no path
+        return False
 
 
 @dataclass

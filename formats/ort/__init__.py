@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from formats.codecs.contract import ReadOptions, Region
+    from formats.codecs.contract import ReadOptions
     from formats.ir.model import Model
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
@@ -36,13 +36,6 @@ def plan(model: Model, destination: Path, options: OrtOptions) -> WritePlan:
     from formats.ort.writing.model import plan_model
 
     return plan_model(model, destination, options)
-
-
-def regions(source: Source) -> Iterator[Region]:
-    """The head of the file in `source`; weights are in its one buffer."""
-    from formats.codecs.contract import Region
-
-    yield Region(0, 8, "header", "offset of the root, and the mark of the format")
 
 
 def cautions(source: Source, model: Model) -> Iterator[Loss]:

@@ -444,3 +444,18 @@ def test_session_copies_and_reads_no_weight(tmp_path: Path) -> None:
         formats.save(from_others.from_onnx(given), path)
     done = subprocess.run([sys.executable, "-c", MEASURE, *paths], capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr
+
+
+def test_a_session_of_an_ort_file_maps_it(tmp_path: Path) -> None:
+    """Onnxruntime gets an .ort file itself, with the settings that map it; a damaged file is refused before that."""
+    example = Path(__file__).parents[2] / "examples" / "digits.onnx"
+    image = np.arange(784, dtype=np.float32).reshape(1, 1, 28, 28) / 784
+    formats.convert(example, tmp_path / "m.ort")
+    options = onnxruntime.SessionOptions()
+    session = formats.onnxruntime_session(tmp_path / "m.ort", options)
+    assert "1" == options.get_session_config_entry("session.use_memory_mapped_ort_model")
+    expected = onnxruntime.InferenceSession(str(example)).run(None, {"image": image})
+    np.testing.assert_allclose(session.run(None, {"image": image})[0], expected[0], rtol=1e-4, atol=1e-6)
+    (tmp_path / "m.ort").write_bytes((tmp_path / "m.ort").read_bytes()[:3000])
+    with pytest.raises(formats.DecodeError):
+        formats.onnxruntime_session(tmp_path / "m.ort")
