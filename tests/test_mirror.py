@@ -66,6 +66,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "cli.conversion_options cli.editing_verbs editing.metadata editing.model_edits editing.options",
         "edits as users ask for them",
     ),
+    "ir/test_layouts.py": ("ir.blocked ir.channels_last", "files in either layout, and what becomes of them"),
     "ir/test_storage.py": ("ir.dtypes", "tensors of each type"),
     "onnx_compat/protos/test_classes.py": (
         "onnx_compat.protos.containers onnx_compat.protos.descriptor onnx_compat.protos.errors "

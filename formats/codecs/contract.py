@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 HEAD_BYTES = 4096
+OWN_OPERATORS = "own_operators"  # the kind of a caution: operators that other runtimes may not have
 MAX_DEPTH = 100  # nested messages, the limit of the official parsers
 DEEPEST = 250  # the most that fits the interpreter's stack, with three calls per message, and the caller's own
 
@@ -247,8 +248,9 @@ class Codec(NamedTuple):
     the tensors. `checksums` gives the checksums that the model in a file contains; it gets the file, the model that was
     read from it, and the file that the model was converted from, if that is known. `read_lenient` also accepts files
     that `read` refuses although their meaning is clear, and reports these faults. `cautions` reports the parts of a
-    file that nothing verifies, although its format should, or that the model does not keep. A format that is
-    `encrypted` needs a key, and a file with its extension must be encrypted: otherwise, an attacker could replace the
+    file that nothing verifies, although its format should, or that the model does not keep, and operators of one
+    runtime (`OWN_OPERATORS`). A format that is `encrypted` needs a key, and a file with its extension must be
+    encrypted: otherwise, an attacker could replace the
     file by one that was made without the key. `shared_data` reports which other models get other weights through a
     plan, or refuses the plan if nothing may be overwritten; it also reports the data files that no model needs any
     more. If a change of a file in place was interrupted, `settled` gives the file as it was before; otherwise, it gives

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
+from formats.codecs.contract import OWN_OPERATORS
 from formats.errors import EncodeError
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import replace
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
     from formats.editing.edits import Done
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, WriteKeywords
+    from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnyModel, AnySource
+    from formats.verbs.choices import Choice
     from formats.verbs.report import ConversionReport
+    from formats.verbs.steps.opening import Opened
 
 
 def save(
@@ -132,6 +136,15 @@ class Way(NamedTuple):
     others: Sequence[tuple[Source, Codec]] = ()
 
 
+def _cautions(opened: Opened, target: Codec, chosen: Choice) -> list[Loss]:
+    """The warnings about a file that hold for what is written.
+
+    What is written for a runtime has only operators of this runtime, or the conversion is refused.
+    """
+    is_for_runtime = target.domain is not None or chosen.runtime.named is not None
+    return [loss for loss in opened.cautions() if loss.kind != OWN_OPERATORS or not is_for_runtime]
+
+
 def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str, Any]) -> ConversionReport:
     """Convert a model as `convert` does; on the way, `way.change` may make another model of it.
 
@@ -163,7 +176,7 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
             if way.change is not None:
                 model, done = way.change(model)
             plan, changes, edits = plan_of(model, target, destination, chosen)
-        losses = (*opened.cautions(), *(done.losses if done else ()), *plan.losses)
+        losses = (*_cautions(opened, target, chosen), *(done.losses if done else ()), *plan.losses)
         allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
         plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
         plan, replaced = carry_out(plan, target, chosen, way.strict)

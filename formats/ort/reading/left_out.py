@@ -6,7 +6,9 @@ import struct
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import OWN_OPERATORS
 from formats.flatbuffer.fbs import UOFFSET
+from formats.ir.channels_last import BLOCKED, CHANNELS_LAST
 from formats.ir.walk import nodes
 from formats.ort.file.buffers import SCHEMA
 from formats.ort.reading.model import READ_BYTES
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Model
     from formats.tensordata.sources.source import Source
 
-OWN = ("com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
+OWN = ("com.microsoft", BLOCKED, CHANNELS_LAST)
 MAX_NAMES = 3
 SOFFSET = struct.Struct("<i")
 VOFFSET = struct.Struct("<H")
@@ -33,7 +35,9 @@ def left_out(source: Source, model: Model) -> Iterator[Loss]:
         detail = (
             f"{sum(found.values())} nodes are operators of onnxruntime, which other runtimes may not have ({shown})"
         )
-        yield Loss("own_operators", "graph", detail, INTERFACE)
+        if any(name.startswith(f"{BLOCKED}.") for name in names):
+            detail += ". Some have the layout of the machine that wrote the file; name a `runtime` to get the usual one"
+        yield Loss(OWN_OPERATORS, "graph", detail, INTERFACE)
     data = memoryview(source.read() if source.nbytes <= READ_BYTES else source.view())
     session = _follow(data, 0)
     graph = _inner(data, _inner(data, session, "InferenceSession", "model"), "Model", "graph")

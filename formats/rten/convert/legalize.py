@@ -11,9 +11,10 @@ from __future__ import annotations
 from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import EncodeError
+from formats.errors import EncodeError, UnsupportedError
 from formats.ir.dtypes import DOUBLE, FLOAT, type_name
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
+from formats.ir.layouts import in_usual_layout
 from formats.ir.model import Graph, Model, Node
 from formats.ir.node_order import all_mentioned, graphs, topological
 from formats.ir.walk import inner_place
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from formats.rten.operators.shared.deviations import Told
     from formats.rten.operators.shared.spec import OperatorSpec
     from formats.rten.target import Target
-    from formats.tensordata.plan import Seen
+    from formats.tensordata.plan import Loss, Seen
 
 MAX_STEPS = 32  # limit for rewriting the results of rewritings; no operator comes near it
 MAX_NESTING = 14  # the nesting of subgraphs that RTen's verifier accepts
@@ -77,11 +78,15 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
 
     Raises: TensorDataError if a constant that decides a form cannot be read.
     """
+    model, told, refusals = _in_usual_layout(model)
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))
     if target.is_onnx:
         target = target._replace(version=target.version or version)
     legalizer = _Legalizer(model, exact, target, version)
+    legalizer.refusals += refusals
+    for loss in told:
+        legalizer.losses.add("layout", loss.detail, loss.where, seen=loss.seen)
 
     def outermost(graph: Graph) -> Graph:
         with budget_of(model):
@@ -100,6 +105,15 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     result = legal_model(work)
     types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(work.graph, "graph")}
     return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses, legalizer.kept)
+
+
+def _in_usual_layout(model: Model) -> tuple[Model, tuple[Loss, ...], list[Refusal]]:
+    """The model without layouts of onnxruntime, what to report of this, and why it cannot be, if so."""
+    try:
+        return *in_usual_layout(model), []
+    except UnsupportedError as error:
+        reason, _, remedy = error.message.partition(": ")
+        return model, (), [Refusal("", "", None, error.where or "", reason, remedy)]
 
 
 class _Place(NamedTuple):

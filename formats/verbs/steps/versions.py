@@ -9,6 +9,9 @@ from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
 from formats.editing.edits import Done
 from formats.editing.ir_versions import with_ir_version
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
+from formats.errors import UnsupportedError
+from formats.ir.layouts import Usual, in_usual_layout
+from formats.tensordata.plan import RESULTS, Loss
 
 if TYPE_CHECKING:
     from formats.ir.model import Model
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
     """The model in the chosen versions and type, and what was done.
 
-    A release of onnxruntime lowers only what it cannot read.
+    A release of onnxruntime lowers only what it cannot read. What another one wrote in a layout for its own machine
+    comes back into the usual layout.
 
     Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is needed and missing.
     """
@@ -26,6 +30,8 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
     done = Done()
     if named is not None and named.name == ONNXRUNTIME:
         row = RELEASES[named.release or NEWEST]
+        model, losses = _in_usual_layout(model)
+        done += Done(losses=losses)
         if opset is None and max([0, *_versions(model)]) > row.opset:
             opset = row.opset
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
@@ -44,6 +50,16 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
         model, more = with_ir_version(model, ir_version)
         done += more
     return model, done
+
+
+def _in_usual_layout(model: Model) -> Usual:
+    """The model without the layout of another machine; if the layout is not clear, onnxruntime gets it as it is."""
+    try:
+        return in_usual_layout(model)
+    except UnsupportedError as error:
+        reason, _, remedy = error.message.partition(": ")
+        detail = f"operators stay in a layout that is right only on machines like the one that wrote it, since {reason}"
+        return Usual(model, (Loss("layout", error.where or "graph", f"{detail}; {remedy}", RESULTS),))
 
 
 def _versions(model: Model) -> list[int]:
