@@ -385,6 +385,16 @@ LARGEST_GRAPHS = (
             model="nodes-160000.rten"
         ),
     ),
+    case(
+        "nodes-ort",
+        "20,000 nodes to .ort, and back",
+        "nodes-20000.onnx",
+        python("to_ort", "onnxruntime"),
+        python("convert", "formats", work(2, "onnxruntime"), tool="formats .ort", path="m.ort"),
+        python("convert", "formats", work(2, "onnxruntime"), tool="formats .ort to .onnx", path="m.onnx")._replace(
+            model="nodes-20000.ort"
+        ),
+    ),
 )
 
 

@@ -17,8 +17,8 @@ A name is `<kind>-<count>.<form>`, such as `float32-256.onnx`; the count is mult
     small     `examples/digits.onnx`, which has no count
 
 Forms: `onnx` has everything in one file, `external` the weights in their own file, `shards` the same in 40 files,
-`rten`, `onnxz`, and `safetensors` the weights alone. Weights stream into the file one by one, so that no model is too
-large to be made.
+`rten`, `ort`, `onnxz`, and `safetensors` the weights alone. Weights stream into the file one by one, so that no model
+is too large to be made.
 """
 
 from __future__ import annotations
@@ -444,7 +444,7 @@ def make(name: str, directory: Path, scale: float) -> Path:
         path.parent.mkdir()
         stem, _, form = name.rpartition(".")
         kind, _, count = stem.partition("-")
-        if form in ("rten", "onnxz"):
+        if form in ("onnxz", "ort", "rten"):
             import formats
 
             formats.convert(make(f"{stem}.onnx", directory, scale), path)

@@ -40,7 +40,17 @@ PROGRAMS = Path(sys.executable).parent
 ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 LONG_SECONDS = 10  # a tool that takes longer runs only once more after the first round: it varies little
 MAXRSS_BYTES = 1 if platform.system() == "Darwin" else 1024
-PACKAGES = ("onnx-formats", "isal", "numpy", "onnx", "onnx-ir", "protobuf", "rten-convert", "safetensors")
+PACKAGES = (
+    "onnx-formats",
+    "isal",
+    "numpy",
+    "onnx",
+    "onnx-ir",
+    "onnxruntime",
+    "protobuf",
+    "rten-convert",
+    "safetensors",
+)
 
 
 class RunError(Exception):

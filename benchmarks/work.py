@@ -374,6 +374,22 @@ def convert(task: Task, path: str, **options: Any) -> Work:
     formats.convert(task.model, task.directory / path, **options)
 
 
+def to_ort(task: Task) -> Work:
+    """Nothing, when onnxruntime has saved the model in its own format, without optimizing it."""
+    from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+
+    def save(model: str, name: str) -> None:
+        options = SessionOptions()
+        options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.optimized_model_filepath = str(task.directory / name)
+        options.add_session_config_entry("session.save_model_format", "ORT")
+        InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    save(task.small, "small.ort")
+    yield
+    save(task.model, "m.ort")
+
+
 def zip_entries(task: Task) -> Work:
     """Nothing, when each weight is in a zip file."""
     import zipfile

@@ -115,7 +115,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     ),
     "rten/file/test_fbs.py": ("flatbuffer.fbs", "the buffers of .rten files, and wrong ones"),
     "ort/reading/test_model.py": (
-        "ort.__init__ ort.file.buffers ort.file.schema ort.reading.left_out",
+        "ort.__init__ ort.file.buffers ort.file.regions ort.file.schema ort.reading.left_out",
         "the files of onnxruntime",
     ),
     "ort/writing/test_model.py": (

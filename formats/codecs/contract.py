@@ -255,7 +255,8 @@ class Codec(NamedTuple):
     plan, or refuses the plan if nothing may be overwritten; it also reports the data files that no model needs any
     more. If a change of a file in place was interrupted, `settled` gives the file as it was before; otherwise, it gives
     the file as it is. `bundle` says what a file has that may hold several models. `runtime` is the runtime of the
-    format, if that reads ONNX, too.
+    format, if that reads ONNX, too. `first_release`, for a format that only onnxruntime reads, gives its first release
+    that reads a file.
     """
 
     name: str
@@ -276,6 +277,7 @@ class Codec(NamedTuple):
     bundle: Callable[[Source], Bundle] | None = None
     shared_data: Callable[[WritePlan, bool], Iterable[Loss]] | None = None
     runtime: Runtime | None = None
+    first_release: Callable[[Source], str] | None = None
 
 
 # What one codec uses of others.

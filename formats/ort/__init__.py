@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from formats.codecs.contract import ReadOptions
+    from formats.codecs.contract import ReadOptions, Region
     from formats.ir.model import Model
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
@@ -45,4 +45,29 @@ def cautions(source: Source, model: Model) -> Iterator[Loss]:
     return left_out(source, model)
 
 
-CODEC = Codec("ort", "ONNX Runtime", (".ort",), OrtOptions, sniff, read, plan, cautions=cautions)
+def regions(source: Source) -> Iterator[Region]:
+    """The parts of the file in `source`."""
+    from formats.ort.file.regions import regions_of
+
+    return regions_of(source)
+
+
+def first_release(source: Source) -> str:
+    """The first known release of onnxruntime that reads the file in `source`."""
+    from formats.ort.file.regions import first_release
+
+    return first_release(source)
+
+
+CODEC = Codec(
+    "ort",
+    "ONNX Runtime",
+    (".ort",),
+    OrtOptions,
+    sniff,
+    read,
+    plan,
+    regions=regions,
+    cautions=cautions,
+    first_release=first_release,
+)

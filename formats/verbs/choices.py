@@ -231,6 +231,8 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
                 found = f"`{name}` is {getattr(options, name)}"
                 raise OptionError(f"{found}, but onnxruntime {named.release or NEWEST} reads none newer than {most}")
         return of_target
+    if target.first_release is not None:
+        raise OptionError(f"`runtime` is {named.name}, which does not read the format of {target.title}")
     runtime = lookup.runtime(named.name)
     if named.release not in (None, newest := runtime.releases()[-1]):
         written = f"ONNX is written for {named.name} {newest} only"

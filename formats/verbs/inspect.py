@@ -341,22 +341,27 @@ def _inspect(
         missing=missing_files(tensor for _, tensor in found),
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
-        releases=_releases(model, codec),
+        releases=_releases(model, codec, source),
     )
     return inspection, () if bundle is None else bundle.models
 
 
-def _releases(model: Model, codec: Codec) -> dict[str, tuple[str, ...]]:
+def _releases(model: Model, codec: Codec, source: Source) -> dict[str, tuple[str, ...]]:
     """The releases that read a model, by runtime: of onnxruntime by its versions, of others by what a file contains."""
     if codec.domain is not None:
         runtime = codec.runtime
         return {} if runtime is None or runtime.reading is None else {codec.name: tuple(runtime.reading(model))}
-    from formats.codecs.onnxruntime_releases import reading
+    from formats.codecs.onnxruntime_releases import RELEASES, reading
 
     newest: dict[str, int] = {}
     for entry in chain(model.opset_import, *(each.opset_import for each in model.functions)):
         newest[entry.domain or ""] = max(newest.get(entry.domain or "", 0), entry.version or 0)
-    return {ONNXRUNTIME: reading(model.ir_version or 0, newest)}
+    found = reading(model.ir_version or 0, newest)
+    if codec.first_release is not None:
+        known = list(RELEASES)
+        late = known[known.index(codec.first_release(source)) :]
+        found = tuple(release for release in found if release in late)
+    return {ONNXRUNTIME: found}
 
 
 def tolerant(options: ReadOptions) -> ReadOptions:

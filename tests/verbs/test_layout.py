@@ -10,7 +10,7 @@ import formats
 from formats.verbs.layout import layout
 
 
-@pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten"])
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "ort", "rten"])
 def test_regions_are_the_whole_file(tiny_model: Path, tmp_path: Path, extension: str) -> None:
     """The regions follow each other from the first byte to the last, and the weight's region has its bytes."""
     path = tmp_path / f"a.{extension}"

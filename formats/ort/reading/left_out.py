@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import OWN_OPERATORS
-from formats.flatbuffer.fbs import UOFFSET
 from formats.ir.channels_last import BLOCKED, CHANNELS_LAST
 from formats.ir.walk import nodes
-from formats.ort.file.buffers import SCHEMA
-from formats.ort.reading.model import READ_BYTES
+from formats.ort.file.buffers import READ_BYTES, place_in, root_place
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss
 
 if TYPE_CHECKING:
@@ -22,8 +19,6 @@ if TYPE_CHECKING:
 
 OWN = ("com.microsoft", BLOCKED, CHANNELS_LAST)
 MAX_NAMES = 3
-SOFFSET = struct.Struct("<i")
-VOFFSET = struct.Struct("<H")
 
 
 def left_out(source: Source, model: Model) -> Iterator[Loss]:
@@ -39,31 +34,11 @@ def left_out(source: Source, model: Model) -> Iterator[Loss]:
             detail += ". Some have the layout of the machine that wrote the file; name a `runtime` to get the usual one"
         yield Loss(OWN_OPERATORS, "graph", detail, INTERFACE)
     data = memoryview(source.read() if source.nbytes <= READ_BYTES else source.view())
-    session = _follow(data, 0)
-    graph = _inner(data, _inner(data, session, "InferenceSession", "model"), "Model", "graph")
-    if _inner(data, graph, "Graph", "runtime_optimizations"):
+    session = root_place(data)
+    graph = place_in(data, place_in(data, session, "InferenceSession", "model"), "Model", "graph")
+    if place_in(data, graph, "Graph", "runtime_optimizations"):
         detail = "optimizations that onnxruntime would make when it loads the file are left out; they change no result"
         yield Loss("runtime_optimizations", "graph", detail, DOCUMENTATION)
-    if any(_inner(data, session, "InferenceSession", name) for name in ("session_state", "kernel_type_str_resolver")):
+    if any(place_in(data, session, "InferenceSession", name) for name in ("session_state", "kernel_type_str_resolver")):
         detail = "what minimal builds of onnxruntime need to find kernels is left out"
         yield Loss("kernels", "", detail, DOCUMENTATION)
-
-
-def _follow(data: memoryview, place: int) -> int:
-    """The place to which the offset at a place leads."""
-    (distance,) = UOFFSET.unpack_from(data, place)
-    return place + int(distance)
-
-
-def _inner(data: memoryview, table: int, name: str, field: str) -> int:
-    """The place of the table in a field of a table, both of which `read_model` has checked; 0 if there is none."""
-    if not table:
-        return 0
-    (slot,) = (row.slot for row in SCHEMA.tables[name] if row.name == field)
-    (back,) = SOFFSET.unpack_from(data, table)
-    entry = table - back + 4 + 2 * slot
-    (nbytes,) = VOFFSET.unpack_from(data, table - back)
-    if entry + 2 > table - back + nbytes:
-        return 0
-    (inside,) = VOFFSET.unpack_from(data, entry)
-    return _follow(data, table + inside) if inside else 0

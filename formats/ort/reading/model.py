@@ -28,6 +28,7 @@ from formats.ir.model import (
     ValueInfo,
 )
 from formats.ir.node_order import topological
+from formats.ort.file.buffers import READ_BYTES
 from formats.ort.file.buffers import read as read_table
 from formats.tensordata.sources.source import Literal
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 VERSIONS: Final = ("1", "2", "3", "4", "5", "6")
-READ_BYTES: Final = 1 << 20  # larger files are mapped: most of them are weights, which nobody reads here
 EAGER_BYTES: Final = 1024  # weights this small need less memory than a range
 MAIN: Final = "main_graph"  # a graph of the file has no name
 NO_VERSION: Final = (1 << 63) - 1  # what onnxruntime writes for a model without `model_version`

@@ -119,3 +119,22 @@ def test_a_newer_version_is_refused() -> None:
         data[place + 4 : place + 5] = b"9"
     with pytest.raises(formats.DecodeError, match="version '9' of the format, only 1 to 6"):
         formats.loads(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("net.1.12.none", "1.15"), ("net.1.14.none", "1.15"), ("net.1.17.none", "1.16")]
+)
+def test_inspect_says_which_releases_read_the_file(name: str, first: str) -> None:
+    """Version 6 needs onnxruntime 1.16, whatever the operators need; older versions are read by all known releases."""
+    (releases,) = formats.inspect(ort_golden.GOLDEN / f"{name}.ort").releases.values()
+    assert (first, True) == (releases[0], len(releases) > 10)
+
+
+def test_another_runtime_does_not_read_the_format(tmp_path: Path) -> None:
+    """A file for another runtime than onnxruntime is refused in this format, and one for a release has its versions."""
+    path = ort_golden.GOLDEN / "kinds.1.32.none.ort"
+    with pytest.raises(formats.OptionError, match="rten, which does not read the format of ONNX Runtime"):
+        formats.convert(path, tmp_path / "new.ort", runtime="rten")
+    assert [] == list(tmp_path.iterdir())
+    formats.convert(path, tmp_path / "new.ort", runtime="onnxruntime==1.15")
+    assert results(path, "kinds") == results(tmp_path / "new.ort", "kinds")
