@@ -96,6 +96,10 @@ def _vector(element: str, count: int) -> Callable[..., bytes]:
 _Key = tuple[Form, int, int, int]  # of a layout, with the space of the name, the alignment, and the depth
 
 
+class Shared(dict[str, Any]):
+    """A table that is in the buffer once, although several others lead to it; it is not in tables of a form."""
+
+
 class _Plan(NamedTuple):
     """How to write the tables of one name."""
 
@@ -110,6 +114,8 @@ class _Builder:
         self._schema = schema
         self._alignment = ALIGNMENT  # the largest of what was written
         self._texts: dict[str, int] = {}  # the positions of strings, if the schema shares them
+        # The positions of shared tables by their `id` and depth, with the number of tables in them.
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
         self._chunks: list[bytes | Source] = []  # starting with the end of the buffer
         self._sources: list[int] = []  # the indices of sources in `_chunks`
         self._nbytes = 0
@@ -168,7 +174,15 @@ class _Builder:
             raise too_many_tables(self._schema)
         if depth >= MAX_DEPTH:
             raise EncodeError(self._schema.words.too_deep)
-        return self._written(name, table, depth + 1)
+        if type(table) is not Shared:
+            return self._written(name, table, depth + 1)
+        position, count = self._known.get((id(table), depth), (0, 0))
+        if not position:
+            before = self._tables_left
+            position = self._written(name, table, depth + 1)
+            self._known[id(table), depth] = position, before - self._tables_left
+        self._tables_left -= count  # those who read the buffer count them each time
+        return position
 
     def _filled(self, name: str, filled: Filled, depth: int) -> int:
         """Write a table of a form, in one step if there is a layout, and return its position."""

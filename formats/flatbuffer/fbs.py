@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
 
@@ -163,6 +163,7 @@ class _Reader:
         self._visits_left = VISITS_PER_BYTE * len(data)  # in bytes
         self._layouts: dict[tuple[str, int], _Layout] = {}
         self._texts: dict[int, str] = {}  # by position, if the schema shares strings
+        self._seen: dict[tuple[str, int, int], tuple[Table, int, int]] = {}  # shared tables, with what they cost
         self._finishers = {
             "enum": self._enum,
             "string": self._string,
@@ -197,11 +198,27 @@ class _Reader:
     def _table(self, name: str, at: int, offset: int, depth: int) -> Table:
         """The table that the offset at a position leads to; `depth` counts the tables around it."""
         position = at + offset
-        self._check_limits(at, depth)
+        self._tables_left -= 1
+        if self._tables_left < 0 or self._visits_left < 0 or depth >= MAX_DEPTH:
+            self._stop(at, depth)
+        if name in self._schema.shared:
+            return self._again(name, position, depth)
         layout = self._layout(name, position)
         if layout.known is not None:
             return self._alike(layout, layout.known, position, depth)
         return self._read(layout, position, depth)
+
+    def _again(self, name: str, position: int, depth: int) -> Table:
+        """The table at a position, which is read once, but counts each time."""
+        if found := self._seen.get((name, position, depth)):
+            table, tables, visits = found
+            self._tables_left -= tables
+            self._visits_left -= visits
+            return table
+        tables, visits = self._tables_left, self._visits_left
+        table = self._read(self._layout(name, position), position, depth)
+        self._seen[name, position, depth] = table, tables - self._tables_left, visits - self._visits_left
+        return table
 
     def _alike(self, layout: _Layout, known: _Known, position: int, depth: int) -> Table:
         """The attribute table at a position: one that was read before if it has the same bytes."""
@@ -240,15 +257,13 @@ class _Reader:
             raise
         return table
 
-    def _check_limits(self, at: int, depth: int) -> None:
-        """Count one more table."""
-        self._tables_left -= 1
+    def _stop(self, at: int, depth: int) -> NoReturn:
+        """Refuse a table that is one too many."""
         if self._tables_left < 0:
             raise self._error(LimitError, at, f"there are more than {MAX_TABLES} tables")
         if depth >= MAX_DEPTH:
             raise self._error(LimitError, at, f"tables are nested more than {MAX_DEPTH} deep")
-        if self._visits_left < 0:
-            raise self._error(LimitError, at, TOO_OFTEN)
+        raise self._error(LimitError, at, TOO_OFTEN)
 
     def _layout(self, name: str, position: int) -> _Layout:
         """The layout of the table at a position, after a check that the table is inside the buffer."""

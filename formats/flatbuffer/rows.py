@@ -53,7 +53,8 @@ class Schema:
 
     `alike` are the tables that often have the same bytes as another one. `identifier` is the mark of a file after the
     offset of the root. `data_alignment` is that of large vectors that are read in place, from the start of the buffer.
-    With `shares_strings`, equal strings are in the buffer once.
+    Tables with the names `shared` are often in the buffer once although several others lead to them, and if there are
+    any, so are equal strings.
     """
 
     def __init__(  # the rows, and what the rows cannot say
@@ -65,7 +66,7 @@ class Schema:
         alike: Collection[str] = (),
         identifier: bytes = b"",
         data_alignment: int = 4,
-        shares_strings: bool = False,
+        shared: Collection[str] = (),
     ) -> None:
         self.tables, self.enums, self.unions = rows
         self.words = words
@@ -73,7 +74,8 @@ class Schema:
         self.alike = frozenset(alike)
         self.identifier = identifier
         self.data_alignment = data_alignment
-        self.shares_strings = shares_strings
+        self.shared = frozenset(shared)
+        self.shares_strings = bool(shared)
         self.members = {
             name: {number: member for member, number in enum.values.items()} for name, enum in self.enums.items()
         }

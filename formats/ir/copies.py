@@ -1,4 +1,4 @@
-"""Copies of models that share their weights: sources never change."""
+"""Copies of models that share their weights, as sources never change, and messages that are made fast."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ UNCHANGEABLE = frozenset((str, bytes, int, float, bool, type(None)))  # classes 
 _SHARED = UNCHANGEABLE | {dict}  # the mapping of what is undecoded does not change either
 
 T = TypeVar("T", bound=Message)
+
+
+def message_of(message_class: type[T], **fields: Any) -> T:
+    """A message with only these fields: a constructor sets all fields, and takes five times as long."""
+    made = object.__new__(message_class)
+    set_fields(made, fields)
+    return made
 
 
 def copied(message: T) -> T:

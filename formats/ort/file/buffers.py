@@ -34,7 +34,7 @@ SCHEMA: Final = Schema(
     structs=STRUCTS,
     identifier=IDENTIFIER,
     data_alignment=DATA_ALIGNMENT,
-    shares_strings=True,
+    shared=("Attribute", "TypeInfo"),
 )
 
 

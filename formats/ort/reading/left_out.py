@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from formats.codecs.contract import OWN_OPERATORS
 from formats.ir.channels_last import BLOCKED, CHANNELS_LAST
-from formats.ir.walk import nodes
+from formats.ir.model import Graph
+from formats.ir.node_order import graphs
 from formats.ort.file.buffers import READ_BYTES, place_in, root_place
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss
 
@@ -23,7 +24,12 @@ MAX_NAMES = 3
 
 def left_out(source: Source, model: Model) -> Iterator[Loss]:
     """The losses of reading the file `source`, which has `model`."""
-    found = Counter(f"{node.domain}.{node.op_type}" for _, node in nodes(model) if (node.domain or "") in OWN)
+    found = Counter(
+        f"{node.domain}.{node.op_type}"
+        for _, each in graphs(model.graph or Graph())
+        for node in each.node
+        if node.domain in OWN
+    )
     if found:
         names = sorted(found)
         shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")

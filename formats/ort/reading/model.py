@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, FormatError, LimitError
 from formats.flatbuffer.fbs import Span
+from formats.ir.copies import message_of
 from formats.ir.dtypes import STRING
 from formats.ir.model import (
     Attribute,
@@ -117,25 +118,19 @@ class _Reader:
         for index, entry in enumerate(table.get("nodes", ())):
             place = f"{where}.nodes[{index}]"
             inputs, outputs = (list(entry.get(field, ())) for field in ("inputs", "outputs"))
-            node = Node(op_type=entry.get("op_type", ""), input=inputs, output=outputs)
-            for text in ("name", "domain", "doc_string"):
-                if entry.get(text):
-                    setattr(node, text, entry[text])
-            if not node.op_type:
+            if not entry.get("op_type"):
                 raise DecodeError("a node has no operator", where=place)
-            if missing := [name for name in (*node.input, *node.output) if name not in values and name]:
+            if missing := [name for name in (*inputs, *outputs) if name not in values and name]:
                 raise DecodeError(f"a node uses {missing[0]!r:.80}, which is no value of its graph", where=place)
-            self.domains.add(node.domain or "")
-            node.attribute = [self._attribute(each, place) for each in entry.get("attributes", ())]
-            nodes.append(node)
+            texts = {name: entry[name] for name in ("op_type", "name", "domain", "doc_string") if entry.get(name)}
+            self.domains.add(texts.get("domain", ""))
+            attributes = [self._attribute(each, place) for each in entry.get("attributes", ())]
+            nodes.append(message_of(Node, **texts, input=inputs, output=outputs, attribute=attributes))
         return nodes
 
     def _attribute(self, table: Table, where: str) -> Attribute:
         name, number = table.get("name", ""), table["type"]
         where = f'{where}.attributes["{name}"]'
-        attribute = Attribute(name=name, type=number)
-        if table.get("doc_string"):
-            attribute.doc_string = table["doc_string"]
         field = FIELDS.get(number)
         if field is None:
             raise DecodeError(f"an attribute has the type {number}", where=where)
@@ -143,16 +138,17 @@ class _Reader:
         if value is None:
             raise DecodeError(f"an attribute has no {field}", where=where)
         if field == "t":
-            attribute.t = self._tensor(value, where)
+            value = self._tensor(value, where)
         elif field == "g":
-            attribute.g = self.graph(value, name, f"{where}.g")
+            value = self.graph(value, name, f"{where}.g")
         elif field == "tensors":
-            attribute.tensors = [self._tensor(each, where) for each in value]
+            value = [self._tensor(each, where) for each in value]
         elif field == "graphs":
-            attribute.graphs = [self.graph(each, name, f"{where}.graphs[{i}]") for i, each in enumerate(value)]
-        else:
-            setattr(attribute, field, list(value) if isinstance(value, (tuple, list)) else value)
-        return attribute
+            value = [self.graph(each, name, f"{where}.graphs[{i}]") for i, each in enumerate(value)]
+        elif isinstance(value, (tuple, list)):
+            value = list(value)
+        text = {"doc_string": table["doc_string"]} if table.get("doc_string") else {}
+        return message_of(Attribute, name=name, type=number, **text, **{field: value})
 
     def _tensor(self, table: Table, where: str) -> Tensor:
         tensor = Tensor(data_type=table["data_type"], dims=list(table.get("dims", ())))
@@ -185,22 +181,25 @@ class _Reader:
         return SparseTensor(values=values, indices=indices, dims=list(table.get("dims", ())))
 
     def _value(self, table: Table, where: str) -> ValueInfo:
-        value = ValueInfo(name=table.get("name", ""))
+        held: dict[str, Any] = {"name": table.get("name", "")}
         if table.get("doc_string"):
-            value.doc_string = table["doc_string"]
+            held["doc_string"] = table["doc_string"]
         if "type" in table:
-            value.type = _type(table["type"], where)
-        return value
+            held["type"] = _type(table["type"], where)
+        return message_of(ValueInfo, **held)
 
 
 def _type(table: Table, where: str) -> Type:
-    kind = Type(denotation=table.get("denotation") or None)
+    text = {"denotation": table["denotation"]} if table.get("denotation") else {}
     member, held = table.get("value", ("", {}))
     if member == "TensorTypeAndShape":
-        kind.tensor_type = TensorType(elem_type=held["elem_type"])
+        shape = {}
         if "shape" in held:
-            kind.tensor_type.shape = TensorShape(dim=[_dim(entry) for entry in held["shape"].get("dim", ())])
-    elif member in ("SequenceType", "MapType"):
+            dims = [_dim(entry) for entry in held["shape"].get("dim", ())]
+            shape = {"shape": message_of(TensorShape, dim=dims)}
+        return message_of(Type, **text, tensor_type=message_of(TensorType, elem_type=held["elem_type"], **shape))
+    kind = message_of(Type, **text)
+    if member in ("SequenceType", "MapType"):
         inner = held.get("elem_type" if member == "SequenceType" else "value_type")
         if inner is None:
             raise DecodeError(f"a {member} has no type of its elements", where=where)
@@ -215,9 +214,9 @@ def _type(table: Table, where: str) -> Type:
 
 def _dim(table: Table) -> Dimension:
     value = table.get("value", {})
-    dim = Dimension(denotation=table.get("denotation") or None)
+    held = {"denotation": table["denotation"]} if table.get("denotation") else {}
     if value.get("dim_type") == "VALUE":
-        dim.dim_value = value["dim_value"]
+        held["dim_value"] = value["dim_value"]
     elif value.get("dim_type") == "PARAM" and value.get("dim_param"):
-        dim.dim_param = value["dim_param"]
-    return dim
+        held["dim_param"] = value["dim_param"]
+    return message_of(Dimension, **held)

@@ -9,9 +9,11 @@ Spec: onnxruntime, `core/graph/graph.cc` and `graph_flatbuffers_utils.cc`, `Load
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import EncodeError, FormatError, UnsupportedError
+from formats.flatbuffer.builder import Shared
 from formats.ir import dtypes
 from formats.ir.model import Attribute, values_held
 from formats.ir.storage import raw_source
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.flatbuffer.fbs import Table
-    from formats.ir.model import Graph, Node, SparseTensor, Tensor, TensorShape, Type
+    from formats.ir.model import Graph, Node, SparseTensor, Tensor, TensorShape, Type, Undecoded
+    from formats.ort.writing.operators import Operator
     from formats.ort.writing.types import Types
     from formats.tensordata.sources.source import Source
 
@@ -31,6 +34,7 @@ SMALL_BYTES: Final = 128  # onnxruntime copies weights below this size
 MAX_NAMES: Final = 3  # in a message
 HALVES: Final = (dtypes.FLOAT16, dtypes.BFLOAT16)
 TYPES_OF_FIELDS: Final = {"f": 1, "i": 2, "s": 3, "t": 4, "g": 5, "floats": 6, "ints": 7, "strings": 8, "tensors": 9}
+FIELDS_OF_TYPES: Final = {number: field for field, number in TYPES_OF_FIELDS.items()}
 
 
 class Encoder:
@@ -39,6 +43,11 @@ class Encoder:
     def __init__(self, types: Mapping[int, Types], versions: Mapping[str, int]) -> None:
         self._types = types
         self._versions = versions
+        self._kinds: dict[Any, Table] = {}  # the tables of types, by content
+        self._attributes: dict[Any, Table] = {}  # those of attributes without messages, by content
+        # Those of the attributes of a node that are undecoded, which many nodes share: by its operator and their `id`,
+        # and the list itself, which has to live as long.
+        self._lists: dict[tuple[Any, int], tuple[list[Table], Undecoded]] = {}
         self.uncast: dict[str, str] = {}  # operators without a kernel for float16 on the CPU, and a place of each
 
     def graph(self, graph: Graph, outer: Mapping[str, Type], where: str = "graph") -> Table:
@@ -62,7 +71,7 @@ class Encoder:
                 continue
             value = described.get(name)
             try:
-                arguments[name] = _value(name, kind, value.doc_string if value else None)
+                arguments[name] = self._value(name, kind, value.doc_string if value else None)
             except FormatError as error:
                 error.where = f"{where}, value {name}"
                 raise
@@ -89,11 +98,7 @@ class Encoder:
             and any(_is_half(visible.get(name)) for name in (*node.input, *node.output))
         ):
             self.uncast.setdefault(name, where)
-        given = [self._attribute(attribute, visible, where) for attribute in node.attribute]
-        held = {attribute["name"] for attribute in given}
-        if row is not None:
-            given += [self._attribute(other, visible, where) for other in row.defaults if other.name not in held]
-        inner = [attribute.g for attribute in node.attribute if attribute.g is not None]
+        given, inner = self._attributes_of(node, row, visible, where)
         return {
             "name": node.name or "",
             "doc_string": node.doc_string or "",
@@ -108,15 +113,34 @@ class Encoder:
             "implicit_inputs": list(dict.fromkeys(name for graph in inner for name in _captured(graph))),
         }
 
+    def _attributes_of(
+        self, node: Node, row: Operator | None, visible: Mapping[str, Type], where: str
+    ) -> tuple[list[Table], list[Graph]]:
+        """The attributes of a node, with the defaults of those that it has not, and the graphs in them."""
+        left = None if "attribute" in vars(node) else node.undecoded.get("attribute")
+        is_shared = left is not None and left.is_flat
+        key = (node.domain, node.op_type), id(left)
+        if is_shared and key in self._lists:
+            return self._lists[key][0], []
+        tables = [self._attribute(attribute, visible, where) for attribute in node.attribute]
+        held = {table["name"] for table in tables}
+        if row is not None:
+            tables += [self._attribute(other, visible, where) for other in row.defaults if other.name not in held]
+        if is_shared and left is not None:
+            self._lists[key] = tables, left
+        return tables, [attribute.g for attribute in node.attribute if attribute.g is not None]
+
     def _attribute(self, attribute: Attribute, visible: Mapping[str, Type], where: str) -> Table:
-        where = f'{where}.attribute["{attribute.name}"]'
         fields = values_held(attribute)
-        known = {number: field for field, number in TYPES_OF_FIELDS.items()}
-        field = known.get(attribute.type or 0) or (fields[0] if fields else "")
+        field = FIELDS_OF_TYPES.get(attribute.type or 0) or (fields[0] if fields else "")
         if field not in TYPES_OF_FIELDS or any(other != field for other in fields):
             what = ", ".join(fields) or f"type {attribute.type}"
-            raise UnsupportedError(f"an .ort file has no attributes with {what}", where=where)
+            place = f'{where}.attribute["{attribute.name}"]'
+            raise UnsupportedError(f"an .ort file has no attributes with {what}", where=place)
         value: Any = getattr(attribute, field)
+        if field not in ("t", "tensors", "g") and not attribute.doc_string:
+            return self._plain_attribute(attribute.name or "", field, b"" if field == "s" and value is None else value)
+        where = f'{where}.attribute["{attribute.name}"]'
         if field == "t":
             value = _tensor(value, where)
         elif field == "tensors":
@@ -127,6 +151,28 @@ class Encoder:
             value = value or b""
         table = {"name": attribute.name or "", "type": TYPES_OF_FIELDS[field], field: value}
         return table | ({"doc_string": attribute.doc_string} if attribute.doc_string else {})
+
+    def _plain_attribute(self, name: str, field: str, value: Any) -> Table:
+        """The table of an attribute: one for all that are equal, floats by their bits."""
+        held = tuple(value) if isinstance(value, list) else value
+        if field in ("f", "floats"):
+            held = struct.pack(f"<{len(value)}d", *value) if field == "floats" else struct.pack("<d", value or 0.0)
+        key = name, field, held
+        if key not in self._attributes:
+            self._attributes[key] = Shared(name=name, type=TYPES_OF_FIELDS[field], **{field: value})
+        return self._attributes[key]
+
+    def _value(self, name: str, kind: Type | None, doc_string: str | None) -> Table:
+        """A value with its type; without a name, it stands for what is omitted, and has no type."""
+        table: Table = {"name": name}
+        if doc_string:
+            table["doc_string"] = doc_string
+        if kind is not None:
+            key = _content(kind)
+            if key not in self._kinds:
+                self._kinds[key] = Shared(_type(kind))
+            table["type"] = self._kinds[key]
+        return table
 
 
 def _is_half(kind: Type | None) -> bool:
@@ -205,12 +251,14 @@ def _sparse(sparse: SparseTensor, where: str) -> Table:
     }
 
 
-def _value(name: str, kind: Type | None, doc_string: str | None) -> Table:
-    """A value with its type; without a name, it stands for what is omitted, and has no type."""
-    table: Table = {"name": name}
-    if doc_string:
-        table["doc_string"] = doc_string
-    return table if kind is None else table | {"type": _type(kind)}
+def _content(kind: Type) -> Any:
+    """What two types have in common if they are equal, and an object of its own for a type that is seldom alike."""
+    tensor = kind.tensor_type
+    if tensor is None or kind.denotation:
+        return id(kind)
+    if tensor.shape is None:
+        return tensor.elem_type
+    return (tensor.elem_type, *((dim.dim_value, dim.dim_param, dim.denotation) for dim in tensor.shape.dim))
 
 
 def _type(kind: Type) -> Table:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from formats.errors import MissingPackageError
 from formats.ir import dtypes
 from formats.ir.model import Dimension, Tensor, TensorShape, TensorType, Type
+from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
 from formats.onnxpb.inference import inferred
 from formats.ort.writing.operators import operator
@@ -97,7 +98,7 @@ def _follow(graph: Graph, outer: Mapping[str, Type], found: dict[int, Types], ve
     types = found[id(graph)]
     visible = {**outer, **types}
     for node in graph.node:
-        inner = [attribute.g for attribute in node.attribute if attribute.g is not None]
+        inner = [graph for _, _, graph in subgraphs((node,))]
         for each in inner:
             _follow(each, visible, found, versions)
         for index, name in enumerate(node.output):

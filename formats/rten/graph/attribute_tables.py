@@ -6,9 +6,10 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
+from formats.ir.copies import message_of
 from formats.ir.model import Attribute, Tensor
 from formats.python.late_dataclasses import replace
-from formats.rten.graph.attributes import AttributeType, message_of
+from formats.rten.graph.attributes import AttributeType
 from formats.rten.operators.shared.spec import ANY, ONES, FieldKind
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32

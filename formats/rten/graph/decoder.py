@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
+from formats.ir.copies import message_of
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.names import Names
 from formats.rten.graph.attribute_tables import decode_attributes
-from formats.rten.graph.attributes import alike, message_of
+from formats.rten.graph.attributes import alike
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.types import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE

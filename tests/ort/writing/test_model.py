@@ -12,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 import formats
+from formats.flatbuffer import builder, fbs
+from formats.ort.file import buffers
 from formats.ort.writing.operators import operator
 from formats.tensordata.plan import Loss
 
@@ -267,3 +269,43 @@ def test_rows_give_the_version_and_the_counts() -> None:
     assert (13, [1, 0]) == (reduced.since_version, reduced.argument_counts(1))
     assert {"keepdims": 1, "noop_with_empty_axes": 0} == {item.name: item.i for item in reduced.defaults}
     assert operator("my", "Own", 3) is None
+
+
+def relus(count: int) -> onnx.ModelProto:
+    """Return a model of equal nodes in a row, whose values all have the same type."""
+    nodes = [helper.make_node("LeakyRelu", [f"v{i}"], [f"v{i + 1}"], alpha=0.5) for i in range(count)]
+    return model_of(nodes, [value("v0", ["n", 3])], [value(f"v{count}", ["n", 3])])
+
+
+def test_equal_types_and_attributes_are_in_the_file_once(tmp_path: Path) -> None:
+    """Values of one type share its tables, and so do nodes with an attribute; each message is an object of its own."""
+    check(relus(40), {"v0": np.ones((2, 3), np.float32)}, tmp_path)
+    graph = buffers.read((tmp_path / "model.ort").read_bytes())["model"]["graph"]
+    types = {id(entry["type"]) for entry in graph["node_args"]}
+    attributes = {id(entry["attributes"][0]) for entry in graph["nodes"]}
+    assert (1, 1) == (len(types), len(attributes))
+    model = formats.load(tmp_path / "model.ort")
+    assert model.graph is not None
+    kinds = {id(each.type) for each in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
+    assert (41, 40) == (len(kinds), len({id(node.attribute[0]) for node in model.graph.node}))
+
+
+def test_shared_tables_count_for_each_table_that_leads_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writer and reader have one limit for the tables that onnxruntime visits, however few are in the file."""
+    onnx.save(relus(9), tmp_path / "model.onnx")
+    fewest = next(count for count in range(400) if _fits(tmp_path, count, monkeypatch))
+    assert fewest > 9 * 10, "a value takes 4 tables and 2 for each dim, a node 2 and 1 for an attribute"
+    monkeypatch.setattr(fbs, "MAX_TABLES", fewest)
+    formats.load(tmp_path / "model.ort")
+    monkeypatch.setattr(fbs, "MAX_TABLES", fewest - 1)
+    with pytest.raises(formats.LimitError, match="more than"):
+        formats.load(tmp_path / "model.ort")
+
+
+def _fits(folder: Path, tables: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(builder, "MAX_TABLES", tables)
+    try:
+        formats.convert(folder / "model.onnx", folder / "model.ort")
+    except formats.EncodeError:
+        return False
+    return True
