@@ -189,6 +189,8 @@ class EnumDescriptor(_InFile):
 class Enum:
     """An enum as programs use it; its names are also attributes with their numbers."""
 
+    ValueType: ClassVar[type[int]] = int
+
     def __init__(self, descriptor: EnumDescriptor) -> None:
         self.DESCRIPTOR = descriptor
 
@@ -231,6 +233,10 @@ class Enum:
         if value is None:
             raise AttributeError(f"the enum has no value {name!r}")
         return value.number
+
+    def __or__(self, other: Any) -> Any:
+        """The type in an annotation such as `TensorProto.DataType | None`."""
+        return type(self) | other
 
 
 class FieldDescriptor(_InFile):

@@ -15,12 +15,14 @@ Spec: the `onnx` package (1.17 to 1.23).
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from formats.onnx_compat import io
 from formats.onnx_compat.protos import classes
+from formats.onnx_compat.protos.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnx_compat.swap.modules import ONNX, names_of_classes
 from formats.onnxpb.unknown_fields import UnknownFieldSet
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
     from typing import Self
 
 OWN = "formats"
+# The classes of protobuf's native code that programs ask `isinstance` about, each with ours.
+NATIVE = (
+    ("Message", (ProtoMessage,)),
+    ("RepeatedCompositeContainer", (RepeatedMessages,)),
+    ("RepeatedScalarContainer", (RepeatedScalars, RepeatedNumbers)),
+)
 _lock = RLock()
 _installed: list[Installation] = []
 
@@ -124,7 +132,12 @@ def _pairs() -> list[tuple[Any, Any]]:
         found += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
     found += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
     native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
-    found.append((native, _for_both(native)))
+    if native.__module__ != __name__:  # as it is if it was replaced already
+        found.append((native, _for_both(native)))
+    with suppress(ImportError):  # protobuf without its native code
+        natives = import_module("google._upb._message")
+        kinds = [(vars(natives)[name], own) for name, own in NATIVE]
+        found += [(kind, _kind_of_both(kind, own)) for kind, own in kinds if not isinstance(kind, _KindOfBoth)]
     return [(theirs, own) for theirs, own in found if theirs is not own]
 
 
@@ -136,6 +149,23 @@ def _for_both(native: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     unknown_field_set.__module__ = __name__
     return unknown_field_set
+
+
+class _KindOfBoth(type):
+    """The class of a class whose instances are those of protobuf's native class, and of ours."""
+
+    kinds: tuple[type[Any], ...]
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.kinds)
+
+    def __subclasscheck__(cls, other: type[Any]) -> bool:
+        return issubclass(other, cls.kinds)
+
+
+def _kind_of_both(native: type[Any], own: tuple[type[Any], ...]) -> type[Any]:
+    """A class for `isinstance` in the place of a native one."""
+    return _KindOfBoth(native.__name__, (), {"__module__": native.__module__, "kinds": (native, *own)})
 
 
 def _others() -> list[dict[str, Any]]:

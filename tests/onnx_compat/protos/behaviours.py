@@ -232,6 +232,17 @@ def enum_errors(o: Any) -> Any:
     return o.TensorProto.DataType.Name(999)
 
 
+def enum_in_annotations(o: Any) -> Any:
+    """An enum is part of a type in an annotation, as nncf has it."""
+    kind = o.TensorProto.DataType
+    return str(kind | None)[-7:], str(kind | int)[-6:], kind.ValueType
+
+
+def enum_in_annotation_on_the_right(o: Any) -> Any:
+    """An enum on the right is an error."""
+    return None | o.TensorProto.DataType
+
+
 def enum_attribute(o: Any) -> Any:
     """A wrong name of an enum."""
     return o.TensorProto.DataType.WRONG

@@ -33,3 +33,29 @@ assert ours() == {{"onnx"}}, ours()
 assert onnx.reference.reference_evaluator.ModelProto is onnx.ModelProto is not formats.onnxpb.ModelProto
 """
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_native_classes_of_protobuf(times: int) -> None:
+    """`isinstance` with protobuf's native classes accepts ours, too, after `install()`, and no longer after the end."""
+    text = f"""
+import onnx
+from google._upb import _message as native
+from google.protobuf.unknown_fields import UnknownFieldSet
+import formats.onnxpb
+theirs, before = onnx.ModelProto(), (native.Message, UnknownFieldSet)
+for _ in range({times}):
+    formats.onnxpb.install()
+for model in (onnx.ModelProto(), theirs):
+    assert isinstance(model, native.Message) and issubclass(type(model), native.Message)
+    assert isinstance(model.graph.node, native.RepeatedCompositeContainer)
+    assert isinstance(onnx.NodeProto().input, native.RepeatedScalarContainer)
+    assert isinstance(onnx.TensorProto().float_data, native.RepeatedScalarContainer)
+    assert not isinstance(model.graph.node, (native.RepeatedScalarContainer, native.Message))
+    assert len(native.UnknownFieldSet(model)) == len(UnknownFieldSet(model)) == 0
+formats.onnxpb.uninstall()
+from google.protobuf.unknown_fields import UnknownFieldSet
+assert (native.Message, UnknownFieldSet) == before
+assert type(theirs) is onnx.ModelProto and isinstance(theirs, native.Message)
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
