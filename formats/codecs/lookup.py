@@ -165,14 +165,20 @@ RUNTIME = Kind(
 SIMILAR = 0.7  # how similar an extension must be to be suggested
 
 
+def by_extension(path: Path) -> Codec | None:
+    """The codec for the extension of `path`, if there is one."""
+    suffix = path.suffix.lower()
+    return _first(lambda codec: suffix in codec.extensions)
+
+
 def for_writing(path: Path, option: str = "format") -> Codec:
     """The codec for the extension of `path`; `option` is the caller's name for the format argument.
 
     Raises: UnknownFormatError that lists the known extensions.
     """
-    suffix = path.suffix.lower()
-    codec = _first(lambda codec: suffix in codec.extensions)
+    codec = by_extension(path)
     if codec is None:
+        suffix = path.suffix.lower()
         from difflib import get_close_matches
 
         extensions = [extension for codec in codecs() for extension in codec.extensions]

@@ -265,13 +265,9 @@ def _form_to_write(path: Path | None, format: str | None) -> Codec | ProtoSerial
     """The writer of a format, or of the format with this extension; protobuf if the extension is unknown."""
     if format is not None:
         return _form(format)
-    extension = path.suffix.lower() if path else ""
-    try:
-        found: Codec | ProtoSerializer | None = lookup.for_writing(path or Path())
-    except UnknownFormatError:
-        found = None
-    name = serialization.registry.get_format_from_file_extension(extension)
-    return (name and serialization.registry.registered(name)) or found or CODEC
+    path = path or Path()
+    name = serialization.registry.get_format_from_file_extension(path.suffix.lower())
+    return (name and serialization.registry.registered(name)) or lookup.by_extension(path) or CODEC
 
 
 def _form(format: str) -> Codec | ProtoSerializer:

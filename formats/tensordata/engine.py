@@ -31,6 +31,7 @@ from formats.tensordata.replacing.further_name import FurtherName
 from formats.tensordata.replacing.hidden import told_as
 from formats.tensordata.replacing.publication import finish_interrupted, publish
 from formats.tensordata.sources.digest import new_digester
+from formats.tensordata.sources.source import Literal
 from formats.tensordata.tasks import carry_out, tasks_of
 
 if TYPE_CHECKING:
@@ -245,6 +246,11 @@ def _sources(plan: WritePlan) -> Iterator[Source]:
 
 def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions) -> dict[str, bytes]:
     """Write the plan into the targets, one for each file, and return the digests."""
+    if (data := _only_data(plan)) is not None and len(data) <= options.chunk_bytes:
+        targets[0].pwrite(0, data)  # without the threads, which would take longer than the write
+        if options.progress:
+            options.progress(len(data), len(data))
+        return {}
     wanted = [write.digest for file in plan.files for write in file.writes if write.digest]
     wanted += [digest for digest, _ in plan.digests]
     digesters = {digest.key: new_digester(digest.algorithm) for digest in wanted}
@@ -264,6 +270,15 @@ def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions)
     if options.progress:
         options.progress(total, total)
     return digests
+
+
+def _only_data(plan: WritePlan) -> memoryview | None:
+    """The content of the only file if that is in memory, in one piece, and nobody wants its digest."""
+    if len(plan.files) != 1 or plan.digests or plan.files[0].late_writes or len(plan.files[0].writes) != 1:
+        return None
+    (write,) = plan.files[0].writes
+    is_whole = isinstance(write.source, Literal) and write.source.nbytes == plan.files[0].nbytes
+    return write.source.view() if is_whole and write.digest is None else None
 
 
 def _give_up(files: Iterable[File]) -> None:
