@@ -40,9 +40,11 @@ FAULTS = {
     "race": (STOP, NAME | OPEN | SPACE | OTHER, 0),  # another process does the same work meanwhile
     "swap": (STOP, NAME | OPEN | SPACE | OTHER | READ, 0),  # another process puts a link in the place of the model
 }
+NO_LOCKS = 1
 SYSTEMS = {
     "usual": 0,
-    "no locks": 1 | 2,  # and no files without names, as some network filesystems
+    "no locks": NO_LOCKS | 2,  # and no files without names, as some network filesystems
+    "no locks for one": NO_LOCKS | 2,  # but another machine has mounted the filesystem with locks
     "no links": 2 | 4,
     "clock stands": 8,
     "one case": 16,
@@ -66,7 +68,10 @@ def main() -> None:
     for scenario in (scenario for scenario in [*SCENARIOS, *MORE] if scenario.name in sys.argv[3:]):
         template = box.with_name("template")
         fresh(box.with_name("nothing"), template)
-        scenario.prepare(template)
+        shim.fault_set(os.fsencode(template), 0, 0, FAIL, 0)  # no kind of call fails
+        shim.fault_system(b"", SYSTEMS[os.environ.get("FORMATS_SYSTEM", "usual")] & NO_LOCKS)
+        scenario.prepare(template)  # a process that is killed here found no locks either
+        shim.fault_system(b"", 0)
         for fault in os.environ.get("FORMATS_FAULTS", " ".join(FAULTS)).split():
             number = 0
             while True:
@@ -91,15 +96,17 @@ def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, fault: str, number: in
     if child:
         _, status = os.waitpid(child, os.WUNTRACED)
         if os.WIFSTOPPED(status):
-            (swapped if fault == "swap" else done_as_well)(scenario, box)
+            if fault == "swap":
+                swapped(scenario, box)
+            else:
+                done_as_well(shim, scenario, box)
             os.kill(child, signal.SIGCONT)
             _, status = os.waitpid(child, 0)
         return os.waitstatus_to_exitcode(status)
     code = OTHER_ERROR
     try:
         system = os.environ.get("FORMATS_SYSTEM", "usual")
-        place = box.with_name("linked") if system == "linked folder" else box
-        shim.fault_system(os.fsencode(place) if place != box else b"", SYSTEMS[system])
+        place = prepare(shim, system, box)
         shim.fault_set(os.fsencode(box), kinds, number, mode, error)
         try:
             scenario.work(place)
@@ -113,13 +120,20 @@ def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, fault: str, number: in
         os._exit(code)
 
 
+def prepare(shim: ctypes.CDLL, system: str, box: Path) -> Path:
+    """Take from this process what the system lacks, and return the folder as the process knows it."""
+    place = box.with_name("linked") if system == "linked folder" else box
+    shim.fault_system(os.fsencode(place) if place != box else b"", SYSTEMS[system])
+    return place
+
+
 def swapped(scenario: Scenario, box: Path) -> None:
     """Put a link to a file elsewhere in the place of the model."""
     (box / "swap").symlink_to(box.with_name("victim"))
     (box / "swap").replace(box / scenario.file)
 
 
-def done_as_well(scenario: Scenario, box: Path) -> None:
+def done_as_well(shim: ctypes.CDLL, scenario: Scenario, box: Path) -> None:
     """Do the same work in another process, which waits for nobody, and look at the model."""
     child = os.fork()
     if child:
@@ -128,9 +142,11 @@ def done_as_well(scenario: Scenario, box: Path) -> None:
     try:
         lock.WAIT_SECONDS = 0.0
         interrupted.OPEN_ATTEMPTS = 2
-        state_of(scenario, box)
+        system = os.environ.get("FORMATS_SYSTEM", "usual")
+        place = prepare(shim, "usual" if system == "no locks for one" else system, box)
+        state_of(scenario, place)
         with suppress(OSError, FormatError):
-            scenario.work(box)
+            scenario.work(place)
     finally:
         os._exit(0)
 

@@ -96,7 +96,7 @@ def test_other_systems(
     assert result["counts"]["kill"] > 5
 
 
-@pytest.mark.parametrize("system", ["usual", "no locks"] if EVERYTHING else ["usual"])
+@pytest.mark.parametrize("system", ["usual", "no locks", "no locks for one"] if EVERYTHING else ["usual"])
 @pytest.mark.parametrize("scenario", named(RACES), ids=lambda scenario: scenario.name)
 def test_a_second_process_at_every_call(
     scenario: Scenario, system: str, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,8 @@ to look for other files that were left behind.
 
 On a filesystem without locks, the file itself is the lock, because only one process can create it. It contains who did.
 So if that process has ended without removing it, another process of the same machine can take its place. Nobody else
-can know whether it has ended; then an error says which file to remove.
+can know whether it has ended; then an error says which file to remove. A process that does find locks there, because
+its machine has mounted the filesystem in another way, respects such a file.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class ModelLock:
             self.locks = locked is not None
             if locked is None:
                 locked = self._take_without_locks(descriptor, created)
+            elif locked and not created:
+                locked = not _is_held(Holder.read(descriptor))
             if locked and self._is_in_place(self._descriptor):
                 return True
         except BaseException:
@@ -125,16 +128,16 @@ class ModelLock:
 
     def _reason(self) -> str:
         reason = "another process is writing this model; run again when it is done"
-        if self.locks:
-            return reason
         with suppress(OSError):
             descriptor = open_lock(self.path)
             try:
                 holder = Holder.read(descriptor)
             finally:
                 os.close(descriptor)
+            if holder is None and self.locks:
+                return reason
             name = f"process {holder.process} on {holder.machine}" if holder is not None else "it"
-            return f"{reason}; this filesystem has no locks: if {name} has ended, remove {self.path.name}"
+            return f"{reason}; the filesystem gave it no lock: if {name} has ended, remove {self.path.name}"
         return reason
 
     def _for_user(self, error: OSError) -> OSError:
@@ -182,12 +185,17 @@ def is_locked(path: Path) -> bool:
         return False
     try:
         locked = try_lock(descriptor, shared=True)
-        if locked is None:
-            holder = Holder.read(descriptor)
-            return holder is None or not holder.is_dead()
-        return not locked
+        if locked is False:
+            return True
+        holder = Holder.read(descriptor)
+        return _is_held(holder) or (locked is None and holder is None)
     finally:
         os.close(descriptor)
+
+
+def _is_held(holder: Holder | None) -> bool:
+    """Whether a process holds the lock that found no locks in the filesystem; another machine's mount may have none."""
+    return holder is not None and not holder.is_dead()
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool | None:

@@ -582,6 +582,23 @@ def test_without_locks_a_file_serves(tmp_path: Path) -> None:
     assert not lock.is_locked(path)
 
 
+def test_a_lock_of_a_mount_without_locks_counts_where_locks_are(tmp_path: Path) -> None:
+    """A living process that found no locks in the filesystem keeps out those that do; that of a dead one is free."""
+    path = tmp_path / "m.onnx"
+    place = hidden_path(path, "lock")
+    with place.open("w+b") as file:
+        Holder.this_process().write(file.fileno())
+    assert lock.is_locked(path)
+    with pytest.raises(BlockingIOError, match=rf"process {os.getpid()} on .* has ended, remove \.m\.onnx\.lock"):
+        lock.ModelLock(path, 0.05).__enter__()
+    with place.open("w+b") as file:
+        Holder.none().write(file.fileno())
+    assert not lock.is_locked(path)
+    with lock.ModelLock(path, 0.05) as held:
+        assert held.was_left
+    assert [] == os.listdir(tmp_path)
+
+
 @pytest.mark.usefixtures("no_locks")
 @pytest.mark.parametrize("fits", [None, 0, 10])
 def test_without_locks_a_full_disk_leaves_no_lock(
