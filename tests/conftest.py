@@ -6,6 +6,7 @@ ring: the tests with the mark `outer`, and those that use a fixture in `OUTER_FI
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -78,6 +79,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not OUTER_FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("outer")
     items.sort(key=lambda item: item.path.parent.name == "remote" or item.path.name == "test_clusters.py")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector search what tests make, and not the thousands of tests, which stay to the end."""
+    gc.freeze()
 
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
