@@ -1793,6 +1793,10 @@ def generate(seed: int, templates: Templates = FIRST) -> Graph | None:
 # Other sizes than those with which a graph was made.
 
 RECURRENT = (b"GRU", b"LSTM", b"RNN")  # without samples, they crash onnxruntime
+SUMS = (
+    *("Attention", "Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "LayerNormalization", "MatMul", "RNN"),
+    *("ReduceMean", "ReduceSum", "Softmax"),
+)  # the operators whose results depend on the order in which a kernel adds
 POOLS = ("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool")
 
 
@@ -1859,6 +1863,9 @@ def is_strict(graph: Graph) -> bool:
                 return False
         elif node.op_type == "RotaryEmbedding" and given:  # an angle for each pair of numbers
             if given[0][-1] % 2:
+                return False
+        elif node.op_type == "NonMaxSuppression":  # its numbers are scalars or vectors of one
+            if any(np.prod(shapes.get(name, ())) != 1 for name in node.input[2:] if name):
                 return False
         elif node.op_type.startswith("Reduce") and given and 0 in given[0]:  # negative axes are not reduced
             return False
@@ -2037,6 +2044,43 @@ def is_about(loss: Any, around: Surroundings) -> bool:
     return any(name in around.names or name.partition("/")[0] in around.names for name in names.split(", "))
 
 
+TRIES = 12  # changes of last bits
+
+
+def is_of_last_bits(graph: Graph, values: Mapping[str, Any], place: int, found: Any) -> bool:
+    """Whether onnxruntime computes the same if what its nodes compute differs in the last bits of float32.
+
+    Constants and inputs stay: what is exactly halfway between two steps before any sum explains nothing.
+    """
+    rng, wanted = np.random.default_rng(0), held(values.get(graph.model.graph.output[place].name))
+    got = held(found)
+    if wanted.shape != got.shape:
+        return False
+    left = ~np.isclose(got.astype(float), wanted.astype(float), rtol=1e-3, atol=1e-3, equal_nan=True)
+    for _ in range(TRIES):
+        model = onnx.ModelProto()
+        model.CopyFrom(graph.model)
+        del model.graph.node[:]
+        for node in graph.model.graph.node:
+            model.graph.node.add().CopyFrom(node)
+            for at, name in enumerate(node.output):
+                value = values.get(name)
+                if node.op_type in SUMS and isinstance(value, np.ndarray) and value.dtype == np.float32:
+                    model.graph.node[-1].output[at] = f"{name}/sum"
+                    factor = np.asarray(1 + rng.choice((-1, 1), value.shape) * 2.0**-22, np.float32)
+                    model.graph.initializer.append(numpy_helper.from_array(factor, f"{name}/bits"))
+                    model.graph.node.add().CopyFrom(helper.make_node("Mul", [f"{name}/sum", f"{name}/bits"], [name]))
+        try:
+            other = held(run_in_onnxruntime(model, graph.feeds)[place])
+        except Exception:
+            return False
+        if other.shape == got.shape:
+            left &= ~np.isclose(got.astype(float), other.astype(float), rtol=1e-3, atol=1e-3, equal_nan=True)
+        if not left.any():
+            return True
+    return False
+
+
 class Bench:
     """Runs graphs in all runtimes."""
 
@@ -2069,7 +2113,7 @@ class Bench:
         values = everything(graph) if any(difference(want, found) for found in results.values()) else {}
         told = ""
         for release, found in results.items():
-            wrong, explained = self.unexplained(graph, values, differences(want, found), report)
+            wrong, explained = self.unexplained(graph, values, want, found, report)
             if wrong:
                 return Outcome("wrong", f"{release}: {wrong}")
             told = told or explained
@@ -2082,17 +2126,20 @@ class Bench:
         self,
         graph: Graph,
         values: Mapping[str, Any],
-        found: Iterable[tuple[int, str]],
+        want: Sequence[Any],
+        results: Sequence[Any],
         report: Any,
         *,
         back: bool = False,
     ) -> tuple[str, str]:
         """Return the first difference that no report explains, and the first that a report explains."""
         wrong = told = ""
-        for place, text in found:
+        for place, text in differences(want, results):
             around = surroundings(graph, graph.model.graph.output[place].name, values)
             if place >= 0 and any(explains(loss, around, back=back) for loss in report.losses):
                 told = told or text
+            elif place >= 0 and not back and is_of_last_bits(graph, values, place, results[place]):
+                continue
             else:
                 wrong = wrong or text
         return wrong, told
@@ -2119,7 +2166,7 @@ class Bench:
             return None if is_of_nothing(error, graph) else Outcome("back", str(error))
         values = everything(graph) if any(difference(wanted, found) for wanted in results.values()) else {}
         for release, wanted in results.items():
-            wrong, _ = self.unexplained(graph, values, differences(wanted, found), report, back=True)
+            wrong, _ = self.unexplained(graph, values, wanted, found, report, back=True)
             if wrong:
                 return Outcome("back", f"{release}: {wrong}")
         return None
@@ -2148,7 +2195,7 @@ class Bench:
         for results in (found, elsewhere):
             if difference(want, results):
                 values = values or everything(graph)
-                wrong, _ = self.unexplained(graph, values, differences(want, results), report)
+                wrong, _ = self.unexplained(graph, values, want, results, report)
                 if wrong:
                     return Outcome("runtime", f"{'RTen' if results is found else 'onnxruntime'}: {wrong}")
         return None

@@ -410,6 +410,15 @@ WINDOWS = [
         strides=[3, 3], pads=[1, 0, 1, 0], ceil_mode=1),
     one("max_pool_places", 18, "MaxPool", {"x": numbers(2, 2, 5, 6, dtype="float32", low=0, high=3)},
         kernel_shape=[3, 2], strides=[2, 1], pads=[1, 1, 1, 0], storage_order=1, OUTPUTS=("y", "i"), SYMBOLIC=True),
+    *(one(f"lp_pool_{way.lower()}_symbolic", 18, "LpPool", {"x": floats(1, 2, 5, 7)}, kernel_shape=[3, 2],
+          strides=[2, 3], auto_pad=way, SYMBOLIC=True) for way in ("SAME_LOWER", "SAME_UPPER")),
+    *(one(f"conv_integer_{way.lower()}_symbolic", 10, "ConvInteger",
+          {"x": numbers(1, 2, 5, 7, dtype="uint8", low=0, high=255)}, "x w z", strides=[2, 3], auto_pad=way,
+          SYMBOLIC=True, CONSTANTS={"w": numbers(3, 2, 3, 2, dtype="uint8", low=0, high=255), "z": np.uint8(7)})
+      for way in ("SAME_LOWER", "SAME_UPPER")),
+    *(one(f"max_pool_places_{way.lower()}_symbolic", 18, "MaxPool",
+          {"x": numbers(2, 2, 5, 7, dtype="float32", low=0, high=3)}, kernel_shape=[3, 2], strides=[2, 3],
+          auto_pad=way, OUTPUTS=("y", "i"), SYMBOLIC=True) for way in ("SAME_LOWER", "SAME_UPPER")),
     one("max_pool_places_of_nan", 18, "MaxPool",
         {"x": float32(np.nan, 1, 2, -np.inf, np.nan, 3, -np.inf, -np.inf).reshape(1, 2, 4)}, kernel_shape=[2],
         OUTPUTS=("y", "i")),
@@ -547,6 +556,13 @@ SUPPRESSIONS = [
 ]
 
 _SCALE, _ZERO = np.float32(0.02), np.uint8(128)
+
+
+def small_integers(*dims: int) -> np.ndarray:
+    """Return numbers of eight bits."""
+    return numbers(*dims, dtype="int8")
+
+
 QUANTISED = [
     one("quantize_no_zero", 13, "QuantizeLinear", {"x": np.abs(X)}, "x s", CONSTANTS={"s": _SCALE}),
     one("quantize_vector_of_one", 13, "QuantizeLinear", {"x": X}, "x s z",
@@ -559,6 +575,10 @@ QUANTISED = [
         CONSTANTS={"s": np.abs(CHANNELS), "z": numbers(3, dtype="uint16", low=0, high=9)}),
     one("quantize_blocks", 21, "QuantizeLinear", {"x": X}, "x s z", axis=2, block_size=3,
         CONSTANTS={"s": np.abs(floats(2, 3, 2)), "z": numbers(2, 3, 2, dtype="int8")}),
+    *(one(f"{op.lower()}_blocks_symbolic_{columns}", 21, f"{op}Linear",
+          {"x": values(3, columns), "s": np.abs(floats(3, 3)), "z": numbers(3, 3, dtype="int8")}, axis=1, block_size=3,
+          SYMBOLIC=True)
+      for op, values in (("Quantize", floats), ("Dequantize", small_integers)) for columns in (7, 9)),
     one("dequantize_no_zero", 13, "DequantizeLinear", {"x": BYTES}, "x s", CONSTANTS={"s": _SCALE}),
     one("dequantize_vector_of_one", 13, "DequantizeLinear", {"x": SIGNED}, "x s",  CONSTANTS={"s": float32(0.03)}),
     one("dequantize_given_vector", 13, "DequantizeLinear", {"x": SIGNED, "s": float32(0.03)}),
@@ -789,6 +809,26 @@ CONTRIBUTED = [
     _grouped("group_query_attention_of_samples", "q k v p p l t c s", 1, [6, 4], 6, do_rotary=1, softcap=2.0,
              rotary_interleaved=1),
     _grouped("group_query_attention_with_sinks", "q k v p p l t c s n b k0", 3, [8], 8, do_rotary=1),
+    _grouped("group_query_attention_with_room", "q k v p p l t c s", 1, [4, 2], 4, do_rotary=1),
+    *(_grouped(f"group_query_attention_symbolic_{place}", given, 3, [8], 8, **rest, SYMBOLIC=True)
+      for place, (given, rest) in enumerate((("q k v p p l t", {}), ("q _ _ p p l t", {}),
+                                             ("q k v p p l t _ _ _ b k0", {"local_window_size": 3})))),
+    _grouped("group_query_attention_symbolic_prompt", "q k v _ _ l t", 3, [3], 3, SYMBOLIC=True),
+    contrib("multi_head_attention_nothing_seen", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            "q k v _ m a", num_heads=2, mask_filter_value=-100.0,
+            CONSTANTS={"m": np.array([[1, 1, 0], [0, 0, 0]], np.int32), "a": floats(2, 2, 3, 3)}),
+    contrib("multi_head_attention_weak_mask", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            "q k v _ m", num_heads=2, mask_filter_value=-1.0,
+            CONSTANTS={"m": np.array([[1, 1, 0], [0, 1, 1]], np.int32)}),
+    contrib("multi_head_attention_weak_order", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            num_heads=2, mask_filter_value=-1.0, unidirectional=1),
+    contrib("multi_head_attention_bias", "MultiHeadAttention",
+            {"q": _WORDS, "k": floats(2, 5, 8), "v": floats(2, 5, 8)}, "q k v b _ a", num_heads=2, scale=0.3,
+            CONSTANTS={"b": floats(24), "a": floats(1, 2, 3, 5)}),
+    contrib("multi_head_attention_scale_zero", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            num_heads=2, scale=0.0),
+    contrib("multi_head_attention_symbolic", "MultiHeadAttention", {"q": _WORDS, "k": floats(2, 5, 8),
+            "v": floats(2, 5, 8), "b": floats(24)}, "q k v b", num_heads=2, SYMBOLIC=True),
     contrib("distances", "CDist", {"a": floats(3, 4), "b": floats(5, 4)}, metric="euclidean"),
     contrib("expand_dims", "ExpandDims", {"x": X}, "x a", CONSTANTS={"a": np.int32(1)}),
     contrib("nhwc_max_pool", "NhwcMaxPool", {"x": numbers(1, 6, 5, 3, dtype="uint8", low=0, high=255)},
@@ -818,6 +858,10 @@ CONTRIBUTED = [
     contrib("mat_mul_n_bits_groups", "MatMulNBits", {"a": floats(3, 40)}, "a b s _ g", N=2, K=40, bits=4, block_size=32,
             CONSTANTS={"b": numbers(2, 2, 16, dtype="uint8", low=0, high=255), "s": floats(2, 2),
                        "g": numbers(64, dtype="int32", low=0, high=1)}),
+    contrib("mat_mul_n_bits_groups_ignored_zeros", "MatMulNBits", {"a": floats(3, 40)}, "a b s z g", N=2, K=40, bits=4,
+            block_size=32, CONSTANTS={"b": numbers(2, 2, 16, dtype="uint8", low=0, high=255), "s": floats(2, 2),
+                                      "z": numbers(2, dtype="uint8", low=0, high=255),
+                                      "g": numbers(64, dtype="int32", low=0, high=1)}),
     contrib("mat_mul_n_bits_float_zeros", "MatMulNBits", {"a": floats(3, 40)}, "a b s z", N=2, K=40, bits=4,
             block_size=32, CONSTANTS={"b": numbers(2, 2, 16, dtype="uint8", low=0, high=255), "s": floats(2, 2),
                                       "z": floats(2, 2)}),
@@ -892,6 +936,24 @@ STAYING = [  # for RTen's ONNX loader, which reads these attributes and inputs
     one("resize_nearest_ceil", 13, "Resize", {"x": floats(1, 1, 4, 4)}, "x _ s", mode="nearest", nearest_mode="ceil",
         coordinate_transformation_mode="asymmetric", CONSTANTS={"s": float32(1, 1, 1.5, 2)}),
     one("reduce_l1_axes", 13, "ReduceL1", {"x": X}, axes=[1], keepdims=0),
+    *(one(f"{op}_axes", 13, op, {"x": np.abs(X) + 1}, axes=[1])
+      for op in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMin", "ReduceProd")),
+    *(one(f"{op}_of_no_axes", 18, op, {"x": np.abs(X) + 1}, noop_with_empty_axes=1)
+      for op in ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+                 "ReduceProd")),
+    one("conv_integer_groups", 10, "ConvInteger", {"x": numbers(2, 4, 5, 6, dtype="uint8", low=0, high=255)}, "x w",
+        group=2, CONSTANTS={"w": numbers(6, 2, 3, 2, dtype="uint8", low=0, high=255)}),
+    one("dft_length", 17, "DFT", {"x": floats(2, 8, 1)}, "x n", axis=1, CONSTANTS={"n": np.array(6)}),
+    one("stft_both_sides", 17, "STFT", {"x": floats(2, 32, 1)}, "x s w", onesided=0,
+        CONSTANTS={"s": np.array(4), "w": np.abs(floats(8))}),
+    one("top_k_in_any_order", 11, "TopK", {"x": X}, "x k", sorted=0, CONSTANTS={"k": int64(1)}, OUTPUTS=("y", "i")),
+    *(Case(f"sequence_erase_{place or 'last'}", 17, [
+        node("SequenceConstruct", "a b c", "s"), node("SequenceErase", f"s {place}".strip(), "t"),
+        node("ConcatFromSequence", "t", axis=0)], {name: floats(2, 3) + at for at, name in enumerate("abc")},
+        {"p": np.array(1)}) for place in ("", "p")),
+    contrib("mat_mul_n_bits_accuracy", "MatMulNBits", {"a": floats(3, 32)}, "a b s", N=4, K=32, bits=4, block_size=16,
+            accuracy_level=1, CONSTANTS={"b": numbers(4, 2, 8, dtype="uint8", low=0, high=255),
+                                         "s": np.abs(floats(8))}),
     one("reduce_square_axes", 13, "ReduceSumSquare", {"x": X}, axes=[0, 2]),
 ]  # fmt: skip
 

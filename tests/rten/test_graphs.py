@@ -15,7 +15,19 @@ import onnx
 import pytest
 from evaluation import need_judge
 from exported_graphs import SECOND
-from graphs import FIRST, Bench, Graph, Outcome, Surroundings, apart, explains, generate, shrink
+from graphs import (
+    FIRST,
+    Bench,
+    Graph,
+    Outcome,
+    Surroundings,
+    apart,
+    everything,
+    explains,
+    generate,
+    is_of_last_bits,
+    shrink,
+)
 from rten_cases import run
 
 from formats.tensordata.plan import RANGE, RESULTS, Loss
@@ -96,6 +108,18 @@ def test_a_loss_about_another_node_explains_nothing(loss, is_reason):
     """A difference is explained by a loss of a node and a type that the output depends on."""
     around = Surroundings(frozenset(("Mul",)), True, False, frozenset(("v0", "v1")), frozenset(("FLOAT64", "INT64")))
     assert is_reason == explains(loss, around)
+
+
+@pytest.mark.parametrize(("product", "is_reason"), [("MatMul", True), ("Mul", False)])
+def test_last_bits_of_a_sum_explain_the_step_next_to_them(product, is_reason):
+    """What is a half step behind a product of matrices may become either step; what no kernel adds up may not."""
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[1, 1] x) => (uint8[1, 1] y) <float[1, 1] one = {{1}}, float s = {{0.5}}, uint8 z = {{0}}>
+        {{ p = {product}(x, one) y = QuantizeLinear(p, s, z) }}""")
+    graph = Graph(model, {"x": np.full((1, 1), 1.25, np.float32)})
+    values = everything(graph)
+    assert is_reason == is_of_last_bits(graph, values, 0, values["y"] + np.uint8(1))
+    assert not is_of_last_bits(graph, values, 0, values["y"] + np.uint8(2))
 
 
 def test_graphs_of_exporters_are_of_many_kinds():

@@ -133,9 +133,8 @@ def of_heads(context: Context, name: str, heads: int) -> str:
     """A value with an axis for its heads, before the axis of its places."""
     if context.known_rank(name) == 4:
         return name
-    width = (context.dims(name) or (None,))[-1]
-    size = width // heads if isinstance(width, int) and heads else -1  # RTen cannot infer a size if there are no places
-    apart = context.op(shape.Reshape, name, context.int64([0, 0, heads, size]))
+    size = shape.quotient(context, shape.sizes_of(context, name, 2, 3), heads)  # not -1: there may be no places
+    apart = context.op(shape.Reshape, name, shape.joined(context, context.int64([0, 0, heads]), size))
     return context.op(shape.Transpose, apart, perm=[0, 2, 1, 3])
 
 

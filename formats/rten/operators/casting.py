@@ -53,7 +53,7 @@ from formats.rten.types import (
     limits,
     width,
 )
-from formats.tensordata.plan import RARE
+from formats.tensordata.plan import RARE, SPECIAL
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -166,14 +166,18 @@ _TWO_STEPS: Final = Told(
 )
 
 
+_NO_INTEGER: Final = Told("NaN becomes zero in RTen, and another integer in onnxruntime", SPECIAL)
+
+
 def _unspecified(node: Node, context: Context) -> tuple[Told, ...]:
     """Of integers that RTen lacks, the report has a `range`."""
     target = get_int(node, "to")
-    if context.elem_type(node.input[0]) not in FLOATS or target not in (INTS | BYTES) - PARTLY_HELD:
+    if context.elem_type(node.input[0]) not in FLOATS or target not in INTS | BYTES:
         return ()
     if Interval(*limits(target)).holds(context.scope.range_of(node.input[0])):
-        return ()
-    return (_ANY_INTEGER,)
+        is_of_model = context.names.is_read(node.output[0])  # and not a part of a rewritten node
+        return (_NO_INTEGER,) if is_of_model and target in INTS and width(target) >= 32 else ()
+    return () if target in PARTLY_HELD else (_ANY_INTEGER,)
 
 
 # The greatest integer up to which a type and FLOAT have every integer, and the digits of types.

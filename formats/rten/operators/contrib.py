@@ -30,7 +30,7 @@ from formats.rten.operators import (
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.spec import ANY, MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
 from formats.rten.target import RTEN_0_26
-from formats.tensordata.plan import SPECIAL
+from formats.tensordata.plan import RARE, SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -229,6 +229,9 @@ def _by_column(context: Context, weight: str, scales: str, zeros: str, groups: s
     return context.op(elementwise.Mul, context.op(elementwise.Sub, weight, zero), factor)
 
 
+_IGNORED_ZEROS = Told("packed zero points next to groups (g_idx) are taken to be 8, as onnxruntime takes them", RARE)
+
+
 def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     """Write it as DequantizeLinear of blocks, or of groups that each column names, and MatMul."""
     data, packed, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
@@ -237,11 +240,11 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     bits = get_int(node, "bits", 4)
     if bits not in PACKED or tensor is None:
         raise Refused("has a weight that is not a constant of two, four or eight bits")
-    if groups and (bits != 4 or (zeros and not context.is_float(zeros))):  # onnxruntime deviates from its documents
-        raise Refused(
-            "has groups (g_idx) with packed zero points, which onnxruntime ignores, or not of four bits",
-            "subtract the zero points from the weights, or store them as floats",
-        )
+    if groups and bits != 4:
+        raise Refused(f"has groups (g_idx) with {bits} bits, and onnxruntime computes them only with four")
+    if groups and zeros and not context.is_float(zeros):
+        context.tell(_IGNORED_ZEROS, is_defined=False)
+        zeros = ""
     blocks = -(-columns // block)
     context.check_size(rows, blocks)
     name = context.names.new(f"{packed}/unpacked")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import get_float, get_int, get_ints
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import (
     attention,
     casting,
@@ -23,9 +23,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.spec import MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
-from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -100,10 +98,10 @@ def _are_as_many(queries: Dims | None, keys: Dims | None) -> bool:
 
 
 def _has_kernel(node: Node, scope: Scope) -> bool:
-    """RTen's kernel puts the causal mask elsewhere if there are not as many keys as queries."""
-    if not get_int(node, "unidirectional") or len(node.input) < 2:
-        return True
-    return _are_as_many(*(scope.type_of(name).dims for name in node.input[:2]))
+    """RTen's kernel replaces scores by the mask's number, to which onnxruntime adds them, and knows no scale of 0."""
+    has_mask = len(node.input) > 4 and node.input[4]
+    is_scaled = find(node, "scale") is None or get_float(node, "scale")
+    return not has_mask and not get_int(node, "unidirectional") and bool(is_scaled)
 
 
 def _attended(
@@ -112,7 +110,6 @@ def _attended(
     """The result, and with a cache the present keys and values."""
     query, key = operands[:2]
     heads, causal = get_int(node, "num_heads"), get_int(node, "unidirectional")
-    width = context.static_dims(query, 2)[0]
     has_cache = any(cache)
     if mask or (causal and (has_cache or not _are_as_many(context.dims(query), context.dims(key)))):
         length, past = _length(context, key, 1), _length(context, cache[0], 2) if has_cache else ""
@@ -134,7 +131,7 @@ def _attended(
         3 if has_cache else 1,
         q_num_heads=heads,
         kv_num_heads=heads,
-        scale=get_float(node, "scale") or 1 / sqrt(width / heads),
+        scale=get_float(node, "scale") or None,
         is_causal=causal,
     )
 
@@ -214,8 +211,8 @@ def multi_head_attention(node: Node, context: Context) -> list[Node] | None:
     if any(context.optional(place) for place in (8, 9)) or context.wanted(3):
         raise Refused("fills a cache in place or outputs query-key products, which cannot be converted")
     if context.optional(3):
-        widths = [context.static_dims(name, 2)[0] for name in operands]
-        biases = context.op_outputs(slicing.Split, [context.input(3), context.int64(widths)], 3, axis=0)
+        widths = shape.joined(context, *(shape.sizes_of(context, name, 2, 3) for name in operands))
+        biases = context.op_outputs(slicing.Split, [context.input(3), widths], 3, axis=0)
         if context.rank(context.optional(1)) == 4:
             biases = biases[:1]
         places = zip(operands, biases, strict=False)
@@ -291,17 +288,21 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
     return context.op(comparison.Where, is_there, found, context.scalar(0.0, like=new))
 
 
-def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> tuple[list[str], int]:
-    """The query, the keys and the values, each with three axes, and the width of a head."""
+def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> tuple[list[str], int | None]:
+    """The query, the keys and the values, each with three axes, and the width of a head, if it is known."""
     wide, past = (context.dims(context.optional(place)) for place in (0, 3))
     width = wide[2] if wide else None
     shared = heads if context.optional(1) else heads + 2 * groups
-    size = width // shared if isinstance(width, int) else past[3] if past else None
-    if not isinstance(size, int):
-        raise Refused("has heads of unknown size", "infer the model's shapes first")
+    known = width // shared if isinstance(width, int) else past[3] if past else None
+    size = known if isinstance(known, int) else None
     if context.optional(1):
         return [context.input(place) for place in range(3)], size
-    sizes = context.int64([heads * size, groups * size, groups * size])
+    counts = [heads, groups, groups]
+    if size is None:
+        wide_head = shape.quotient(context, shape.sizes_of(context, context.input(0), 2, 3), shared)
+        sizes = context.op(elementwise.Mul, context.int64(counts), wide_head)
+    else:
+        sizes = context.int64(count * size for count in counts)
     return list(context.op_outputs(slicing.Split, [context.input(0), sizes], 3, axis=-1)), size
 
 
@@ -329,6 +330,8 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
         turns, turned = [context.input(7), context.input(8)], []
         numbers = context.optional(9) or context.op(elementwise.Add, places.past, _numbers(context, places.steps))
         half = (context.dims(turns[0]) or (None, None))[1]
+        if size is None and not isinstance(half, int):
+            raise Refused("rotates heads of unknown size by angles of unknown number", "infer the model's shapes first")
         for operand, count in zip(operands[:2], (heads, groups), strict=True):
             turned.append(
                 context.op(
@@ -356,27 +359,30 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
     penalties = _unseen(node, context, places, seen_keys)
     if bias:
         penalties = context.op(elementwise.Add, bias, penalties)
-    scale, limit, sinks = get_float(node, "scale") or 1 / sqrt(size), get_float(node, "softcap"), context.optional(11)
+    scale, limit, sinks = get_float(node, "scale") or None, get_float(node, "softcap"), context.optional(11)
     if get_int(node, "smooth_softmax") and not sinks:
         sinks = context.array([0.0] * heads, context.elem_type(query) or FLOAT)
     if sinks:
         keys, values = (attention.repeated(context, name, groups, heads // groups) for name in (seen_keys, seen_values))
         scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))
-        scores = context.op(elementwise.Mul, scores, context.scalar(scale, like=query))
+        factor = context.scalar(scale, like=query) if scale else _one_by_root(context, query)
+        scores = context.op(elementwise.Mul, scores, factor)
         scores = context.op(elementwise.Add, attention.capped(context, scores, limit), penalties)
         result = context.op(matrix.MatMul, attention.shares_of(context, scores, sinks=sinks), values)
     else:
         rows = [query, seen_keys, seen_values, penalties]
         result = context.op(attention.Attention, *rows, scale=scale, softcap=limit)
     result = context.op(shape.Transpose, result, perm=[0, 2, 1, 3])
-    return context.replace(context.op(shape.Reshape, result, context.int64([0, 0, heads * size])), key, value)
+    return context.replace(attention.with_joined_heads(context, result), key, value)
 
 
-_WHOLE_PAST = Told("RTen uses the whole past as keys, even if seqlens_k is smaller", RESULTS)
-
-
-def _whole_past(node: Node, context: Context) -> tuple[Told, ...]:
-    return (_WHOLE_PAST,)
+def _one_by_root(context: Context, query: str) -> str:
+    """One divided by the root of the width of a head, for queries with an axis of heads."""
+    size = (context.dims(query) or (None,))[-1]
+    if isinstance(size, int):
+        return context.scalar(1 / sqrt(size), like=query)
+    width = context.cast(shape.sizes_of(context, query, 3, 4), context.elem_type(query) or FLOAT)
+    return context.op(elementwise.Div, context.scalar(1.0, like=query), context.op(elementwise.Sqrt, width))
 
 
 GroupQueryAttention = OperatorSpec(
@@ -384,7 +390,7 @@ GroupQueryAttention = OperatorSpec(
     domain=MICROSOFT,
     dims=group_query_attention_dims,
     rewritings=(group_query_attention,),
-    onnx=OnnxForm(
+    onnx=OnnxForm(  # not native: RTen's kernel stops at padded prompts, and returns other dims if the past has room
         Row(
             9,
             3,
@@ -399,8 +405,5 @@ GroupQueryAttention = OperatorSpec(
             ),
         ),
         {"smooth_softmax": (0,)},
-        is_native=True,
-        ranks={6: 0},
     ),
-    told=_whole_past,
 )

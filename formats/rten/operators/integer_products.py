@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import INT32, UINT8
-from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import find, get_int, get_ints, get_string, with_fields
+from formats.rten.graph.attributes import get_int, get_ints, get_string, with_fields
 from formats.rten.operators import casting, convolution, elementwise, matrix, padding, quantization, reduction, shape
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rules import always
 from formats.rten.operators.shared.spec import OperatorSpec, Row, because
-from formats.rten.operators.shared.window import kernel_shape
+from formats.rten.operators.shared.window import kernel_shape, window
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS
@@ -232,11 +231,14 @@ def conv_integer(node: Node, context: Context) -> list[Node] | None:
     zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
     if zeros != [context.optional(2), context.optional(3)]:
         return context.changed(without_end([*node.input[:2], *zeros]))
+    data, zero = context.input(0), context.optional(2)
+    geometry = window(node, kernel_shape(node, context))
+    if padding.is_padded_by_size(context, geometry, data):
+        padded = padding.padded_by_size(context, geometry, data, zero or 0)
+        return context.changed([padded, *node.input[1:]], auto_pad=None, pads=[0] * (2 * len(geometry.kernel)))
     if changed := convolution.conv(node, context):
         return changed
-    data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
-    if find(node, "pads") is None:
-        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
+    pads = get_ints(node, "pads") or ()
     if not any(pads):
         return _channels_apart(node, context)
     rank = len(pads) // 2

@@ -31,8 +31,8 @@ def is_padded_by_size(context: Context, geometry: Window, data: str) -> bool:
     return any(stride != 1 and (dims is None or not isinstance(dims[axis], int)) for axis, stride in strides)
 
 
-def padded_by_size(context: Context, geometry: Window, data: str, value: float) -> str:
-    """The data with a value around, as much as `auto_pad` asks for sizes that only the run can tell."""
+def padded_by_size(context: Context, geometry: Window, data: str, value: float | str) -> str:
+    """The data with a number or value around, as much as `auto_pad` asks for sizes that only the run can tell."""
     axes = range(len(geometry.kernel))
     sizes, none = shape.sizes_of(context, data, 2, 2 + len(axes)), context.int64([0, 0])
     strides, less = context.int64(geometry.strides), context.int64(stride - 1 for stride in geometry.strides)
@@ -43,7 +43,8 @@ def padded_by_size(context: Context, geometry: Window, data: str, value: float) 
     small = context.op(elementwise.Div, total, context.int64([2]))
     pads = [small, context.op(elementwise.Sub, total, small)]
     before, after = pads if geometry.auto_pad == "SAME_UPPER" else reversed(pads)
-    return context.op(Pad, data, shape.joined(context, none, before, none, after), context.scalar(value, like=data))
+    fill = value if isinstance(value, str) else context.scalar(value, like=data)
+    return context.op(Pad, data, shape.joined(context, none, before, none, after), fill)
 
 
 def _plus(dim: Dim, more: int) -> Dim:

@@ -10,7 +10,7 @@ from formats.ir.dtypes import FLOAT, INT8, INT32, INT64
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import get_int, get_ints
+from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import ANY_NAN, Told, of_floats
@@ -196,18 +196,25 @@ def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
     rank, taps = len(geometry.kernel), prod(geometry.kernel)
     if taps > MAX_TAPS:
         raise Refused(f"has a window of {taps} slices; at most {MAX_TAPS} can be converted with indices")
-    pads = explicit_pads(context, geometry, data)
-    if pads is None:
-        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
-    if get_int(node, "ceil_mode") and not geometry.auto_pad.startswith("SAME"):
-        pads = rounding_pads(context, geometry, data, pads)
-    _check_room(context, geometry, data, pads)
+    if padding.is_padded_by_size(context, geometry, data):
+
+        def padded(image: str, fill: float) -> str:
+            return padding.padded_by_size(context, geometry, image, fill)
+
+    else:
+        pads = explicit_pads(context, geometry, data) or ()
+        if get_int(node, "ceil_mode") and not geometry.auto_pad.startswith("SAME"):
+            pads = rounding_pads(context, geometry, data, pads)
+        _check_room(context, geometry, data, pads)
+
+        def padded(image: str, fill: float) -> str:
+            return _padded(context, image, pads, fill)
+
     one = context.int64([1])
     behind = [(2, 2 + axis) if get_int(node, "storage_order") else (3 + axis, 2 + rank) for axis in range(rank)]
     steps = [shape.size_of(context, data, *ends) if ends[0] < ends[1] else one for ends in behind]
     least = limits(context.elem_type(given) or INT8)[0] if context.is_integer(given) else -inf
-    places = _padded(context, _places(context, data, steps), pads, -1)
-    value, place = _largest_taken(context, _padded(context, data, pads, least), places, geometry)
+    value, place = _largest_taken(context, padded(data, least), padded(_places(context, data, steps), -1), geometry)
     images = context.op(creation.Range, *(context.int64_scalar(0), _all_images(context, data), context.int64_scalar(1)))
     images = context.op(elementwise.Mul, images, shape.size_of(context, data, 2, 2 + rank))
     stack = shape.joined(context, shape.sizes_of(context, data, 0, 2), context.int64([1] * rank))
@@ -366,8 +373,11 @@ def lp_pool(node: Node, context: Context) -> list[Node] | None:
     """Write it as the root of an AveragePool of powers, times the window's size."""
     data, power = context.input(0), reduction.power_of(node)
     geometry = window(node, get_ints(node, "kernel_shape") or ())
+    if padding.is_padded_by_size(context, geometry, data):
+        data = padding.padded_by_size(context, geometry, data, 0.0)
+        geometry = geometry._replace(auto_pad="VALID")
     pads = explicit_pads(context, geometry, data)
-    if pads is not None and get_int(node, "ceil_mode") and not geometry.auto_pad.startswith("SAME"):
+    if pads is not None and get_int(node, "ceil_mode") and not get_string(node, "auto_pad", "").startswith("SAME"):
         pads = rounding_pads(context, geometry, data, pads)
     raised = context.op(elementwise.Mul, data, data) if power == 2 else context.op(elementwise.Abs, data)
     if power > 2:

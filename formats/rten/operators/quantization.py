@@ -11,6 +11,7 @@ from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import (
     casting,
+    comparison,
     convolution,
     elementwise,
     integer_products,
@@ -36,7 +37,7 @@ from formats.rten.operators.shared.spec import (
 from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
-from formats.tensordata.plan import RARE
+from formats.tensordata.plan import RARE, SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,6 +87,9 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
     scale, zero = per_tensor(context, context.input(1)), context.optional(2)
     zero = per_tensor(context, zero) if zero else ""
     rank = context.rank(scale)
+    if rank is None:
+        scale, zero = (_of_known_rank(node, context, name) for name in (scale, zero))
+        rank = context.rank(scale)
     if rank == 1 and not isinstance((context.dims(scale) or (None,))[0], int):
         scale, zero = _along_axis(node, context, scale), _along_axis(node, context, zero)
     if rank == 0 and zero and context.rank(zero) != 0:
@@ -94,9 +98,18 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
         if zero_type is None:
             raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
         zero = context.scalar(0, elem_type=zero_type)
-    if rank is None:
-        raise Refused("has a scale of unknown rank", "infer the model's shapes first")
     return scale, zero
+
+
+def _of_known_rank(node: Node, context: Context, name: str) -> str:
+    """Parameters whose rank is unknown: a vector, or a scalar if the data have no axis for a vector."""
+    if not name:
+        return ""
+    data_rank = context.rank(context.input(0))
+    if data_rank is None:
+        raise Refused("has a scale and data of unknown ranks", "infer the model's shapes first")
+    has_axis = get_int(node, "axis", 1) < data_rank
+    return context.op(shape.Reshape, name, context.int64([-1] if has_axis else []))
 
 
 QUANTIZED = frozenset((UINT8, INT8))
@@ -112,16 +125,20 @@ def _spread(context: Context, name: str, data: str, axis: int, rank: int, block:
             context.op(shape.Unsqueeze, name, context.int64(range(1, trailing + 1))) if is_vector and trailing else name
         )
     before, after = shape.sizes_of(context, name, 0, axis), shape.sizes_of(context, name, axis + 1, rank)
-    count, whole = context.static_dims(name)[axis], context.static_dims(data)[axis]
+    counts, wholes = (context.dims(value) or (None,) * rank for value in (name, data))
+    count, whole = counts[axis], wholes[axis]
     column = context.op(shape.Unsqueeze, name, context.int64([axis + 1]))
     repeats = [block if place == axis + 1 else 1 for place in range(rank + 1)]
     tiled = context.op(shape.Tile, column, context.int64(repeats))
-    merged = context.op(
-        shape.Reshape, tiled, shape.joined(context, before, context.int64([count * block]), after), allowzero=1
-    )
-    if count * block == whole:
+    if isinstance(count, int):
+        covered = context.int64([count * block])
+    else:
+        covered = context.op(elementwise.Mul, shape.sizes_of(context, name, axis, axis + 1), context.int64([block]))
+    merged = context.op(shape.Reshape, tiled, shape.joined(context, before, covered, after), allowzero=1)
+    if isinstance(count, int) and count * block == whole:
         return merged
-    return context.op(slicing.Slice, merged, context.int64([0]), context.int64([whole]), context.int64([axis]))
+    end = shape.sizes_of(context, data, axis, axis + 1)
+    return context.op(slicing.Slice, merged, context.int64([0]), end, context.int64([axis]))
 
 
 def _spreading(node: Node, context: Context) -> Callable[[str], str]:
@@ -146,7 +163,12 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
     if is_small:
         return context.replace(context.op(casting.Cast, numbers, to=target, saturate=get_int(node, "saturate", 1)))
     bounds = (context.scalar(limit, elem_type=float_type) for limit in limits(target))
-    return context.replace(context.op(casting.Cast, context.op(elementwise.Clip, numbers, *bounds), to=target))
+    clipped = context.op(elementwise.Clip, numbers, *bounds)
+    result = context.op(casting.Cast, clipped, to=target)
+    if context.exact and not all(context.scope.has_numbers(name) for name in node.input if name):
+        least = context.scalar(limits(target)[0], elem_type=target)  # of NaN, as in onnxruntime
+        result = context.op(comparison.Where, context.op(comparison.IsNaN, clipped), least, result)
+    return context.replace(result)
 
 
 _HALF_STEPS: Final = Told("halfway between two steps, RTen may choose the other one", RARE)
@@ -155,6 +177,13 @@ _HALF_STEPS: Final = Told("halfway between two steps, RTen may choose the other 
 def steps_told(node: Node, context: Context) -> tuple[Told, ...]:
     """What differs at half steps."""
     return (_HALF_STEPS,)
+
+
+_NOT_QUANTIZED: Final = Told("NaN becomes any integer in RTen, and the least one in onnxruntime", SPECIAL)
+
+
+def _of_nan(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_NOT_QUANTIZED,)
 
 
 def tell_if_exact(context: Context) -> None:
@@ -223,6 +252,7 @@ QuantizeLinear = OperatorSpec(
     faults=(_LONE_SCALE, _SHORT_AXIS),
     deviation=steps_told,
     told=steps_told,
+    unspecified=_of_nan,
     raised=quantize_raised,
     onnx=OnnxForm(
         takes={"block_size": (0,), "saturate": (1,), "precision": (0,)},

@@ -472,8 +472,6 @@ def test_all_refusals_are_collected() -> None:
         (one("wide_not", 18, "BitwiseNot", {"x": np.array([1], np.uint32)}), "UINT32"),
         (one("reverse", 10, "ReverseSequence", {"x": floats(2, 2, 2), "n": int64(1, 2)}, batch_axis=0, time_axis=2),
          "time axis 2"),
-        (one("same_lower", 12, "MaxPool", {"x": floats(1, 1, 4)}, kernel_shape=[3], strides=[2], auto_pad="SAME_LOWER",
-             OUTPUTS=("y", "i"), SYMBOLIC=True), "SAME_LOWER, but the sizes are unknown"),
         (one("few_inputs", 13, "CumSum", {"x": floats(2)}), "lacks input 1"),
     ],
     ids=lambda value: value.name if isinstance(value, Case) else "",
