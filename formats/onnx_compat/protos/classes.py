@@ -26,9 +26,10 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
         "__module__": __name__,
         "__qualname__": descriptor.scoped_name,
         "DESCRIPTOR": descriptor,
+        "_properties": {field.name: property_of(field) for field in descriptor.fields},
     }
+    members.update(members["_properties"])
     for field in descriptor.fields:
-        members[field.name] = property_of(field)
         members[f"{field.name.upper()}_FIELD_NUMBER"] = field.number
     for enum in descriptor.enum_types:
         members[enum.name] = Enum(enum)

@@ -185,7 +185,9 @@ class RepeatedList(Repeated[T]):
     __slots__ = ("_items",)
 
     def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
-        super().__init__(owner, field)
+        self._owner = owner  # all here, not by `super`: programs make very many containers
+        self._field = field
+        self._parts = owner._parts or owner._known_parts()
         self._items: list[Any] = getattr(owner._ir, field.name)
 
     def _read(self) -> list[Any]:
@@ -200,6 +202,13 @@ class RepeatedList(Repeated[T]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def extend(self, values: Iterable[T]) -> None:
+        """Append all `values`, or none if one of them is wrong."""
+        new = self._all_stored(values)
+        if self._owner is not None and self._owner._parent is not None:
+            self._owner._touch()
+        self._items += new
 
 
 class RepeatedScalars(RepeatedList[T]):
@@ -226,13 +235,23 @@ class RepeatedTexts(RepeatedScalars[T]):
 
     def _all_stored(self, values: Any) -> list[Any]:
         items = list(_iterable(values))
-        if set(map(type, items)) == {str}:
-            "".join(items).encode()  # refuses half of a surrogate pair
-            return items
-        return super()._all_stored(items)
+        return items if are_texts(items) else super()._all_stored(items)
 
     def _shown(self, item: Any) -> Any:
         return item if item.isascii() else shown_text(item)
+
+
+def are_texts(items: list[Any]) -> bool:
+    """Whether all items are texts that a field can hold as they are; otherwise, each must be checked.
+
+    Raises: UnicodeEncodeError for half of a surrogate pair.
+    """
+    if set(map(type, items)) != {str}:
+        return False
+    text = "".join(items)
+    if not text.isascii():
+        text.encode()
+    return True
 
 
 def shown_text(text: str) -> Any:
@@ -318,14 +337,19 @@ class RepeatedMessages(RepeatedList[M]):
     __slots__ = ("_class",)
 
     def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
-        super().__init__(owner, field)
+        self._owner = owner
+        self._field = field
+        self._parts = owner._parts or owner._known_parts()
+        self._items: list[Any] = getattr(owner._ir, field.name)
         self._class: type[M] = field.message_type._concrete_class  # type: ignore[union-attr]
 
     def _stored(self, value: Any) -> Any:
+        if type(value) is self._class:
+            return copied(value._ir)
         found = self._class._taken(value)
         if found is None:
             raise TypeError(f"expected a message of {self._class}, got {type(value)}")
-        return copied(found._ir) if found is value else found._ir
+        return found._ir  # a copy already
 
     def _shown(self, item: Any) -> M:
         return self._parts.message(self._class, item)

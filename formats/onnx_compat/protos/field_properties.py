@@ -6,6 +6,7 @@ Spec: google.protobuf.message (protobuf 7).
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 from formats.onnx_compat.protos.containers import (
     Repeated,
@@ -13,6 +14,7 @@ from formats.onnx_compat.protos.containers import (
     RepeatedNumbers,
     RepeatedScalars,
     RepeatedTexts,
+    are_texts,
     shown_text,
 )
 from formats.tensordata.sources.source import Literal, Source
@@ -143,10 +145,12 @@ class Submessage(Property):
     def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
-        parts = message._known_parts()
+        parts = message._parts or message._known_parts()
         ir = getattr(message._ir, self.name)
         if ir is not None:
-            return parts.message(self._class, ir)
+            known = parts._known.get(id(ir))  # not `Parts.message`: this is the way to everything in a model
+            found = None if known is None else known()
+            return parts._made(self._class, ir) if found is None else found
         key = (id(message._ir), self.name)
         found = parts.get(key)
         if found is None:
@@ -201,16 +205,24 @@ class RepeatedProperty(Property):
     def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
-        parts = message._known_parts()
+        parts = message._parts or message._known_parts()
         key = (id(message._ir), self.name)
-        found = parts.get(key)
+        known = parts._known.get(key)  # not `Parts.get`, likewise
+        found = None if known is None else known()
         if found is None or not found._is_current(message._ir):
             found = self._container(message, self.descriptor)
-            parts.set(key, found)
+            parts._known[key] = ref(found)
+            if len(parts._known) > parts._limit:
+                parts._forget_unused()
         return found
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
         """Append a constructor's argument; for messages, also dictionaries of their fields."""
+        if self._container is RepeatedTexts and message._parts is None and isinstance(value, (list, tuple)):
+            items = list(value)
+            if are_texts(items):  # most arguments
+                message._ir.__dict__[self.name] = items
+                return
         container = self.__get__(message)
         if not self.descriptor.message_type:
             container.extend(value)

@@ -83,9 +83,17 @@ class Parts:
     def messages(self, message_class: type[M], irs: Iterable[Any]) -> Iterator[M]:
         """The messages over all `irs`."""
         for ir in irs:
-            known = self._known.get(id(ir))  # not `get`: tools iterate over all nodes again and again
+            known = self._known.get(id(ir))  # not `get` and `_made`: tools iterate over all nodes again and again
             found = None if known is None else known()
-            yield self._made(message_class, ir) if found is None else found
+            if found is None:
+                found = object.__new__(message_class)
+                found._ir = ir
+                found._parts = self
+                found._parent = None
+                self._known[id(ir)] = ref(found)
+                if len(self._known) > self._limit:
+                    self._forget_unused()
+            yield found
 
     def _made(self, message_class: type[M], ir: Any) -> M:
         message = object.__new__(message_class)
@@ -134,6 +142,7 @@ class ProtoMessage(Message, metaclass=MessageType):
     __hash__ = None  # type: ignore[assignment]
 
     DESCRIPTOR: ClassVar[Descriptor]
+    _properties: ClassVar[dict[str, Property]]  # by name, in the order of the descriptor's fields
 
     def __init__(self, *arguments: Any, **values: Any) -> None:
         """A message with the given fields: values, messages or dictionaries of their fields, iterables of those."""
@@ -142,7 +151,8 @@ class ProtoMessage(Message, metaclass=MessageType):
         self._ir: Any = object.__new__(self.DESCRIPTOR.ir_class)  # without values, which takes a tenth of the time
         self._parts: Parts | None = None
         self._parent: tuple[ProtoMessage, Submessage] | None = None  # its place when it is changed
-        self._fill(values)
+        if values:
+            self._fill(values)
 
     @classmethod
     def _of(cls: type[M], ir: Any, parts: Parts | None = None) -> M:
@@ -161,18 +171,19 @@ class ProtoMessage(Message, metaclass=MessageType):
         return cls.FromString(value.SerializePartialToString()) if is_foreign(value, cls) else None
 
     def _fill(self, values: Mapping[str, Any]) -> None:
+        known = self._properties
         for name, value in values.items():
             if value is not None:
-                self._field(name).fill(self, value)
+                (known.get(name) or self._field(name)).fill(self, value)
 
     def _field(self, name: Any) -> Property:
-        name = _name(name)
-        if name not in self.DESCRIPTOR.fields_by_name:
-            raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no field "{name}".')
-        return cast("Property", getattr(type(self), name))
+        found = self._properties.get(_name(name))
+        if found is None:
+            raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no field "{_name(name)}".')
+        return found
 
-    def _fields(self) -> list[Property]:
-        return [getattr(type(self), field.name) for field in self.DESCRIPTOR.fields]
+    def _fields(self) -> Iterable[Property]:
+        return self._properties.values()
 
     def _known_parts(self) -> Parts:
         if self._parts is None:
@@ -217,7 +228,11 @@ class ProtoMessage(Message, metaclass=MessageType):
         oneof = self.DESCRIPTOR.oneofs_by_name.get(_name(name))
         if oneof is None:
             raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no oneof "{name}".')
-        return next((field.name for field in oneof.fields if getattr(self._ir, field.name) is not None), None)
+        values = self._ir.__dict__
+        for field in oneof.fields:
+            if values.get(field.name) is not None:
+                return field.name
+        return None
 
     def ListFields(self) -> list[tuple[FieldDescriptor, Any]]:
         """The fields that are set or not empty, with their values, in the order of their numbers."""
