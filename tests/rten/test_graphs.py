@@ -26,6 +26,7 @@ from graphs import (
     explains,
     generate,
     is_of_last_bits,
+    is_strict,
     shrink,
 )
 from rten_cases import run
@@ -120,6 +121,23 @@ def test_last_bits_of_a_sum_explain_the_step_next_to_them(product, is_reason):
     values = everything(graph)
     assert is_reason == is_of_last_bits(graph, values, 0, values["y"] + np.uint8(1))
     assert not is_of_last_bits(graph, values, 0, values["y"] + np.uint8(2))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shapes"),
+    [
+        ("y = GatherND(x, i)", {"x": (2, 3), "i": (1, 0)}),
+        ("y = DequantizeLinear(x, s, z)", {"x": (2, 3), "s": (1,), "z": (3,)}),
+        ("y = NonMaxSuppression(x, s, m)", {"x": (0, 3, 4), "s": (0, 1, 3), "m": (0,)}),
+    ],
+)
+def test_sizes_that_onnx_forbids_are_not_judged(nodes, shapes):
+    """Indices without numbers, zero points that are not as many as scales, and limits without a number break ONNX."""
+    names = ", ".join(f"float {name}" for name in shapes)
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 18]> g ({names}) => (float y) {{ {nodes} }}"""
+    )
+    assert not is_strict(Graph(model, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}))
 
 
 def test_graphs_of_exporters_are_of_many_kinds():

@@ -126,25 +126,25 @@ _INFINITE_TOLD: Final = Told(
     "with infinities, the order of sums decides whether RTen and onnxruntime return NaN", SPECIAL
 )
 _INFINITE_SUMS: Final = of_floats(_INFINITE_TOLD)
-BatchNormalization = OperatorSpec(
-    "BatchNormalization",
-    Row(5, 1, "BatchNormalizationAttrs", (_EPSILON,), {"momentum": ANY, "training_mode": (0,)}),
-    dims=same,
-    older=(old_batch_normalization,),
-    rewritings=(batch_normalization,),
-    is_plain=True,
-    unspecified=_INFINITE_SUMS,
-    onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
-)
-
-
-_NO_SAMPLES: Final = Told("RTen fails if there are no samples", SPECIAL, True)
+_NO_SAMPLES: Final = Told("RTen fails if there are no samples and so no elements", SPECIAL, True)
 
 
 def _empty_batch_told(node: Node, context: Context) -> tuple[Told, ...]:
     """The report if the batch may be empty when the model runs."""
     dims = context.dims(node.input[0])
     return () if dims and isinstance(dims[0], int) else (_NO_SAMPLES,)
+
+
+BatchNormalization = OperatorSpec(
+    "BatchNormalization",
+    Row(5, 1, "BatchNormalizationAttrs", (_EPSILON,), {"momentum": ANY, "training_mode": (0,)}),
+    dims=same,
+    older=(old_batch_normalization,),
+    rewritings=(batch_normalization,),
+    told=_empty_batch_told,
+    unspecified=_INFINITE_SUMS,
+    onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
+)
 
 
 InstanceNormalization = OperatorSpec(
