@@ -2,9 +2,9 @@
 
     python tests/fuzzing/coverage_guided.py onnx tests/fuzzing/corpus/onnx -max_total_time=60
 
-The first argument is the format, the others are libFuzzer's: options, and folders of inputs; new inputs are added to
-the first folder. An input that ends the process is left in the working folder; put it into
-`tests/fuzzing/crashes/FORMAT`, whose files a test runs.
+The first argument is the format, or the kind of a record beside a model, such as `journal`. The others are libFuzzer's:
+options, and folders of inputs; new inputs are added to the first folder, and the seeds of a record. An input that ends
+the process is left in the working folder; put it into `tests/fuzzing/crashes/FORMAT`, whose files a test runs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).parent))  # OSS-Fuzz puts everything into one file, without this folder
 with atheris.instrument_imports(include=["formats"]):
+    import records
+
     import formats
     import readers
 
@@ -29,9 +31,13 @@ with atheris.instrument_imports(include=["formats"]):
 
 def main(name: str, arguments: list[str]) -> None:
     """Fuzz the reader of the format `name` until libFuzzer, which gets the arguments, ends the process."""
-    if name not in readers.FORMATS:
-        raise SystemExit(f"the first argument is one of {', '.join(readers.FORMATS)}")
-    atheris.Setup(arguments, partial(readers.use, name))
+    if name not in (*readers.FORMATS, *records.RECORDS):
+        raise SystemExit(f"the first argument is one of {', '.join((*readers.FORMATS, *records.RECORDS))}")
+    if name in records.RECORDS:
+        corpus = next(Path(argument) for argument in arguments[1:] if not argument.startswith("-"))
+        for number, seed in enumerate(records.RECORDS[name][0]()):
+            (corpus / f"seed{number}").write_bytes(seed)
+    atheris.Setup(arguments, partial(readers.use if name in readers.FORMATS else records.use, name))
     atheris.Fuzz()
 
 

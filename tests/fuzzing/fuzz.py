@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import atexit
 import functools
+import hashlib
 import io
 import itertools
+import json
 import random
 import re
 import resource
@@ -58,6 +60,7 @@ from formats.tensordata.sources.source import Literal
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rten"))  # if this is run as a program
 
+import records
 import rten_golden
 
 MAX_SECONDS = 1.0  # of processor time, for one input
@@ -505,6 +508,60 @@ def text_or(printed: Callable[[onnx.ModelProto], str]) -> Callable[[random.Rando
     return change
 
 
+def new_lines(kind: str) -> Callable[[random.Random], bytes]:
+    """Return a function that changes values in the JSON of a record."""
+
+    def change(rng: random.Random) -> bytes:
+        lines = [json.loads(line) for line in rng.choice(records.RECORDS[kind][0]()).splitlines()]
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            place = rng.randrange(len(lines))
+            lines[place] = changed_value(rng, lines[place])
+        return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+
+    return change
+
+
+def new_undo(rng: random.Random) -> bytes:
+    """Return an undo file with other numbers, or another old end of the file, whose digest is right."""
+    (seed,) = records.undo_seeds()
+    layout = struct.Struct("<8s3Q32s32s")
+    magic, *numbers, head, _ = layout.unpack_from(seed)
+    tail = seed[layout.size :]
+    place = rng.randrange(4)
+    if place < 3:
+        number = rng.choice((rng.choice(EXTREMES), numbers[place] + rng.choice((-64, -1, 1, 64))))
+        numbers[place] = number % (1 << 64)
+    else:
+        tail = changed_bytes(rng, tail, [seed])
+        numbers[1] = numbers[0] + len(tail)
+    return layout.pack(magic, *numbers, head, hashlib.sha256(tail).digest()) + tail
+
+
+def text_change(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """Return a seed with some tokens changed."""
+    return changed_text(rng, rng.choice(seeds), seeds)
+
+
+def either(
+    structured: Callable[[random.Random], bytes], other: Callable[[random.Random, Sequence[bytes]], bytes]
+) -> Callable[[random.Random, Sequence[bytes]], bytes]:
+    """Return a function that does one or the other."""
+    return lambda rng, seeds: structured(rng) if rng.random() < 0.6 else other(rng, seeds)
+
+
+RECORD_CHANGES = {
+    "journal": either(new_lines("journal"), text_change),
+    "undo": bytes_or(new_undo),
+    "manifest": either(new_lines("manifest"), text_change),
+    "hashes": text_change,
+}
+
+
+def use_record(kind: str) -> Callable[[bytes, int], None]:
+    """Return a function that puts a record beside a model, and uses the model."""
+    return lambda data, number: records.use(kind, data)
+
+
 WRITTEN: Sequence[tuple[str, dict[str, Any]]] = (
     ("rten", {}),
     ("onnx", {}),
@@ -633,6 +690,10 @@ TARGETS = {
     "rten2": Target(
         functools.cache(lambda: golden(2)), bytes_or(functools.partial(new_rten, version=2)), use_bytes("rten")
     ),
+    **{
+        kind: Target(functools.cache(seeds), RECORD_CHANGES[kind], use_record(kind))
+        for kind, (seeds, _) in records.RECORDS.items()
+    },
 }
 
 
