@@ -9,6 +9,7 @@ use; google.protobuf's descriptor.proto for the numbers of types.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property, partial
 from importlib import import_module
 from operator import index
@@ -199,9 +200,11 @@ class Enum:
 
         Raises: ValueError if there is none; TypeError if `number` is not an integer.
         """
-        if not isinstance(number, int):
+        value = None
+        with suppress(TypeError):
+            value = self.DESCRIPTOR.values_by_number.get(index(number))  # of numpy, too
+        if value is None and not isinstance(number, int):
             raise TypeError(f"Enum value for {self.DESCRIPTOR.name} must be an int, but got {type(number)} {number!r}.")
-        value = self.DESCRIPTOR.values_by_number.get(number)
         if value is None:
             raise ValueError(f"Enum {self.DESCRIPTOR.name} has no name defined for value {number!r}")
         return value.name
