@@ -107,6 +107,17 @@ def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[
     assert [] == run_main(python, *arguments, command="formats")
 
 
+@pytest.mark.parametrize("source", ["digits.onnx", "digits.onnxz"])
+@pytest.mark.parametrize("verb", ["inspect", "verify", "diff"])
+def test_tools_load_nothing_that_writes(python: Python, digits: Path, verb: str, source: str) -> None:
+    """Verbs that only look at models need neither the engine nor the options of conversions."""
+    formats.convert(digits, digits.with_suffix(".onnxz"))
+    arguments = [verb, source, *(["digits.onnx"] if verb == "diff" else [])]
+    code = "import sys\nfrom formats.cli import formats\ntry:\n    formats()\nexcept SystemExit: pass\n"
+    code += "print(*({'formats.tensordata.engine', 'formats.verbs.choices', 'hashlib'} & {*sys.modules}), sep=',')"
+    assert python("-c", code, *arguments).stdout.splitlines()[-1] == ""
+
+
 def test_archive_loads_no_numpy(python: Python, digits: Path) -> None:
     """A conversion to an archive needs a fast checksum, but no numpy."""
     assert {"isal"} >= set(run_main(python, "digits.onnx", "a.onnxz"))

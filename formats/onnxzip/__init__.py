@@ -102,7 +102,7 @@ def repair(path: str | os.PathLike[str]) -> bool:
 
 def settled(source: Source, path: Path) -> Source:
     """The archive in `source`, the file at `path`, or its state before an interrupted update."""
-    from formats.tensordata.replacing.tail_replacement import undo_path
+    from formats.tensordata.replacing.hidden import undo_path
 
     if not undo_path(path).exists():
         return source

@@ -22,9 +22,7 @@ from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
-from formats.verbs.choices import RuntimeOptions
 from formats.verbs.steps.opening import models_in, read_model
-from formats.verbs.steps.planning import raise_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnySource
+    from formats.verbs.choices import RuntimeOptions
 
 
 MAX_ALIGNMENT = 4096  # a page: larger alignments do not matter
@@ -294,7 +293,7 @@ def inspect(
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), RuntimeOptions(runtime)
+    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), _chosen(runtime)
     # A store answers slowly: there, the names of the models are those that the first of them was read with.
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
     found, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
@@ -304,11 +303,23 @@ def inspect(
     return replace(found, others=tuple(other for other, _ in seen))
 
 
+def _chosen(runtime: str | None) -> RuntimeOptions | None:
+    """The runtime that was asked for; most calls name none, and do not import what only writing needs.
+
+    Raises: OptionError for an unknown one.
+    """
+    if runtime is None:
+        return None
+    from formats.verbs.choices import RuntimeOptions
+
+    return RuntimeOptions(runtime)
+
+
 def _inspect(
     path: Path,
     format: str | None,  # noqa: A002 - as in `load`
     reading: ReadOptions,
-    chosen: RuntimeOptions,
+    chosen: RuntimeOptions | None,
     *,
     nodes: bool,
     params: int,
@@ -335,7 +346,7 @@ def _inspect(
         data_types=_totals(tensors),
         tensors=tensors,
         archive=None if link is None else path.with_name(link.archive),
-        runtime=None if chosen.runtime is None else _findings(model, chosen),
+        runtime=None if chosen is None else _findings(model, chosen),
         nodes=tuple(_nodes(model)) if nodes else None,
         parts=_parts(tensors, params) if params else None,
         missing=missing_files(tensor for _, tensor in found),
@@ -413,6 +424,8 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
 
     Raises: OptionError for a release that reads only files of its own format.
     """
+    from formats.verbs.steps.planning import raise_model
+
     named = chosen.named
     assert named is not None
     model, losses = raise_model(model)

@@ -14,8 +14,7 @@ from formats.onnxzip import CODEC as ARCHIVE
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.interrupted import owner_of, strange_files
 from formats.tensordata.replacing import publication
-from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path
-from formats.tensordata.replacing.tail_replacement import undo_path
+from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, undo_path
 from formats.verbs.arguments import local_path_of
 from formats.verbs.steps.replacement import backup_of
 

@@ -32,7 +32,7 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import remove
 from formats.tensordata.plan import Digest, Loss, WritePlan
 from formats.tensordata.replacing import publication
-from formats.tensordata.replacing.hidden import HiddenFileError
+from formats.tensordata.replacing.hidden import HiddenFileError, undo_path
 from formats.tensordata.replacing.lock import ModelLock
 from formats.tensordata.replacing.tail_replacement import (
     before_update,
@@ -40,7 +40,6 @@ from formats.tensordata.replacing.tail_replacement import (
     opened_again,
     put_back,
     replace_tail,
-    undo_path,
 )
 from formats.tensordata.sources.source import FileSpan, Literal, place_of
 

@@ -42,6 +42,11 @@ def hidden_path(path: Path, kind: str) -> Path:
     return path.with_name(f".{_stem(path.name)}.{kind}")
 
 
+def undo_path(path: Path) -> Path:
+    """The undo file of the file at `path`, which may be a link to it."""
+    return hidden_path(Path(os.path.realpath(path)), "undo")
+
+
 def temporary_path(path: Path) -> Path:
     """An unused name for a file that will become the model at `path`, or one of its companions."""
     return hidden_path(path, f"{os.urandom(_DIGITS // 2).hex()}.tmp")

@@ -24,7 +24,7 @@ from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import ExistingFile, OutputFile
 from formats.tensordata.moved import MOVED
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
-from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden
+from formats.tensordata.replacing.hidden import HiddenFileError, open_hidden, undo_path
 from formats.tensordata.replacing.lock import ModelLock, try_lock
 from formats.tensordata.sources.source import Concat, Literal
 
@@ -60,11 +60,6 @@ class Undo(NamedTuple):
             reason = "the undo file does not belong to this file, or another program has changed the file"
             raise DecodeError(reason, path=undo_path(path))
         return Concat.of(now.slice(0, self.file_offset), self.tail)
-
-
-def undo_path(path: Path) -> Path:
-    """The undo file of the file at `path`, which may be a link to it."""
-    return hidden_path(Path(os.path.realpath(path)), "undo")
 
 
 def check_not_interrupted(path: Path) -> None:

@@ -26,6 +26,7 @@ from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.local import output
 from formats.tensordata.replacing import lock, tail_replacement
+from formats.tensordata.replacing.hidden import undo_path
 from formats.tensordata.sources.source import Literal
 from formats.verbs.verify import verify
 
@@ -258,7 +259,7 @@ def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when
 def check_and_repair(path: Path, old: bytes) -> str:
     """Check that an interrupted update left the "old" or the "new" archive, also after a repair, and return which."""
     undo, before = (
-        tail_replacement.undo_path(path),
+        undo_path(path),
         {name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)},
     )
     found = "new" if graph_of(formats.load(path)).node[0].name == "renamed" else "old"
@@ -360,10 +361,10 @@ def test_damaged_undo_files_are_refused(tmp_path: Path) -> None:
     path = archive(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
     for content in (b"", b"UNDOTAIL" + bytes(40), b"UNDOTAIL" + bytes(50)):
-        tail_replacement.undo_path(path).write_bytes(content)
+        undo_path(path).write_bytes(content)
         with pytest.raises(DecodeError):
             onnxzip.repair(path)
-    tail_replacement.undo_path(path).unlink()
+    undo_path(path).unlink()
     with pytest.raises(DecodeError):
         onnxzip.repair(path)
 
@@ -375,9 +376,7 @@ def test_command_repairs(tmp_path: Path) -> None:
     start = offsets(path)["c"] + 5000
     done = commands.run("formats", "repair", path)
     assert (0, f"{path}: complete\n") == (done.exit_code, done.stdout)
-    tail_replacement._save(
-        File.open(path).span().slice(start, len(old) - start), start, tail_replacement.undo_path(path)
-    )
+    tail_replacement._save(File.open(path).span().slice(start, len(old) - start), start, undo_path(path))
     path.write_bytes(old[: start + 10])
     assert formats.loads(old) == formats.load(path)
     done = commands.run("formats", "repair", path)

@@ -26,7 +26,7 @@ from formats.tensordata.local.directory import remove
 from formats.tensordata.local.osio import SYSTEM, Capabilities, extended, is_windows_name
 from formats.tensordata.local.output import ExistingFile, OutputFile
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
-from formats.tensordata.replacing.tail_replacement import undo_path
+from formats.tensordata.replacing.hidden import undo_path
 from formats.tensordata.sources.source import Concat, Literal
 
 WINDOWS = Capabilities(
