@@ -147,6 +147,20 @@ SECTIONS: Mapping[str, list[Fault]] = {
             [[0, 0, 20, 0, 10, 0, 0, 0]],
         ),
         Fault(
+            "quantize_large_numbers",
+            "`QuantizeLinear` to `uint8` makes zero of infinity and of numbers of more than 2^31 steps, which do not fit in 32 bits "
+            "before they are clamped. A model that divides by zero and quantises the result meets this.",
+            13,
+            """(float[2] x) => (uint8[2] y)
+<float scale = {0.1}, uint8 zero = {3}>
+{
+    y = QuantizeLinear(x, scale, zero)
+}""",
+            {"x": f(1, 1e9)},
+            [np.array([13, 0], U8)],
+            [np.array([13, 255], U8)],
+        ),
+        Fault(
             "quantize_linear",
             "`QuantizeLinear` rounds values halfway between two steps differently: 2.25 / 0.3 is 7.5 in float32, but "
             "RTen multiplies by 1 / 0.3.",

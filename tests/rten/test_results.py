@@ -602,3 +602,20 @@ def test_normalizing_instances_of_no_samples_is_told(batch, is_told, runtime, tm
     if is_told:
         with pytest.raises(RunnerError, match="panicked"):
             runtime.run(tmp_path / "m.rten", {"x": np.ones((0, 3, 4), F)})
+
+
+@pytest.mark.parametrize(("bounds", "is_told"), [((-1.0, 1e4), False), ((-1.0, 1e12), True)])
+def test_steps_beyond_32_bits_are_told(bounds, is_told, runtime, tmp_path):
+    """RTen makes zero of what has more steps than 32 bits count; this is told where it can be, and only there."""
+    least, greatest = (f"{bound:.1f}" for bound in bounds)
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (uint8[2] y)
+        <float a = {{{least}}}, float b = {{{greatest}}}, float s = {{0.1}}, uint8 z = {{3}}>
+        {{ c = Clip(x, a, b) y = QuantizeLinear(c, s, z) }}""")
+    onnx.save(model, tmp_path / "m.onnx")
+    x = np.array([1, 3e38], np.float32)
+    results = {}
+    for exact in (False, True):
+        report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten", overwrite=True, exact=exact)
+        assert any("more than 2^31 steps" in loss.detail for loss in report.losses) == (is_told and not exact)
+        results[exact] = runtime.run(tmp_path / "m.rten", {"x": x})[0].tolist()
+    assert results == {False: [13, 0 if is_told else 255], True: [13, 255]}

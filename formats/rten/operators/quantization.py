@@ -179,6 +179,23 @@ def steps_told(node: Node, context: Context) -> tuple[Told, ...]:
     return (_HALF_STEPS,)
 
 
+_MOST_STEPS: Final = 2.0**31 - 512  # more are no number of 32 bits
+_BEYOND: Final = Told("numbers of more than 2^31 steps, and infinity, become zero in RTen instead of 255", RARE)
+
+
+def _is_beyond(node: Node, context: Context) -> bool:
+    """Whether there may be more steps than RTen counts, for a result of UINT8."""
+    data, scale, zero = context.input(0), context.input(1), context.optional(2)
+    if (context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8) != UINT8:
+        return False
+    greatest, scales = context.scope.range_of(data).greatest, context.scope.numbers(scale)
+    return greatest is None or not scales or greatest > _MOST_STEPS * min(map(abs, scales))
+
+
+def _quantized_told(node: Node, context: Context) -> tuple[Told, ...]:
+    return (_HALF_STEPS, _BEYOND) if _is_beyond(node, context) else (_HALF_STEPS,)
+
+
 _NOT_QUANTIZED: Final = Told("NaN becomes any integer in RTen, and the least one in onnxruntime", SPECIAL)
 
 
@@ -250,8 +267,8 @@ QuantizeLinear = OperatorSpec(
     elements=(_quantized_type,),
     rewritings=(quantize_linear,),
     faults=(_LONE_SCALE, _SHORT_AXIS),
-    deviation=steps_told,
-    told=steps_told,
+    deviation=_quantized_told,
+    told=_quantized_told,
     unspecified=_of_nan,
     raised=quantize_raised,
     onnx=OnnxForm(

@@ -46,6 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let u = Tensor::<f32>::from_data(&[1, 2, 1], vec![10.0, 20.0]);
             run(folder, "scatter_elements.onnx", vec![("x", x.into()), ("i", i.into()), ("u", u.into())])
         }
+        "quantize_large_numbers" => {
+            let x = Tensor::<f32>::from_data(&[2], vec![1.0, 1e+09]);
+            run(folder, "quantize_large_numbers.onnx", vec![("x", x.into())])
+        }
         "quantize_linear" => {
             let x = Tensor::<f32>::from_data(&[1], vec![2.25]);
             run(folder, "quantize_linear.onnx", vec![("x", x.into())])
