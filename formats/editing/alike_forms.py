@@ -24,7 +24,7 @@ ALIKE: Final = {
         "Hardmax If LogSoftmax Loop LpPool MaxPool OneHot ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax "
         "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Slice Softmax Split Squeeze TopK Unsqueeze"
     ),
-    12: "ArgMax ArgMin Clip Constant GatherND Max MaxPool Min ReduceMax ReduceMin",
+    12: "ArgMax ArgMin Clip Constant GatherND Max MaxPool Min Pow ReduceMax ReduceMin",
     13: (
         "Abs Add ArgMax ArgMin Cast Ceil Clip Concat DepthToSpace Div Dropout Equal Erf Exp Expand Flatten "
         "Floor Gather GatherElements GatherND Gemm Greater Identity If IsNaN LRN Less Log Loop MatMul Max "
@@ -91,6 +91,8 @@ def wrong_in_onnx(node: Node, data: Type | None, given: int, wanted: int) -> str
     if has_references(node):
         return "an attribute has a value only where its function is called, and onnx's converter would lose it"
     crossed = range(min(given, wanted) + 1, max(given, wanted) + 1)
+    if node.op_type == "Resize" and NEGATIVE in crossed:
+        return f"before version {NEGATIVE}, ONNX does not say which places of its input it reads"
     if node.op_type == "Scan" and SCAN in crossed:
         return f"before version {SCAN}, Scan has an axis for batches, and onnx's converter makes no valid model of it"
     if node.op_type in ("LogSoftmax", "Softmax") and FLATTENED in crossed and wanted < given:

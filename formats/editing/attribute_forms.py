@@ -28,6 +28,7 @@ INPUTS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "TopK": (10, ("k",)),
 }
 FROM_THE_END: Final = 11  # from this version on, axes and indices may be counted from the end
+WITHOUT_REGION: Final = 13  # from this version on, inputs of Resize may be missing
 WITH_NUMBERS: Final = 12  # from this version on, a Constant may have these attributes: their fields, and types
 NUMBERS: Final = {
     "value_float": ("f", "float32"),
@@ -117,6 +118,17 @@ def with_addend(node: Node, data: Type | None, wanted: int) -> Tensor | None:
     zero = from_numpy(numpy.zeros(1, row.numpy_name), "zero")
     node.input = [*node.input, "zero"]
     return zero
+
+
+def with_region(node: Node, wanted: int) -> Tensor | None:
+    """The empty tensor that a Resize needs in place of a region, or of scales, that it does not use."""
+    if node.op_type != "Resize" or wanted >= WITHOUT_REGION or (len(node.input) > 2 and all(node.input[1:3])):
+        return None
+    import numpy
+
+    given = [*node.input, "", ""]
+    node.input = [given[0], *(each or "nothing" for each in given[1:3]), *node.input[3:]]
+    return from_numpy(numpy.zeros(0, "float32"), "nothing")
 
 
 def with_tensor(node: Node, wanted: int) -> None:

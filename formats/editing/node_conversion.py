@@ -14,8 +14,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, type_text, uneven_split, wrong_in_onnx
-from formats.editing.attribute_forms import first_with_inputs, from_the_start, with_addend, with_attributes, with_tensor
+from formats.editing.attribute_forms import (
+    first_with_inputs,
+    from_the_start,
+    with_addend,
+    with_attributes,
+    with_region,
+    with_tensor,
+)
 from formats.editing.scopes import main_graph
+from formats.editing.written_forms import SET, WRITTEN, written
 from formats.errors import UnsupportedError
 from formats.ir.copies import copied
 from formats.ir.model import (
@@ -207,8 +215,8 @@ def _in_older_form(given: Lone, node: Node, form: Converted, version: int) -> Co
     data = given.types.get("i0") if node.op_type == given.node.op_type else None
     refusal, told = from_the_start(node, data, constants, version)
     with_tensor(node, version)
-    zero = with_addend(node, given.types.get("i0"), version)
-    more = () if zero is None else (zero,)
+    added = (with_addend(node, given.types.get("i0"), version), with_region(node, version))
+    more = tuple(each for each in added if each is not None)
     return form._replace(refusal=form.refusal or refusal, told=form.told or told, constants=(*form.constants, *more))
 
 
@@ -228,7 +236,7 @@ def _valid(given: Lone, found: Converted, version: int, wanted: int, within: Wit
         if has_references(given.node):
             return found
         defined = _checked(given, _defined(given, version, wanted, within), version, wanted)
-        return found if defined.refusal else defined
+        return found if defined.refusal and given.node.op_type not in WRITTEN else defined
     return found
 
 
@@ -337,14 +345,23 @@ def _defined(given: Lone, version: int, wanted: int, within: Within) -> Converte
         schema = onnx.defs.get_schema(operator, version, "")
     except onnx.defs.SchemaError:
         return Converted(refusal=f"version {version} of ai.onnx has no operator {operator:.80}")
+    own = written(given.node, given.types, given.constants, wanted)
+    if own is not None:
+        if own.refusal:
+            return Converted(refusal=own.refusal)
+        return _defined_by(given, Converted(own.nodes, own.constants), SET, wanted, within)
     body = _body(schema, given, wanted)
     if body is None:
         return Converted(refusal="ONNX does not define it by other operators")
     function, its_version = body
     if any(entry.domain not in (None, "", "ai.onnx") for entry in function.opset_import):
         return Converted(refusal="ONNX defines it by operators of other domains")
-    nodes = _inlined(function, given, schema)
-    found = _further(given, Converted(tuple(nodes)), its_version, wanted, within)
+    return _defined_by(given, Converted(tuple(_inlined(function, given, schema))), its_version, wanted, within)
+
+
+def _defined_by(given: Lone, form: Converted, version: int, wanted: int, within: Within) -> Converted:
+    """A form of a node by other operators, in the set `wanted`."""
+    found = _further(given, form, version, wanted, within)
     if found.refusal:
         return Converted(refusal=f"its definition by other operators is refused: {found.refusal}")
     return found._replace(is_defined=True)
@@ -466,12 +483,15 @@ def _drop_defaults(node: Node, wanted: int, given: int) -> None:
 def _type_problem(node: Node, schema: Any, types: Mapping[str, Type]) -> str:
     """Which value has a type that the operator does not accept, as far as types are known."""
     allowed = {each.type_param_str: set(each.allowed_type_strs) for each in schema.type_constraints}
+    same: dict[str, str] = {}
     for names, formals in ((node.input, schema.inputs), (node.output, schema.outputs)):
         for index, name in enumerate(names):
             text = type_text(types[name]) if name in types else ""
             formal = formals[min(index, len(formals) - 1)] if formals else None
             if text and formal is not None and text not in allowed.get(formal.type_str, {formal.type_str}):
                 return f"{node.op_type} accepts no {text} before a later version than {schema.since_version}"
+            if text and formal is not None and formal.is_homogeneous and same.setdefault(formal.type_str, text) != text:
+                return f"{node.op_type} does not accept {same[formal.type_str]} with {text} before a later version"
     return ""
 
 

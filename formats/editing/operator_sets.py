@@ -281,7 +281,7 @@ class _Work:
         text = f"operator set {given} -> {self.version}, {counted(len(self.waiting), 'node')} converted"
         if defined:
             names = ", ".join(sorted(f"{name} x {counts[name or '']}" for name in defined))
-            text += f"; written as ONNX defines them by other operators: {names}"
+            text += f"; written with other operators: {names}"
         return text
 
 
