@@ -106,7 +106,27 @@ def binary(operator: OperatorSpec) -> Rewriting:
     return rewriting
 
 
-QLinearAdd = OperatorSpec("QLinearAdd", domain=MICROSOFT, rewritings=(binary(elementwise.Add),))
+def add(node: Node, context: Context) -> list[Node] | None:
+    """Write it as onnxruntime computes it, with one factor for each operand: many sums are between two steps."""
+    import numpy
+
+    places = [context.optional(place) for place in range(1, 8) if place != 3]
+    held = [context.scope.numbers(name) if name else (0,) for name in places]
+    if any(numbers is None or len(numbers) != 1 for numbers in held):
+        return binary(elementwise.Add)(node, context)
+    a, a_zero, b, b_zero, result, zero = (numpy.float32((numbers or (0,))[0]) for numbers in held)
+    first, second = a / result, b / result
+    parts = [
+        context.op(elementwise.Mul, context.cast(context.input(place), FLOAT), context.scalar(float(factor)))
+        for place, factor in ((0, first), (3, second))
+    ]
+    shift = context.scalar(float(zero - (first * a_zero + second * b_zero)))
+    total = context.op(elementwise.Add, parts[0], context.op(elementwise.Add, parts[1], shift))
+    target = context.elem_type(context.input(0)) or UINT8
+    return context.replace(quantization.rounded_to(context, total, target))
+
+
+QLinearAdd = OperatorSpec("QLinearAdd", domain=MICROSOFT, rewritings=(add,))
 
 
 def unary(operator: OperatorSpec, *without: str) -> Rewriting:
