@@ -8,7 +8,7 @@ Spec: docs/onnxz.md, section 6; Protocol Buffers, "Encoding".
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from formats.ir.model import Undecoded
+    from formats.onnxzip.reading.forms import Forms
     from formats.tensordata.sources.source import Source
 
 ENTERED = {  # message -> the number of a field -> the message in it
@@ -165,6 +166,8 @@ class _Scanner:
         max_depth: int,
         usual: Callable[[bytes, int, int], object] = lambda *_: None,
     ) -> None:
+        from formats.onnxzip.reading.forms import Forms  # a conversion to an archive scans no graph
+
         self.source = source
         self.judge = judge
         self.usual = usual
@@ -172,6 +175,7 @@ class _Scanner:
         self.has_graph = False
         self.external_tensors = 0
         self.nodes: dict[int, set[bytes]] = {}  # by depth, the ends of nodes without external tensors
+        self.forms: defaultdict[tuple[int, int], Forms] = defaultdict(Forms)  # by tag and depth
 
     def message(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
         """Read the fields in a range of the source."""
@@ -212,6 +216,8 @@ class _Scanner:
                     position = self.run_of_nodes(data, (tag, begin, position, end), origin, depth + 1)
                 elif inner is _TENSOR and tag not in message.merged and self.is_right(data, begin, position, depth + 1):
                     self.check_depth(depth + 1)
+                    if data[position - 1] != EXTERNAL:  # so it is plain
+                        position = self.run_of_tensors(data, (tag, begin, position, end), depth + 1)
                 else:
                     self.enter(message, tag, data, (begin, position, origin), depth + 1, parts)
             if position > end:
@@ -228,6 +234,7 @@ class _Scanner:
         self.check_depth(depth)
         tag, begin, stop, end = place
         seen = self.nodes.setdefault(depth, set())
+        forms = self.forms[tag, depth]
         while True:
             position = begin
             while position < stop - 1 and data[position] in _NAME_TAGS and data[position + 1] < 0x80:
@@ -237,6 +244,9 @@ class _Scanner:
                 self.fields(_NODE, data, begin, stop, origin, depth, {})
                 if stop - position <= _NODE_BYTES and found == self.external_tensors and len(seen) < _MAX_NODES:
                     seen.add(data[position:stop])
+            if forms.wants_one and position <= stop and data[position:stop] in seen:
+                forms.add(tag, data[begin:stop], _texts(data, begin, position))
+            stop = forms.end_of_run(data, stop, end)
             if stop >= end - 1 or data[stop] != tag:
                 return stop
             size, begin = data[stop + 1], stop + 2
@@ -245,6 +255,14 @@ class _Scanner:
             if begin + size > end:  # the caller reports it
                 return stop
             stop = begin + size
+
+    def run_of_tensors(self, data: bytes, place: tuple[int, int, int, int], depth: int) -> int:
+        """The end of the tensors of known forms that follow a plain one; `place` is as that of `run_of_nodes`."""
+        tag, begin, stop, end = place
+        forms = self.forms[tag, depth]
+        if forms.wants_one:
+            forms.add(tag, data[begin:stop], _texts(data, begin, stop))
+        return forms.end_of_run(data, stop, end)
 
     def large(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
         """Read the fields in a large range of the source, without reading skipped parts."""
@@ -361,6 +379,20 @@ def _is_plain_tensor(data: bytes, position: int, end: int) -> bool:
         else:
             return False
     return position == end
+
+
+def _texts(data: bytes, begin: int, end: int) -> list[tuple[int, int]]:
+    """Where in `data[begin:end]` the values of length-delimited fields are; its fields are those of a plain tensor."""
+    found = []
+    position = begin
+    while position < end:
+        if data[position] in _PLAIN_NUMBERS:
+            position += 2
+            continue
+        size, start = decode_prefix(data, position + 1)
+        position = start + size
+        found.append((start - begin, position - begin))
+    return found
 
 
 def _place(entry: bytes) -> tuple[str, str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 from unittest import mock
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from formats.errors import FormatError
 from formats.onnxpb.wire.varints import encode_varint
-from formats.onnxzip.reading import graph_scan
+from formats.onnxzip.reading import forms, graph_scan
 from formats.onnxzip.reading.external_tensors import ExternalTensor
+from formats.onnxzip.reading.forms import Forms
 from formats.tensordata.sources.source import Literal
 
 
@@ -82,3 +84,51 @@ def test_tensors_passed_over_at_once(tensors: list[bytes], behind: bytes) -> Non
     at_once = seen(model)
     with mock.patch.object(graph_scan, "_is_plain_tensor", lambda *_: False):
         assert seen(model) == at_once
+
+
+PLAIN = [
+    b"".join(parts) for parts in ((NUMBERS[0], NAMES[1]), (NUMBERS[0], NUMBERS[2], NAMES[2], DATA[1]), (NAMES[1],))
+]
+TENSORS = st.sampled_from(PLAIN) | FIELDS
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.just(0x0A), NODES.map(b"".join)) | st.tuples(st.just(0x2A), TENSORS), max_size=9),
+    st.integers(1, 4),
+    st.sampled_from((b"", b"\x12\x01g", *EXTERNAL, *BROKEN)),
+)
+def test_known_forms_change_no_verdict(parts: list[tuple[int, bytes]], times: int, behind: bytes) -> None:
+    """A reader that learns the form of each message finds the same as one that learns none."""
+    model = field(0x3A, b"".join(field(tag, payload) * times for tag, payload in parts) + behind)
+    with mock.patch.object(forms, "SAMPLE", 1 << 20):
+        one_by_one = seen(model)
+    with mock.patch.object(forms, "SAMPLE", 1):
+        assert seen(model) == one_by_one
+
+
+def test_changes_in_runs_are_found() -> None:
+    """A changed byte in one of many nodes and tensors of known forms has the same effect as without forms."""
+    nodes = [field(0x0A, b"\x0a\x04x%03d\x12\x04y%03d\x22\x04Relu" % (n, n)) for n in range(100)]
+    tensors = [field(0x2A, b"\x08\x01\x10\x01\x42\x04w%03d\x4a\x04abcd" % n) for n in range(100)]
+    graph = b"".join(nodes + tensors)
+    rng = random.Random(5)
+    errors = 0
+    for _ in range(300):
+        changed = bytearray(graph)
+        changed[rng.randrange(len(changed))] = rng.choice((0, 1, 8, 10, 13, 42, 106, 112, 127, 128, 255))
+        model = field(0x3A, bytes(changed))
+        with mock.patch.object(forms, "SAMPLE", 1 << 20):
+            one_by_one = seen(model)
+        with mock.patch.object(forms, "SAMPLE", 2):
+            assert seen(model) == one_by_one
+        errors += isinstance(one_by_one, tuple)
+    assert 30 < errors < 270
+
+
+def test_a_large_graph_takes_few_steps() -> None:
+    """Of many nodes whose names differ, only a few are looked at one by one."""
+    nodes = b"".join(field(0x0A, b"\x0a\x05x%04d\x12\x05y%04d\x22\x04Relu" % (n, n)) for n in range(9000))
+    with mock.patch.object(Forms, "end_of_run", autospec=True, side_effect=Forms.end_of_run) as run:
+        seen(field(0x3A, nodes))
+    assert run.call_count < 3 * forms.SAMPLE
