@@ -22,14 +22,14 @@ from formats.errors import UnsupportedError
 from formats.ir import walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
-from formats.ir.model import Graph, entries
+from formats.ir.model import Graph, TensorType, Type, ValueInfo, entries
 from formats.onnxpb.inference import inferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from formats.editing.float16.operators import Form
-    from formats.ir.model import Model, Node, SparseTensor, Tensor, Type, ValueInfo
+    from formats.ir.model import Model, Node, SparseTensor, Tensor
 
 NAMED = 10  # nodes that an error names
 
@@ -80,7 +80,7 @@ class _Work:
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        types = inferred(self.model)
+        types = inferred(self._with_sole_types())
         found = {} if types is None else dict(walk.graphs(types))
         self._look(main_graph(self.model), "graph", ChainMap(), found)
         if self.unknown:
@@ -89,6 +89,17 @@ class _Work:
                 f"float16 needs the types of all values, and these are not known: {', '.join(self.unknown[:NAMED])}"
                 f"{more}; add them to graph.value_info"
             )
+
+    def _with_sole_types(self) -> Model:
+        """The model with the types that operators of other domains fix, because onnx infers not all of them."""
+        model = copied(self.model)
+        for _, graph in walk.graphs(model):
+            stated = {each.name for each in (*graph.output, *entries(graph, "value_info"))}
+            for node in graph.node:
+                for name, number in zip(node.output, self.operators.sole_types(node), strict=True):
+                    if name and number is not None and name not in stated:
+                        graph.value_info.append(ValueInfo(name, Type(tensor_type=TensorType(number))))
+        return model
 
     def _look(self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Graph]) -> None:
         types = dict(known_types(graph, found.get(where)))

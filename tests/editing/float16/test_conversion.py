@@ -21,6 +21,7 @@ from formats.tensordata.sources.transform import halve
 
 FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
 X = np.array([[1.5, -2], [3, 0.25]], "float32")
+KERNEL: dict[str, Any] = {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "post_transform": "NONE"}
 TYPES = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 
 
@@ -413,3 +414,27 @@ def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
     assert (tmp_path / "new.data").stat().st_size == columns * 2048
     with (tmp_path / "new.data").open("rb") as file:
         assert np.frombuffer(file.read(6), "float16").tolist() == [65504, 1, -2]
+
+
+def test_a_type_that_an_operator_fixes_is_known() -> None:
+    """The output of an operator of ai.onnx.ml that has only one type is known, although onnx infers none."""
+    nodes = [
+        helper.make_node(
+            "SVMRegressor",
+            ["x"],
+            ["a"],
+            domain="ai.onnx.ml",
+            coefficients=[1.0, 2.0],
+            rho=[0.5],
+            n_supports=0,
+            **KERNEL,
+        ),
+        helper.make_node("Mul", ["a", "w"], ["y"]),
+    ]
+    proto = model(nodes, {"w": np.array([[3]], "float32")})
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    data = formats.dumps(formats.loads(proto.SerializeToString()), "onnx", dtype="float16", keep_io_types=True)
+    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": X})[0]
+    found = onnxruntime.InferenceSession(data).run(None, {"x": X})[0]
+    np.testing.assert_allclose(found, wanted, rtol=2e-3)
+    assert [each.type.tensor_type.elem_type for each in onnx.load_from_string(data).graph.value_info] == []
