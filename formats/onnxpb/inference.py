@@ -15,6 +15,7 @@ from formats.tensordata.sources.source import Literal
 SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
 MOST_BYTES = (1 << 31) - 1  # of a message of protobuf
+KNOWN_TWICE = "already exists"  # what onnx says of a call of a function in a subgraph, when it follows data
 INDICES = (dtypes.INT32, dtypes.INT64)
 
 
@@ -47,7 +48,12 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     if data is None:
         return None
     try:
-        found = onnx.shape_inference.infer_shapes(data, strict_mode=strict, data_prop=True)
+        try:
+            found = onnx.shape_inference.infer_shapes(data, strict_mode=strict, data_prop=True)
+        except Exception as error:
+            if KNOWN_TWICE not in str(error):
+                raise
+            found = onnx.shape_inference.infer_shapes(data, strict_mode=strict)
     except Exception as error:  # of several kinds: InferenceError, or what C++ raises
         if strict:
             raise EditError(_one_line(error)) from None
