@@ -232,3 +232,24 @@ def test_constants_of_the_old_size_are_told(op_type: str) -> None:
     assert [loss.detail for loss in done.losses if loss.matters] == [
         "n may still need the old size, so the model may fail or compute something else: run it"
     ]
+
+
+def test_a_function_called_in_subgraphs_does_not_stand_in_the_way() -> None:
+    """A dim is set where a function is called twice in a subgraph, of which onnx follows the data with an error."""
+    calls = [
+        helper.make_node("F", ["w", "w"], ["a"], domain="own"),
+        helper.make_node("F", ["a", "w"], ["b"], domain="own"),
+        helper.make_node("Add", ["b", "x"], ["c"]),
+    ]
+    branch = helper.make_graph(calls, "b", [], [helper.make_tensor_value_info("c", 1, None)])
+    choice = helper.make_node("If", ["first"], ["y"], then_branch=branch, else_branch=branch)
+    body = [helper.make_node("Mul", ["w", "x"], ["u"]), helper.make_node("Sub", ["u", "x"], ["y"])]
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    function = helper.make_function("own", "F", ["w", "x"], ["y"], body, sets[:1])
+    values = [helper.make_tensor_value_info("x", 1, ["n"]), helper.make_tensor_value_info("first", 9, [])]
+    weight = helper.make_tensor("w", 1, [1], [2.0])
+    graph = helper.make_graph([choice], "g", values, [helper.make_tensor_value_info("y", 1, ["n"])], [weight])
+    proto = helper.make_model(graph, functions=[function], opset_imports=sets, ir_version=8)
+    new = formats.loads(proto.SerializeToString()).edit(dim={"n": 2})
+    assert new.graph is not None
+    assert new.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
