@@ -46,7 +46,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "what follows from dims, and what contradicts them",
     ),
     "editing/test_operator_sets.py": (
-        "editing.alike_forms editing.attribute_forms editing.node_conversion",
+        "editing.alike_forms editing.attribute_forms editing.node_conversion editing.written_forms",
         "the nodes of a model, and how each is converted",
     ),
     "verbs/verifying/test_versions.py": ("onnxpb.newer_parts", "what verify says of newer parts"),

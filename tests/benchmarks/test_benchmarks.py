@@ -101,7 +101,7 @@ def test_functions_work(case: Case, way: Way, directory: Path, tmp_path: Path) -
         ]
     if function == "copy_pieces" and json.loads(options)["how"] not in ("read", "write"):
         assert path.read_bytes() == (tmp_path / "copy").read_bytes()
-    writes = function.startswith(("resave", "save", "zip", "convert", "copy", "diff"))
+    writes = function.startswith(("resave", "save", "zip", "convert", "copy", "diff", "to_"))
     assert bool(list(tmp_path.iterdir())) == (writes and not json.loads(options).get("dry_run"))
 
 

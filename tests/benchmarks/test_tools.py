@@ -10,14 +10,15 @@ import tools
 
 pytestmark = pytest.mark.outer
 JOBS = [(tool.name, job, title) for tool in tools.TOOLS for job, title in tool.jobs.items()]
+INSTALLED = [each for each in JOBS if each[0] in ("onnx", "onnx-ir", "onnxconverter-common")]  # with the tests
+"""The jobs of tools that the tests need anyway; the script runs all."""
 
 
-@pytest.mark.parametrize(("tool", "job", "title"), JOBS, ids=[job for _, job, _ in JOBS])
+@pytest.mark.parametrize(("tool", "job", "title"), INSTALLED, ids=[job for _, job, _ in INSTALLED])
 def test_jobs_give_the_same(tool: str, job: str, title: str) -> None:
-    """Every tool that is installed gives the same with `onnx` and after `install()`."""
+    """A tool gives the same with `onnx` and after `install()`."""
     row = tools.compared(sys.executable, tool, job, title, 1)
-    if isinstance(row, str):
-        pytest.skip(row)
+    assert not isinstance(row, str), row
     assert row.same
 
 
