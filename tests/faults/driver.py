@@ -165,7 +165,7 @@ def judge(scenario: Scenario, template: Path, box: Path, fault: str, status: int
             yield f"ended with {status}, and found: {state}"
         if hidden_files(box) and status == DONE:
             yield f"left behind: {hidden_files(box)}"
-        yield from problems(scenario, box, plain=False)
+        yield from problems(scenario, box, plain=False, twice=True)
         return
     if fault == "kill":
         if status != -signal.SIGKILL:

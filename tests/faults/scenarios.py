@@ -331,8 +331,8 @@ def allowed(scenario: Scenario) -> set[str]:
     return states | ({"none"} if scenario.several else set())
 
 
-def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[str]:
-    """Return the broken promises in a folder where work was interrupted; then repair it."""
+def problems(scenario: Scenario, folder: Path, *, plain: bool = True, twice: bool = False) -> list[str]:
+    """Return the broken promises in a folder where work was interrupted, or perhaps done `twice`; then repair it."""
     found = []
     before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
     if plain and not scenario.in_place and (state := plain_state_of(scenario, folder)) not in allowed(scenario):
@@ -359,7 +359,11 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[st
         found.append(f"found before the repair: {state}, and after it: {after}")
     if scenario.backup and after == "new":
         kept = state_of(replace(scenario, file=scenario.backup), folder)
-        found += [] if kept == "old" else [f"the new model has its place, and of the old one is found: {kept}"]
+        found += (
+            []
+            if kept == "old" or (twice and kept == "new")
+            else [f"the new model has its place, and of the old one is found: {kept}"]
+        )
     if hidden_files(folder):
         found.append(f"left behind: {hidden_files(folder)}")
     if scenario.source:
