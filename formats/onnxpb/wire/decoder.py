@@ -13,15 +13,13 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
-from formats.ir import walk
 from formats.ir.alike import Alike, Element
-from formats.ir.model import EXTERNAL, Differing, Node, Tensor, ValueInfo, set_fields
-from formats.onnxpb.wire.equal_ends import equal_ends
+from formats.ir.model import EXTERNAL, Node, Tensor, ValueInfo, set_fields
+from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.lazy.metadata import Metadata, end_of_entries
 from formats.onnxpb.wire.lazy.templates import (
@@ -73,7 +71,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.ir.model import Undecoded
-    from formats.onnxpb.wire.equal_ends import EqualEnds
     from formats.onnxpb.wire.tables import FieldRow, MessageTable
 
 T = TypeVar("T")
@@ -97,9 +94,6 @@ MAX_RESTS = 1 << 12
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
-NAME_OF_VALUE, TYPE_OF_VALUE = (
-    next(tag for tag, row in tables()["ValueInfoProto"].by_tag.items() if row.name == name) for name in ("name", "type")
-)
 _new = object.__new__
 
 
@@ -139,7 +133,7 @@ def decode_checked(source: Literal, message_class: type[T]) -> T:
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        decoder = _Decoder(source, MAX_DEPTH, least=CHECKED_BYTES)
+        decoder = Decoder(source, MAX_DEPTH, least=CHECKED_BYTES)
         try:
             decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
             decoder.join()
@@ -156,186 +150,18 @@ def _decoded(
     max_depth: int = MAX_DEPTH,
     at_once: bool = False,
     usual_tensor: UsualTensor | None = None,
-) -> tuple[T, _Decoder]:
+) -> tuple[T, Decoder]:
     """The message, and what decoded it."""
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        decoder = _Decoder(source, max_depth, at_once, usual_tensor)
+        decoder = Decoder(source, max_depth, at_once, usual_tensor)
         decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
         decoder.join()
     return message, decoder
 
 
-class FieldsInSource:
-    """The elements of a repeated field as they are in the source, undecoded: ranges of whole fields, in their order.
-
-    They are those of the field `name` of a message `message` at `depth`.
-    """
-
-    is_flat = False  # for everything known
-
-    def __init__(self, decoder: _Decoder, table: MessageTable, name: str, depth: int) -> None:
-        self.source, self.max_depth, self.usual_tensor = decoder.source, decoder.max_depth, decoder.usual_tensor
-        self.message, self.name, self.depth = table.message_class.message, name, depth  # for copies
-        self.ranges: list[tuple[int, int]] = []
-        self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
-        self.largest_nbytes = 0
-        self._has_references = self._is_doubtful = False
-        self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know what is in them
-
-    @property
-    def has_references(self) -> bool:
-        """Whether some element may hold a tensor with external data; if weights look as if, all are decoded to know."""
-        if self._is_doubtful and not self._has_references and not self.known:
-            self._is_doubtful = False
-            try:
-                elements, self._has_references, _ = self._decode()
-            except FormatError:  # who reads the elements gets the error
-                self._has_references = True
-            else:
-                self._decoded.append(elements)
-        return self._has_references or self._is_doubtful
-
-    def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool | None) -> None:
-        """Append the fields from `start` to `stop` of the source; `None` if only decoding all tells of references."""
-        if self.ranges and self.ranges[-1][1] == start and self.ranges[-1][0] not in self.known:
-            start, _ = self.ranges.pop()
-        self.ranges.append((start, stop))
-        self.largest_nbytes = max(self.largest_nbytes, largest_nbytes)
-        self._has_references |= has_references is True
-        self._is_doubtful |= has_references is None
-
-    def add_known(self, start: int, stop: int, element: Any) -> None:
-        """Append an element that was decoded, because it is large, to find out what it contains."""
-        for _, tensor in walk.visit(element, Tensor, enter=self._note):
-            sizes = (source.nbytes for source in vars(tensor).values() if isinstance(source, Source))
-            self.largest_nbytes = max(self.largest_nbytes, *sizes, 0)
-            self._has_references |= tensor.data_location == EXTERNAL
-        self.known[start] = element
-        self.ranges.append((start, stop))
-
-    def _note(self, left: Undecoded) -> bool:
-        """Use what is known about a list that is undecoded in an element, which need not be searched."""
-        self.largest_nbytes = max(self.largest_nbytes, left.largest_nbytes)
-        self._has_references |= left.has_references
-        return False
-
-    @property
-    def segments(self) -> list[bytes | Source]:
-        """The fields of the elements."""
-        in_memory = isinstance(self.source, Literal)
-        return [
-            (self.source.read if in_memory and stop - start <= WINDOW_BYTES else self.source.slice)(start, stop - start)
-            for start, stop in self.ranges
-        ]
-
-    def decode(self) -> list[Any]:
-        """The elements.
-
-        Raises: DecodeError; TensorDataError if the file has changed since it was opened.
-        """
-        try:
-            return self._decoded.pop()
-        except IndexError:
-            return self._decode()[0]
-
-    def check(self) -> int:
-        """Decode the elements for the first who reads them, or see that all can be; the number of messages in them.
-
-        Raises: DecodeError.
-        """
-        self._is_doubtful = False
-        if count := self._count_values():
-            return count
-        elements, self._has_references, count = self._decode()
-        self._decoded.append(elements)
-        return count
-
-    def _count_values(self) -> int:
-        """The number of messages if all elements are values with a name and a type, and nothing wrong in any; else 0.
-
-        Few programs read values. Types have the same bytes as earlier ones, so that this takes a fifth of the time.
-        """
-        table, data = tables()[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
-        if table.message_class is not ValueInfo or not isinstance(data, bytes):
-            return 0
-        types = tables()["TypeProto"]
-        known = types.known
-        decoder = _Decoder(self.source, self.max_depth)
-        count = 0
-        for position, stop in self.ranges:
-            while position < stop:
-                size, begin = data[position + 1], position + 2
-                if size >= 0x80:
-                    size, begin = decode_prefix(data, position + 1)
-                end = begin + size
-                if data[position] >= 0x80 or size < 4 or data[begin] != NAME_OF_VALUE or data[begin + 1] >= 0x80:
-                    return 0
-                position, type_ = end, begin + 2 + data[begin + 1]  # which is behind the name
-                if (
-                    type_ + 2 > end
-                    or data[type_] != TYPE_OF_VALUE
-                    or data[type_ + 1] >= 0x80
-                    or type_ + 2 + data[type_ + 1] != end
-                ):
-                    return 0
-                template = known.get(data[type_ + 2 : end])
-                if template is None or self.depth + 1 + template.height > self.max_depth:
-                    decoder.message(types, data, type_ + 2, end, 0, self.depth + 2)
-                else:
-                    count += template.message_count
-                count += 1
-        return count + decoder.messages
-
-    def _decode(self) -> tuple[list[Any], bool, int]:
-        """The elements, whether some of them hold a tensor with external data, and how many messages were read."""
-        for file in self.source.files():
-            file.check_unchanged()
-        values: dict[str, Any] = {}
-        table = tables()[self.message]
-        decoder = _Decoder(self.source, self.max_depth, at_once=True, usual_tensor=self.usual_tensor)
-        try:
-            with collector_paused():
-                for start, stop in self.ranges:
-                    if element := self.known.pop(start, None):  # for the first reader: each gets its own elements
-                        values.setdefault(self.name, []).append(element)
-                    else:
-                        decoder.merge(values, table, start, stop, self.depth)
-                decoder.join()
-        except FormatError as error:
-            error.path = error.path or next((file.path for file in self.source.files()), None)
-            raise
-        return values[self.name], decoder.has_references, decoder.messages
-
-    def differing(self, other: Undecoded) -> Differing | None:
-        """The elements between the equal ends of the lists."""
-        if not isinstance(other, FieldsInSource) or not self._is_one_run or not other._is_one_run:
-            return None
-        ends = equal_ends(self._run(), other._run())
-        try:
-            between = self._between(ends), other._between(ends)
-        except FormatError:  # decoding all of them will find the place
-            return None
-        return Differing(ends.first_count, *between, ends.last_count)
-
-    @property
-    def _is_one_run(self) -> bool:
-        return len(self.ranges) == 1 and not self.known
-
-    def _run(self) -> bytes:
-        ((start, stop),) = self.ranges
-        return self.source.read(start, stop - start)
-
-    def _between(self, ends: EqualEnds) -> list[Any]:
-        """The elements of a list in one range that are not at its ends."""
-        ((start, stop),) = self.ranges
-        between = copy(self)
-        between.ranges, between._decoded = [(start + ends.first_nbytes, stop - ends.last_nbytes)], []
-        return between.decode() if stop - start > ends.first_nbytes + ends.last_nbytes else []
-
-
-class _Decoder:
+class Decoder:
     """The source that is decoded, and what was read of it so far.
 
     `at_once` leaves nothing undecoded; with `least`, lists of this size are left that are checked afterwards.
@@ -606,7 +432,7 @@ class _Decoder:
             element: dict[str, Any] = {}
             begin = ends[index - 1] if index else 0
             try:
-                _Decoder(Literal(elements), self.max_depth, at_once=True).merge(element, table, begin, ends[index], 0)
+                Decoder(Literal(elements), self.max_depth, at_once=True).merge(element, table, begin, ends[index], 0)
             except FormatError:  # decoding all of them will find the place
                 return True
             if element[row.name][0].data_location == EXTERNAL:
