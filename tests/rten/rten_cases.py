@@ -959,6 +959,31 @@ STAYING = [  # for RTen's ONNX loader, which reads these attributes and inputs
             accuracy_level=1, CONSTANTS={"b": numbers(4, 2, 8, dtype="uint8", low=0, high=255),
                                          "s": np.abs(floats(8))}),
     one("reduce_square_axes", 13, "ReduceSumSquare", {"x": X}, axes=[0, 2]),
+    *(one(f"{op}_of_given_axes", 18, op, {"x": np.abs(X) + 1, "a": int64(1)}, noop_with_empty_axes=1)
+      for op in ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+                 "ReduceProd", "ReduceSumSquare")),
+    *(one(f"{op.lower()}_{direction}_with_states", 14, op,
+          {"x": floats(3, 2, 4), **{name: floats(count, 2, 5) for name in ("hc" if gates == 4 else "h")}},
+          "x w r b _ h c" if gates == 4 else "x w r b _ h", hidden_size=5, direction=direction,
+          OUTPUTS=("y", "last"), **({} if gates == 4 else {"linear_before_reset": 1}),
+          CONSTANTS={"w": floats(count, gates * 5, 4), "r": floats(count, gates * 5, 5),
+                     "b": floats(count, 2 * gates * 5)})
+      for op, gates in (("GRU", 3), ("LSTM", 4))
+      for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2))),
+    one("pad_wrap_last", 19, "Pad", {"x": floats(1, 2, 4, 5)}, "x p", mode="wrap",
+        CONSTANTS={"p": int64(0, 0, 1, 2, 0, 0, 0, 1)}),
+    one("quantize_of_stated_type", 21, "QuantizeLinear", {"x": floats(3, 4)}, "x s z", output_dtype=3,
+        CONSTANTS={"s": np.float32(0.125), "z": np.int8(3)}),
+    *(one(f"resize_nearest_up_{mode}_{scale}", 13, "Resize", {"x": floats(1, 1, 4, 4)}, "x _ s", mode="nearest",
+          nearest_mode="round_prefer_ceil", coordinate_transformation_mode=mode,
+          CONSTANTS={"s": float32(1, 1, scale, scale)})
+      for mode, scale in (("asymmetric", 3), ("asymmetric", 0.5), ("half_pixel", 2), ("align_corners", 1.5))),
+    one("conv_integer_zero_points", 10, "ConvInteger", {"x": numbers(1, 2, 5, 5, dtype="uint8", low=0, high=255)},
+        "x w z v", CONSTANTS={"w": numbers(3, 2, 2, 2, dtype="uint8", low=0, high=255), "z": np.uint8(3),
+                              "v": np.uint8(7)}),
+    contrib("multi_head_attention_without_mask", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            num_heads=2, mask_filter_value=-50.0),
+    *(one(f"sign_of_{dtype}", 13, "Sign", {"x": numbers(2, 5, dtype=dtype)}) for dtype in ("int32", "int64")),
 ]  # fmt: skip
 
 CASES = [
