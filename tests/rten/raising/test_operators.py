@@ -238,7 +238,7 @@ RANDOM = [
     case("RandomNormal", shape=[200], mean=9.0, scale=0.01),
     case("RandomUniformLike", grid(200), high=3.0, low=2.0),
     case("RandomNormalLike", floats(200), mean=9.0, scale=0.01),
-    case("Multinomial", floats(2, 5), sample_size=40),
+    case("Multinomial", floats(2, 5), sample_size=400),
 ]
 LATER = [
     ("LpNormalization", [MATRIX], {"p": 1, "axis": 0}, MATRIX / np.abs(MATRIX).sum(0)),
