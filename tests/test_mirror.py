@@ -188,7 +188,8 @@ ACROSS = {
     "onnxpb": "transformers_js",
     "onnxpb/encryption": "forgery",
     "onnxzip": (
-        "advice bundles c_reader golden links loading_reader planted_faults other_readers readers rust_in_rten sharing"
+        "advice bundles c_reader golden links loading_reader planted_faults other_readers readers rust_in_rten sharing "
+        "translation"
     ),
     "pictures": "hostile_names",
     "rten/file": "builder fbs",

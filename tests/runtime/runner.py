@@ -55,12 +55,19 @@ class Runner:
         return cls(release) if binary(release).exists() else None
 
     def run(
-        self, model_path: str | os.PathLike[str], inputs: dict[str, Any], *, optimize: bool = True, mmap: bool = False
+        self,
+        model_path: str | os.PathLike[str],
+        inputs: dict[str, Any],
+        *,
+        optimize: bool = True,
+        mmap: bool = False,
+        name: str | None = None,
     ) -> list[Value]:
         """Return the outputs of a .rten or .onnx model in graph order, each in one of RTen's four types.
 
         An input is an array or, for a sequence, a list of arrays; int64 and bool become int32, float16 and float64
         become float32. With `mmap`, the model and its external data are mapped instead of read.
+        `name` is that of the model in an archive.
 
         Raises:
             RunnerError: the model was refused or failed, or the process died or took too long.
@@ -68,7 +75,7 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix="rten-runner-") as folder:
             files = {name: _saved(Path(folder), f"in_{i}", x) for i, (name, x) in enumerate(inputs.items())}
             request = {"model": os.fspath(model_path), "out_dir": folder, "inputs": files}
-            answer = self.ask({**request, "optimize": optimize, "mmap": mmap})
+            answer = self.ask({**request, "optimize": optimize, "mmap": mmap, "name": name})
             return [_loaded(output["file"]) for output in answer["outputs"]]
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import { serve } from "../example/serve.js";
 import { open } from "../onnxz.js";
 import { archive, archiveFile } from "./archives.js";
 import { serve as serveFile } from "./server.js";
-import { TYPES, convertModels, difference, missingFormats, numbers, readNpz } from "./models.js";
+import { TYPES, convertModels, difference, missingFormats, numbers, packTranslation, readNpz } from "./models.js";
 
 const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const BROWSER = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
@@ -245,4 +245,18 @@ test("Models give in onnxruntime-web what their references say, from the .onnxz.
     }
     context.diagnostic(`${name}: ${most.toExponential(1)} from the reference`);
   }
+});
+
+test("An encoder and decoders with a past translate from one archive, which is read by ranges.", { skip }, async () => {
+  const expected = packTranslation(join(folder, "translation.onnxz"));
+  const found = await page.evaluate(
+    async ({ address, sentences }) => {
+      const { open } = await import(String("/onnxz.js"));
+      const { translations } = await import(String("/tests/translation.js"));
+      const ort = await import(String("onnxruntime-web"));
+      return await translations(ort, await open(address), sentences);
+    },
+    { address: `${origin}/translation.onnxz`, sentences: Object.keys(expected) },
+  );
+  assert.deepEqual(found, expected);
 });

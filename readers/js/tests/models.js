@@ -53,6 +53,16 @@ export async function convertModels(names) {
   return { models, remove: () => rm(folder, { recursive: true }) };
 }
 
+/**
+ * Writes an archive with an encoder, two decoders and a tokenizer, and returns what onnxruntime translates in Python.
+ * @param {string} path of the archive
+ * @returns {{ [sentence: string]: string }}
+ */
+export function packTranslation(path) {
+  const program = join("tests", "onnxzip", "translation.py");
+  return JSON.parse(execFileSync("python3", [program, path], { cwd: ROOT, encoding: "utf8" }));
+}
+
 /** The reason why models cannot be converted, or undefined. In CI nothing may be missing. */
 export function missingFormats() {
   try {

@@ -2,12 +2,14 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { open } from "../onnxz.js";
-import { ROOT, TYPES, convertModels, difference, missingFormats, numbers, readNpz } from "./models.js";
+import { ROOT, TYPES, convertModels, difference, missingFormats, numbers, packTranslation, readNpz } from "./models.js";
+import { translations } from "./translation.js";
 
 const skip = missingFormats() ?? false;
 // onnxruntime-node 1.30 does not read a Float16Array, which Node 24 has. Without that class it takes the bits.
@@ -93,4 +95,16 @@ test("Each model of one archive gives the same as its own file.", { skip }, asyn
     const expected = await plain.run(feeds(ort, plain, reference));
     for (const output of session.outputNames) assert.deepEqual(found[output]?.data, expected[output]?.data);
   }
+});
+
+test("An encoder and decoders with a past translate from one archive as in Python.", { skip }, async (context) => {
+  const folder = await mkdtemp(join(tmpdir(), "onnxz-translation-"));
+  context.after(() => rm(folder, { recursive: true }));
+  const path = join(folder, "translation.onnxz");
+  const expected = packTranslation(path);
+  const archive = await open(path);
+  const found = await translations(await import("onnxruntime-node"), archive, Object.keys(expected));
+  await archive.close();
+  assert.ok(Object.keys(expected).length >= 3);
+  assert.deepEqual(found, expected);
 });

@@ -4,7 +4,7 @@
 //! `RUNNER [--no-optimize] [--mmap] MODEL OUT_DIR NAME=FILE.npy ...` runs one model and prints its answer.
 //! `RUNNER --batch` answers requests, one JSON object a line, until its standard input ends:
 //!
-//!     {"model": PATH, "out_dir": DIR, "inputs": {NAME: FILE.npy, or a list of files for a sequence},
+//!     {"model": PATH, "name": TEXT, if the archive has several models; "out_dir": DIR, "inputs": {NAME: FILE.npy, or a list of files for a sequence},
 //!      "optimize": BOOL, true if absent; "mmap": BOOL, false if absent: map the model and its external data}
 //!
 //! An answer is one line too. Output i of the graph is in OUT_DIR/out_<i>.npy, element j of a sequence in
@@ -114,7 +114,7 @@ fn run(request: &Json, stage: &Cell<&'static str>) -> Result<Json, String> {
     let mut options = ModelOptions::with_all_ops();
     options.enable_optimization(request["optimize"].as_bool().unwrap_or(true));
     let (anonymous_nbytes, start) = (own_nbytes(), Instant::now());
-    let model = load(path, &options, request["mmap"] == true)?;
+    let model = load(path, request["name"].as_str(), &options, request["mmap"] == true)?;
     let load = json!({
         "seconds": start.elapsed().as_secs_f64(),
         "anonymous_nbytes": own_nbytes().zip(anonymous_nbytes).map(|(after, before)| after - before),
@@ -148,10 +148,14 @@ fn own_nbytes() -> Option<i64> {
     Some(kib * 1024)
 }
 
-fn load(path: &str, options: &ModelOptions, mmap: bool) -> Result<Model, String> {
+fn load(path: &str, name: Option<&str>, options: &ModelOptions, mmap: bool) -> Result<Model, String> {
     #[cfg(feature = "onnxz")]
     if path.ends_with(".onnxz") {
-        return onnxz::rten::load_with(path, options).map_err(in_full);
+        let archive = onnxz::Archive::open(path).map_err(in_full)?.leak();
+        return onnxz::rten::load_named(&archive, name, options).map_err(in_full);
+    }
+    if let Some(name) = name {
+        return Err(format!("{path} has no models with names, such as {name:?}"));
     }
     let model = if mmap {
         // Sound: who asks leaves the files alone until the answer is there.
