@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import faulthandler
 import functools
 import hashlib
 import io
@@ -20,6 +21,7 @@ import json
 import random
 import re
 import resource
+import signal
 import struct
 import sys
 import tempfile
@@ -64,6 +66,7 @@ import records
 import rten_golden
 
 MAX_SECONDS = 1.0  # of processor time, for one input
+MAX_WAIT = 60  # seconds of wall time, for one input: longer than any lock is waited for
 MAX_RESIDENT_KIB = 256 << 10  # of additional memory, for one input
 MAX_MEMORY_BYTES = 512 << 20  # of address space, beyond what the imports need
 EXTREMES = (0, 1, 2, 3, 5, 7, 8, 16, 63, 64, 127, 128, 255, 256, 1 << 15, (1 << 16) - 1, 1 << 16)
@@ -524,9 +527,8 @@ def new_lines(kind: str) -> Callable[[random.Random], bytes]:
 def new_undo(rng: random.Random) -> bytes:
     """Return an undo file with other numbers, or another old end of the file, whose digest is right."""
     (seed,) = records.undo_seeds()
-    layout = struct.Struct("<8s3Q32s32s")
-    magic, *numbers, head, _ = layout.unpack_from(seed)
-    tail = seed[layout.size :]
+    magic, *numbers, head, _ = records.UNDO.unpack_from(seed)
+    tail = seed[records.UNDO.size :]
     place = rng.randrange(4)
     if place < 3:
         number = rng.choice((rng.choice(EXTREMES), numbers[place] + rng.choice((-64, -1, 1, 64))))
@@ -534,7 +536,7 @@ def new_undo(rng: random.Random) -> bytes:
     else:
         tail = changed_bytes(rng, tail, [seed])
         numbers[1] = numbers[0] + len(tail)
-    return layout.pack(magic, *numbers, head, hashlib.sha256(tail).digest()) + tail
+    return records.UNDO.pack(magic, *numbers, head, hashlib.sha256(tail).digest()) + tail
 
 
 def text_change(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
@@ -700,10 +702,20 @@ TARGETS = {
 # Running
 
 
+class WaitedError(BaseException):
+    """An input took too long; nothing that handles errors of readers stops this one."""
+
+
+def _waited(*_: Any) -> None:
+    raise WaitedError(f"no answer after {MAX_WAIT} s")
+
+
 def failure(target: Target, data: bytes, number: int) -> str:
     """Return what is wrong with a target's answer to an input, or ""."""
     started, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     windows = patch.multiple(decoder, WHOLE_BYTES=0, WINDOW_BYTES=64)  # as for a large file
+    signal.signal(signal.SIGALRM, _waited)
+    signal.alarm(MAX_WAIT)
     try:
         with nullcontext() if number % 3 else windows:
             target.use(data, number)
@@ -712,8 +724,10 @@ def failure(target: Target, data: bytes, number: int) -> str:
     except OSError as error:
         if target.use is not use_file:
             return f"{traceback.format_exc()}\n{error}"
-    except Exception:
+    except (Exception, WaitedError):
         return traceback.format_exc()
+    finally:
+        signal.alarm(0)
     seconds = time.process_time() - started
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
     if seconds > MAX_SECONDS:
@@ -770,11 +784,13 @@ def main() -> int:
     warnings.simplefilter("error")
     crypt.KEY_ITERATIONS = 1
     names = given.formats or list(TARGETS)
+    faulthandler.dump_traceback_later(2 * MAX_WAIT, exit=True)
     for name in names:
         TARGETS[name].seeds()
     limit_memory()
     failures = 0
     for name in names:
+        faulthandler.dump_traceback_later(given.seconds + 2 * MAX_WAIT, exit=True)  # where a signal changes nothing
         if given.input:
             number = int(given.input.name.rpartition("-")[2])
             text = failure(TARGETS[name], given.input.read_bytes(), number)

@@ -65,12 +65,14 @@ def waste_time(data: bytes, number: int) -> None:
         (raising(MemoryError()), "MemoryError"),
         (raising(OSError("gone")), "OSError: gone"),
         (waste_time, "took 0.1"),
+        (lambda data, number: time.sleep(60), "no answer after 1 s"),
         (raising(fuzz.FormatError("refused")), ""),
     ],
 )
 def test_failures_are_seen(use: Callable[[bytes, int], None], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another exception, or too much time, is a failure."""
+    """Another exception, too much time, or no answer is a failure."""
     monkeypatch.setattr(fuzz, "MAX_SECONDS", 0.1)
+    monkeypatch.setattr(fuzz, "MAX_WAIT", 1)
     found = fuzz.failure(fuzz.TARGETS["onnx"]._replace(use=use), b"", 0)
     assert expected in found
     assert bool(expected) == bool(found)

@@ -9,6 +9,7 @@ is always valid, and all its values are known when the next node is chosen.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import random
@@ -2362,6 +2363,7 @@ def apart(seeds: range, work: Callable[[int], Any], seconds: float = SECONDS) ->
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
+            faulthandler.disable()  # a process that dies is no news
             with os.fdopen(writing, "w", buffering=1) as answers:
                 for seed in seeds:
                     print(json.dumps((seed, work(seed))), file=answers)

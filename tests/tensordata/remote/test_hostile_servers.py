@@ -25,6 +25,9 @@ class Lying(http.server.ThreadingHTTPServer):
         self.seen: list[dict[str, str]] = []
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
+    def handle_error(self, *_: object) -> None:
+        """Print nothing if a client does not want the rest."""
+
     def url(self, name: str) -> str:
         """Return an address."""
         return f"http://{self.server_address[0]!s}:{self.server_port}/{name}"
