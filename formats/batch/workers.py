@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from formats.batch.job import JobResult, Task
 
 INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, not the worker itself
-GRACE_SECONDS = 5.0  # for a worker without a parent, to remove its incomplete files
+GRACE_SECONDS = 5  # for a worker that has to end, to remove its incomplete files
 
 
 @contextmanager
@@ -76,15 +77,16 @@ def _begin_worker(counts: Any = None) -> None:
 
 def work(tasks: Sequence[Task]) -> list[JobResult]:
     """The results of tasks, in a worker."""
-    _Worker.is_busy = True
     try:
-        counts = _Worker.counts
-        return [run(task if counts is None else telling(counts, task)) for task in tasks]
-    except SystemExit:  # otherwise, the pool would treat it as the result
+        _Worker.is_busy = True
+        try:
+            counts = _Worker.counts
+            return [run(task if counts is None else telling(counts, task)) for task in tasks]
+        finally:
+            _Worker.is_busy = False
+    except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too
         _kill()
         raise
-    finally:
-        _Worker.is_busy = False
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -95,6 +97,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _end(number: int, frame: FrameType | None) -> NoReturn:
     if not _Worker.is_busy:  # nothing to remove, and the pool would print an exception of a worker that starts
         _kill()
+    if sys.platform != "win32":  # there, SIGTERM ends a process at once
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(GRACE_SECONDS)  # Python loses an exception in a destructor; nobody would end this worker again
     raise SystemExit(128 + number)
 
 

@@ -294,6 +294,41 @@ def test_a_killed_process_costs_its_own_job_only(sources: list[Path], how: str, 
         assert "was killed" in results[2][1]
 
 
+@pytestmark_fork
+def test_a_worker_that_loses_its_signal_ends_nevertheless(sources: list[Path]) -> None:
+    """If a job goes on although another process was killed, its worker ends soon, and the job is done again."""
+    code = (
+        "import json, os, pathlib, signal, sys, time, formats\n"
+        "from formats.batch import job as jobs, workers\n"
+        "workers.GRACE_SECONDS = 1\n"
+        "folder, given = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])\n"
+        "real = jobs.convert.convert\n"
+        "def convert(source, *args, **keywords):\n"
+        "    name = pathlib.Path(source).name\n"
+        "    if name == 'm0.onnx' and not (folder / 'lost').exists():\n"
+        "        (folder / 'waits').touch()\n"
+        "        try:\n"
+        "            time.sleep(50)\n"
+        "        except SystemExit:\n"  # as Python does it in a destructor
+        "            (folder / 'lost').touch()\n"
+        "            time.sleep(50)\n"
+        "    elif name == 'm1.onnx' and not (folder / 'killed').exists():\n"
+        "        while not (folder / 'waits').exists():\n"
+        "            time.sleep(0.01)\n"
+        "        (folder / 'killed').touch()\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(source, *args, **keywords)\n"
+        "jobs.convert.convert = convert\n"
+        "results = formats.convert_many([tuple(pair) for pair in given], processes=2)\n"
+        "print(json.dumps([result.state for result in results]))\n"
+    )
+    given = json.dumps([[str(source), str(destination)] for source, destination in pairs(sources)])
+    command = [sys.executable, "-c", code, str(sources[0].parent), given]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=40, env=environment())
+    assert (sources[0].parent / "lost").exists()
+    assert json.loads(done.stdout) == ["converted"] * len(sources)
+
+
 @pytest.mark.parametrize(
     ("begun_ago", "content", "state"),
     [(60, None, "converted"), (None, None, "failed"), (-60, None, "failed"), (60, b"another file", "failed")],

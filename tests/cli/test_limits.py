@@ -21,7 +21,7 @@ TOLD = (
     r"(there is not enough memory|a thread could not be started|.*too many files are open|.*the file would be too "
     "large)"
 )
-LOST_BY_PYTHON = re.compile("SystemError: .*exception")
+LOST_BY_PYTHON = re.compile("SystemError.*exception")
 """What Python itself writes if it has lost a MemoryError."""
 HOSTILE = "\x1b]0;title\x07\x1b[31m\n\rconvert: error: forged\u202e\u2028\u2029\x85\x9b31m"
 
