@@ -183,7 +183,7 @@ ACROSS = {
     "remedies rings types use without_docstrings",
     "cli": "bad_arguments convert limits mistakes",
     "codecs": "planning",
-    "editing": "exported",
+    "editing": "exported tripping_models",
     "onnx_compat/protos": "behaviours unread",
     "onnxpb": "transformers_js",
     "onnxpb/encryption": "forgery",
