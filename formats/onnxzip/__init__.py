@@ -40,14 +40,20 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
         raise advised(error, source, options.max_depth, options.model) from None
 
 
-def check(source: Source) -> None:
-    """Check that `source` is an `.onnxz` archive; whether its graph is a valid ONNX model makes no difference.
+def check(source: Source | bytes | bytearray | memoryview | str | os.PathLike[str]) -> None:
+    """Check that `source`, a path or the bytes of a file, is an `.onnxz` archive.
+
+    Whether its graphs are valid ONNX models makes no difference.
 
     Raises: DecodeError or ExternalDataError; `requirement` is the number of the broken requirement in docs/onnxz.md.
     """
     from formats.onnxzip.reading.model import check
+    from formats.tensordata.file import File
+    from formats.tensordata.sources.source import Literal, Source
 
-    check(source)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        source = Literal(memoryview(source))
+    check(source if isinstance(source, Source) else File.open(source).span())
 
 
 def read_lenient(

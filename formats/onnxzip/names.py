@@ -12,10 +12,11 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from formats.errors import OptionError
 from formats.tensordata.local.osio import DEVICE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 MODEL_NAME = "__MODEL_PROTO"  # the default graph
 MODEL_PREFIX = "__MODEL_PROTO_"  # before the name of any other graph
@@ -156,3 +157,20 @@ def _identifier(wish: str) -> str:
     """`wish` with every sequence of other characters as one "_", cut to the limit; empty if nothing is left."""
     text = _REPLACED.sub("_", wish[: 2 * CUT_BYTES]).strip("_")[:CUT_BYTES].rstrip("_")
     return f"_{text}" if text[:1].isdigit() else text
+
+
+def chosen_model(names: Collection[str | None], model: str | None) -> str | None:
+    """The name that `model` means among those of the models of an archive: for `None`, the default or the only one.
+
+    Raises: OptionError if there is no such model, or one must be chosen.
+    """
+    if model in names:
+        return model
+    if model is None and len(names) == 1:
+        (only,) = names
+        return only
+    known = ", ".join(sorted(name for name in names if name is not None))
+    if model is None:
+        raise OptionError(f"the archive has several models and no default one; choose with `model`: {known}")
+    there_are = f"there are {known}" if known else "it has only one, without a name"
+    raise OptionError(f"the archive has no model {model!r:.80}; {there_are}")

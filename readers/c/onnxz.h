@@ -423,7 +423,7 @@ typedef struct {
 static int onnxz__zip64_directory(onnxz_archive *a, const unsigned char *end, onnxz__directory *directory) {
     const unsigned char *locator, *record;
     uint64_t on_disk;
-    if (a->nbytes < 98) return onnxz__refuse(a, "Z-5.9", "the file has no room for the zip64 end record that it needs");
+    if (a->nbytes < 98) return onnxz__refuse(a, "Z-5.8", "the file has no room for the zip64 locator that it needs");
     locator = end - 20;
     record = locator - 56;
     if (!onnxz__is_signature(locator, 6, 7)) return onnxz__refuse(a, "Z-5.8", "there is no zip64 locator");

@@ -331,6 +331,26 @@ def late_hashes() -> Zip:
     return Zip([first, other, hashes_of(first, other, proto()), proto()])
 
 
+def end_records(count: int, directory_nbytes: int, file_offset: int, with_zip64: bool, **end: int) -> bytes:
+    """Return what follows a directory of this size at this offset."""
+    full = {"on_disk": count, "entries": count, "size": directory_nbytes, "offset": file_offset}
+    limits = {"on_disk": MAX_16, "entries": MAX_16, "size": MAX_32, "offset": MAX_32}
+    data = b""
+    if with_zip64:
+        data += b"PK\6\6" + struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, *full.values())
+        data += b"PK\6\7" + struct.pack("<IQI", 0, file_offset + directory_nbytes, 1)
+    told = {name: min(value, limits[name]) for name, value in full.items()} | end
+    return data + b"PK\5\6" + struct.pack("<4H2IH", 0, 0, *told.values(), 0)
+
+
+def header_cut(nbytes: int) -> bytes:
+    """Return an archive whose directory begins where the last local header has so many bytes."""
+    first, last = weight(), proto()
+    start = first.local_bytes() + last.local_bytes()[:nbytes]
+    directory = first.central_bytes(0) + last.central_bytes(len(first.local_bytes()))
+    return start + directory + end_records(2, len(directory), len(start), False)
+
+
 PADDING = extra(0x5A4F, bytes(20))
 LARGE_SIZES = {"size": MAX_32, "packed": MAX_32}
 THE_FILE: list[Row] = [
@@ -365,6 +385,7 @@ THE_FILE: list[Row] = [
         "reaches beyond",
         Zip([proto(OWN)]),
     ),
+    *(Row("Z-2.5", f"header cut at {nbytes} bytes", header_cut(nbytes), "reaches beyond") for nbytes in (4, 29)),
     Row(
         "Z-2.5",
         "zip64 sizes beyond the file",
@@ -619,6 +640,14 @@ NAMES: list[Row] = [
     Row("Z-4.10", "hashes of a graph alone", None, "", hashed(tensors=(), last=proto(OWN))),
 ]
 THE_END: list[Row] = [
+    Row(
+        "Z-5.1",
+        "bytes after the last entry",
+        PLAIN.but(
+            after_directory=bytes(4), end={"size": 4 + sum(len(each.central_bytes(0)) for each in PLAIN.members)}
+        ),
+        "needed 46 bytes for the directory entry",
+    ),
     Row("Z-5.1", "one entry too few", PLAIN.but(end={"on_disk": 1, "entries": 1}), "end record says 1"),
     Row("Z-5.1", "one entry too many", PLAIN.but(end={"on_disk": 3, "entries": 3}), "3 entries need"),
     Row("Z-5.1", "many entries", PLAIN.but(end={"on_disk": 65_000, "entries": 65_000}), "65000 entries need"),
@@ -679,6 +708,15 @@ THE_END: list[Row] = [
     Row("Z-5.7", "directory on a disk", PLAIN.but(end={"start": 1}), "multi-disk"),
     Row("Z-5.7", "entries on a disk", PLAIN.but(end={"on_disk": 1}), "1 of 2 entries are on this disk"),
     Row("Z-5.8", "zip64 end without need", PLAIN.but(zip64=True), "entries_on_disk is 65535 in the end record and 2"),
+    *(
+        Row(
+            "Z-5.8",
+            f"no zip64 locator in {nbytes} bytes",
+            bytes(nbytes - 22) + end_records(0, 0, 0, False, on_disk=MAX_16, entries=MAX_16),
+            "the zip64 locator .* must be",
+        )
+        for nbytes in (22, 97)
+    ),
     Row("Z-5.8", "no zip64 locator", PLAIN.but(end={"offset": MAX_32}), "the zip64 locator .* must be"),
     Row(
         "Z-5.8",
@@ -762,6 +800,8 @@ THE_GRAPH: list[Row] = [
             ("number 2**29", varint(1 << 32) + b"\0", "invalid", varint((1 << 32) - 8) + b"\0"),
             ("wire type 6", tag(99, 6) + b"\0", "wire type 6", tag(99, 0) + b"\0"),
             ("wire type 7", tag(99, 7) + b"\0", "wire type 7", tag(99, 5) + bytes(4)),
+            ("wire type 6 at the end", tag(99, 6), "wire type 6", tag(99, 0) + b"\0"),
+            ("wire type 7 at the end", tag(99, 7), "wire type 7", tag(99, 5) + bytes(4)),
             ("cut 8 bytes", tag(99, 1) + bytes(7), "inside a field", tag(99, 1) + bytes(8)),
             ("cut 4 bytes", tag(99, 5) + bytes(3), "inside a field", tag(99, 5) + bytes(4)),
             ("cut bytes", tag(99, 2) + b"\2\0", "inside a field", tag(99, 2) + b"\1\0"),
@@ -1288,6 +1328,7 @@ TENSORS: list[Row] = [
         Row("Z-7.8", f"type {n}", of(tensor(data_type=n)), "element type", typed(2))
         for n in (0, 8, 29, 99, -1, (1 << 31) - 1)
     ),
+    *(Row("Z-7.8", f"type {n} of no elements", sized((0,), 0, n), "element type", sized((0,), 0)) for n in (0, 8, 29)),
     Row("Z-7.8", "no type", of(tensor(data_type=None)), "element type"),
     Row("Z-7.8", "type 2**32", of(tensor(data_type=1 << 32)), "element type", of(tensor(data_type=(1 << 32) + 2))),
     Row("Z-7.9", "negative dimension", sized((-8,), 8), "negative dimension"),
@@ -1416,18 +1457,6 @@ class Part(NamedTuple):
         return struct.pack("<I", self.start + index * self.step) if self.step else self.data
 
 
-def end_records(count: int, directory_nbytes: int, file_offset: int, with_zip64: bool, **end: int) -> bytes:
-    """Return what follows a directory of this size at this offset."""
-    full = {"on_disk": count, "entries": count, "size": directory_nbytes, "offset": file_offset}
-    limits = {"on_disk": MAX_16, "entries": MAX_16, "size": MAX_32, "offset": MAX_32}
-    data = b""
-    if with_zip64:
-        data += b"PK\6\6" + struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, *full.values())
-        data += b"PK\6\7" + struct.pack("<IQI", 0, file_offset + directory_nbytes, 1)
-    told = {name: min(value, limits[name]) for name, value in full.items()} | end
-    return data + b"PK\5\6" + struct.pack("<4H2IH", 0, 0, *told.values(), 0)
-
-
 def many(count: int, with_zip64: bool, **end: int) -> list[Part]:
     """Return an archive with this many entries, all empty except the last."""
     empty = Member(b"aaaa")
@@ -1506,6 +1535,7 @@ ZIP64 = many(MANY, True)
 HEAD = 31  # the size of the local header of `w`
 EDGE = MAX_32 - HEAD  # the size of `w` at which the offset of the graph needs zip64
 FULL = zip64(MAX_32, MAX_32)
+UNEQUAL = zip64(MAX_32, MAX_32 + 1)
 BEYOND = large(MAX_32, FULL, FULL)
 LARGE_ROWS = [
     LargeRow("Z-5.9", "other signature of the zip64 end record", ended(ZIP64, 3, 5), "the zip64 end record", ZIP64),
@@ -1538,6 +1568,16 @@ LARGE_ROWS = [
         many(MANY + 1, False, entries=0, on_disk=0),
         "0 entries need",
         many(MANY + 1, True),
+    ),
+    *(
+        LargeRow(
+            "Z-5.1",
+            f"2**64 - {2**64 - count} entries",
+            ended(ZIP64, 24, *struct.pack("<2Q", count, count)),
+            "entries need",
+            ZIP64,
+        )
+        for count in (1 << 62, 1 << 63, (1 << 64) - 1)
     ),
     LargeRow(
         "Z-5.9",
@@ -1592,6 +1632,23 @@ LARGE_ROWS = [
         "must hold 0 values",
         large(EDGE - 1),
     ),
+    LargeRow(
+        "Z-5.5",
+        "offset in a record of another kind",
+        large(EDGE, last=extra(2, struct.pack("<Q", MAX_32))),
+        "extra record 0x0002",
+        large(EDGE),
+    ),
+    *(
+        LargeRow(
+            "Z-5.5",
+            f"zip64 record of 8 bytes as one of {nbytes}",
+            large(EDGE, last=struct.pack("<2HQ", 1, nbytes, MAX_32)),
+            reason,
+            large(EDGE),
+        )
+        for nbytes, reason in ((16, "extra"), (0, "extra"))
+    ),
     LargeRow("Z-2.2", "offset of another place", large(EDGE, last=zip64(MAX_32 + 1)), "begins at byte", large(EDGE)),
     LargeRow(
         "Z-3.9", "4 GiB - 1, no zip64 in the local header", large(MAX_32, b"", FULL), "must hold 2 values", BEYOND
@@ -1609,6 +1666,14 @@ LARGE_ROWS = [
         large(MAX_32 + 1, FULL, zip64(MAX_32 + 1, MAX_32 + 1)),
         "differ from",
         large(MAX_32 + 1, zip64(MAX_32 + 1, MAX_32 + 1), zip64(MAX_32 + 1, MAX_32 + 1)),
+    ),
+    *(
+        LargeRow("Z-3.6", f"sizes in full differ {where}", large(MAX_32, local, central), "differ|take", BEYOND, breaks)
+        for where, local, central, breaks in (
+            ("in the directory", FULL, UNEQUAL, ""),
+            ("in the local header", UNEQUAL, FULL, "Z-3.9"),
+            ("in both", UNEQUAL, UNEQUAL, ""),
+        )
     ),
     LargeRow("Z-5.6", "4 GiB - 1, no zip64 in the directory", large(MAX_32, FULL), "must hold 2 values", BEYOND),
     LargeRow(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError, OptionError
-from formats.onnxzip.names import HASH_DIGITS, Part, hashes_nbytes, model_of, part_of
+from formats.errors import DecodeError
+from formats.onnxzip.names import HASH_DIGITS, Part, chosen_model, hashes_nbytes, model_of, part_of
 from formats.onnxzip.reading.far_entries import payload_of
 from formats.onnxzip.reading.reader import read_entries
 
@@ -37,16 +37,7 @@ class Contents(NamedTuple):
 
         Raises: OptionError if there is no such model, or one must be chosen.
         """
-        if model in self.graphs:
-            return self.graphs[model]
-        if model is None and len(self.graphs) == 1:
-            (only,) = self.graphs.values()
-            return only
-        names = ", ".join(sorted(name for name in self.graphs if name is not None))
-        if model is None:
-            raise OptionError(f"the archive has several models and no default one; choose with `model`: {names}")
-        there_are = f"there are {names}" if names else "it has only one, without a name"
-        raise OptionError(f"the archive has no model {model!r:.80}; {there_are}")
+        return self.graphs[chosen_model(self.graphs, model)]
 
 
 def read_contents(source: Source) -> Contents:

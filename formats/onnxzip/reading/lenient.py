@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
-from formats.onnxzip.names import MODEL_NAME, Part, entry_of, is_entry_name, model_of, part_of
+from formats.onnxzip.names import MODEL_NAME, Part, chosen_model, entry_of, is_entry_name, model_of, part_of
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
     END,
@@ -107,14 +107,15 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
 def model_entry(entries: Sequence[LooseEntry], model: str | None = None) -> LooseEntry:
     """The entry with the graph, which may be in a directory: that of the model with this name, or the default one.
 
-    Raises: DecodeError if there is none, or more than one.
+    Raises: DecodeError if there is none, or several with one name; OptionError if there is no such model, or one must
+    be chosen.
     """
     found = [entry for entry in entries if _is_model(entry.name)]
-    if model is not None or len(found) > 1:
+    if found:
+        model = chosen_model({model_of(_base(entry.name)) for entry in found}, model)
         found = [entry for entry in found if model_of(_base(entry.name)) == model]
     if len(found) != 1:
-        message = f"{len(found)} entries are called {entry_of(model)}, but exactly one must be"
-        raise DecodeError(message)
+        raise DecodeError(f"{len(found)} entries are called {entry_of(model)}, but exactly one must be")
     return found[0]
 
 

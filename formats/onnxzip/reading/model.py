@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import MAX_DEPTH
-from formats.errors import DecodeError, ExternalDataError, FormatError, TensorDataError, TruncatedError
+from formats.errors import DecodeError, ExternalDataError, FormatError, OptionError, TensorDataError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import DEFAULT, Model, Tensor
 from formats.ir.storage import raw_source
@@ -96,7 +96,7 @@ def advised(error: FormatError, source: Source, max_depth: int, name: str | None
         return error
     try:
         read_loose_model(source, max_depth, name)
-    except FormatError:
+    except (FormatError, OptionError):
         return error
     error.message += "; if another zip tool made the file, `formats convert --lenient` reads it"
     return error

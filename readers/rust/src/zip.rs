@@ -59,7 +59,7 @@ pub fn places(file: &[u8], read_at: &ReadAt) -> Result<Vec<Place>> {
         let Some(record) = Record::read(&mut fields) else {
             return refused("Z-5.1", format!("the directory has no whole record of entry {index}"));
         };
-        read_header(file.len() as u64, offset, read_at, &mut header)?;
+        read_header(directory_offset, offset, read_at, &mut header)?;
         let place = entry(file, &record, offset, &header)?;
         offset = place.payload.end as u64;
         places.push(place);
@@ -339,10 +339,10 @@ pub fn range(file: &[u8], part: &[u8]) -> Range<usize> {
     start..start.saturating_add(part.len())
 }
 
-/// Reads the local header at `offset` into `header`, and also some bytes after it, if the file has them.
-fn read_header(file_nbytes: u64, offset: u64, read_at: &ReadAt, header: &mut Vec<u8>) -> Result<()> {
+/// Reads the local header at `offset` into `header`, and also some bytes after it, up to the directory.
+fn read_header(directory_offset: u64, offset: u64, read_at: &ReadAt, header: &mut Vec<u8>) -> Result<()> {
     const USUAL_NBYTES: u64 = 512;
-    let available = file_nbytes.saturating_sub(offset);
+    let available = directory_offset.saturating_sub(offset);
     header.resize(available.min(USUAL_NBYTES) as usize, 0);
     read_at(offset, header)?;
     let mut lengths = Fields::of(header.get(26..).unwrap_or_default());

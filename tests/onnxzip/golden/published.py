@@ -29,8 +29,10 @@ vectors.tsv   a line for each archive, with tabs between the columns; the first 
 taken/        archives that a strict reader must accept
 refused/      archives that a strict reader must refuse
 small.onnxz   the archive that the specification shows byte by byte
-large.json    archives with more entries or bytes than zip counts without zip64, in parts: see README.md
-README.md     how the vectors are made, and how to test a reader with them; the archives are hexadecimal text there
+large.json    archives with more entries or bytes than zip counts without zip64, in parts: see below
+
+Each object in large.json has a `name`, an archive that is `refused`, with what it `breaks` and whether a `loading`
+reader refuses it, too, and one that is `taken`; either may be missing.
 
 The columns of vectors.tsv:
 
@@ -53,13 +55,18 @@ that exits with 0 if it takes an archive, and with 1 if it refuses it:
 `loading` is `any` for archives that only a strict reader refuses, and for those that are taken but whose graph is not a
 valid ONNX model. A loading reader reads the default model, or any if there is none.
 
+Then make mutants: change, remove and insert bytes in small.onnxz and in the archives in taken/. A reader must not crash
+or hang, and two strict readers have the same verdict on each mutant.
+
 The licence is that of the project, Apache-2.0.
+
 """
 
 
 def main() -> None:
     """Write the zip file into the folder that the command line names."""
     target = Path(sys.argv[1]) / NAME
+    target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in files().items():
             entry = zipfile.ZipInfo(f"onnxz-vectors-1.0/{name}")  # with a fixed date, so that the bytes are the same
@@ -82,8 +89,10 @@ def files() -> dict[str, bytes]:
                 values = (path, verdict, loading(vector, verdict), vector["requirement"])
                 breaks = vector["breaks"] if verdict == "refused" else ""
                 lines.append("\t".join((*values, breaks, hashlib.sha256(data).hexdigest(), vector["name"])))
-    others = {name: (GOLDEN / name).read_bytes() for name in ("small.onnxz", "large.json", "README.md")}
-    return {"README.txt": README.encode(), "vectors.tsv": ("\n".join(lines) + "\n").encode(), **others, **archives}
+    others = {name: (GOLDEN / name).read_bytes() for name in ("small.onnxz", "large.json")}
+    of_parts = (GOLDEN / "README.md").read_text(encoding="utf-8").partition("## Archives in parts\n")[2]
+    readme = f"{README}Archives in parts\n-----------------\n{of_parts}"
+    return {"README.txt": readme.encode(), "vectors.tsv": ("\n".join(lines) + "\n").encode(), **others, **archives}
 
 
 def path_of(verdict: str, name: str, others: Collection[str]) -> str:

@@ -57,6 +57,8 @@ def large_vectors() -> str:
                 "breaks": row.breaks or row.requirement,
                 "refused": [part.to_json() for part in row.refused],
             }
+            if (row.breaks or row.requirement) in LOADING:
+                record["loading"] = True
         if row.taken is not None:
             record["taken"] = [part.to_json() for part in row.taken]
         records.append(record)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import ROWS, bytes_of
 from programs import need
 
 import formats
 from formats import onnxzip
-from formats.errors import DecodeError, FormatError
+from formats.errors import DecodeError, FormatError, OptionError
 from formats.ir.model import Graph, Model, StringStringEntry, Tensor
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.plan import lay_out
@@ -226,3 +227,31 @@ def test_archives_of_zip_are_read(tmp_path: Path, flags: list[str], command: Any
 def test_other_formats_have_no_lenient_reader(tiny_model: Path) -> None:
     """For formats without a lenient reader, `lenient` changes nothing."""
     assert formats.load(tiny_model) == formats.load(tiny_model, lenient=True)
+
+
+def test_what_is_valid_is_read_alike() -> None:
+    """An archive that is valid gives the same model, or an error of the same kind, without leniency and with it."""
+    compared = 0
+    for row in ROWS:
+        if row.taken is None:
+            continue
+        source, found = Literal(bytes_of(row.taken)), list[Any]()
+        for load in (onnxzip.read, lambda *given: onnxzip.read_lenient(*given)[0]):
+            try:
+                found.append(load(source, None))
+            except (FormatError, OptionError) as error:
+                found.append(isinstance(error, OptionError))
+        assert found[0] == found[1], row.name
+        compared += isinstance(found[0], Model)
+    assert compared > 100
+
+
+def test_bytes_and_paths_are_checked(tmp_path: Path) -> None:
+    """`check` takes the bytes of an archive, or its path, and names the requirement that is broken."""
+    data = zipped(("w", DATA[:8]), ("__MODEL_PROTO", graph()))
+    (tmp_path / "m.onnxz").write_bytes(data)
+    onnxzip.check(tmp_path / "m.onnxz")
+    for given in (data[:-1], bytearray(data[:-1])):
+        with pytest.raises(FormatError) as caught:
+            onnxzip.check(given)
+        assert caught.value.requirement == "Z-2.1"
