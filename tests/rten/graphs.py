@@ -2127,7 +2127,8 @@ class Bench:
         try:
             report = formats.convert(source, target, overwrite=True, **self.options)
         except formats.FormatError as error:
-            return Outcome("refused", str(error))
+            kind = "endless" if "its rewriting does not end" in str(error) else "refused"
+            return Outcome(kind, str(error))
         except Exception as error:
             return Outcome("error", repr(error))
         feeds = {name: held(value) for name, value in graph.feeds.items()}

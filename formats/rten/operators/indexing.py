@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import casting, shape, slicing
+from formats.rten.operators import casting, elementwise, shape, slicing
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Told
 from formats.rten.operators.shared.rewritings import widened
@@ -124,19 +124,25 @@ def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims
     return [(None if dims is None else len(dims), None)]
 
 
+_NO_ROW = Fault("returns no row for a scalar")
+
+
 @because("RTen returns no row for a scalar, so it becomes a vector of one element")
 def non_zero(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
-    if context.rank(data) != 0:
+    rank = context.rank(data)
+    if rank or context.scope.is_safe(_NO_ROW, data):
         return None
-    return context.replace(context.op(NonZero, context.op(shape.Reshape, data, context.int64([1]))))
-
-
-_NO_ROW = Told("RTen returns no row for a scalar", RESULTS)
+    sizes = context.int64([1])
+    if rank is None:  # the dims, and one if there are none
+        dims = context.op(shape.Shape, data)
+        count = context.op(elementwise.Max, context.op(shape.Shape, dims), context.int64([1]))
+        sizes = context.op(slicing.Slice, context.op(slicing.Concat, dims, sizes, axis=0), context.int64([0]), count)
+    return context.replace(context.op(NonZero, context.scope.add_safe(_NO_ROW, context.op(shape.Reshape, data, sizes))))
 
 
 def _non_zero_deviation(node: Node, context: Context) -> tuple[Told, ...]:
-    return (_NO_ROW,) if context.dims(node.input[0]) == () else ()
+    return (Told(_NO_ROW.sentence, RESULTS),) if context.dims(node.input[0]) == () else ()
 
 
 NonZero = OperatorSpec(

@@ -85,13 +85,14 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
     if not context.target.deviates(_LONE_SCALE) and not context.target.deviates(_SHORT_AXIS):
         return context.input(1), context.optional(2)
     scale, zero = per_tensor(context, context.input(1)), context.optional(2)
-    zero = per_tensor(context, zero) if zero else ""
     rank = context.rank(scale)
     if rank is None:
         scale, zero = (_of_known_rank(node, context, name) for name in (scale, zero))
         rank = context.rank(scale)
     if rank == 1 and not isinstance((context.dims(scale) or (None,))[0], int):
         scale, zero = _along_axis(node, context, scale), _along_axis(node, context, zero)
+    if rank == 0 and zero:
+        zero = per_tensor(context, zero)
     if rank == 0 and zero and context.rank(zero) != 0:
         zero = context.op(shape.Reshape, zero, context.int64([]))
     if rank == 0 and not zero:

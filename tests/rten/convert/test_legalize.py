@@ -90,6 +90,48 @@ def test_rten_computes_the_same(case: Case, runtime: Any, tmp_path: Path) -> Non
     assert_same(case.reference(), found, case.steps)
 
 
+UNKNOWN = [  # to the conversion: the rank of what Expand makes, and the size of the scale
+    *(
+        Case(
+            f"non_zero_{len(dims)}",
+            13,
+            [node("Expand", "x s", "e"), node("NonZero", "e", "y")],
+            {"x": np.array(2.0, np.float32), "s": int64(*dims)},
+            symbolic=True,
+        )
+        for dims in ((), (3,), (2, 0), (2, 1, 3))
+    ),
+    *(
+        Case(
+            f"{op_type}_{size}",
+            13,
+            [node(op_type, "x s z", "y", axis=0)],
+            {"s": np.abs(floats(size)) + 1},
+            {"x": x, "z": np.arange(size, dtype=np.uint8)},
+            symbolic=True,
+        )
+        for size in (1, 3)
+        for op_type, x in (
+            ("QuantizeLinear", floats(size, 4)),
+            ("DequantizeLinear", np.arange(size * 4, dtype=np.uint8).reshape(size, 4)),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: case.name)
+def test_what_is_unknown_is_right_in_onnxruntime(case: Case) -> None:
+    """The form for a rank or a size that nothing states is found, and computes the same for each of them."""
+    assert_same(case.reference(), run(to_proto(legal(case).model), case.inputs), case.steps)
+
+
+@pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: case.name)
+def test_what_is_unknown_is_right_in_rten(case: Case, runtime: Any, tmp_path: Path) -> None:
+    """So it does in RTen."""
+    found = run_rten(case.model(), dict(case.inputs), runtime, tmp_path / "m.rten", case.exact)
+    assert_same(case.reference(), found, case.steps)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_legal_models_stay(case: Case) -> None:
     """Legalising a model twice gives the same as legalising it once."""
