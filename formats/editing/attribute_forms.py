@@ -39,6 +39,10 @@ NUMBERS: Final = {
     "value_strings": ("strings", "object"),
 }
 ALWAYS: Final = ("OneHot", "TopK")  # for axes of these, it was so before
+PER_AXIS: Final = (
+    13  # from this version on, QuantizeLinear and DequantizeLinear may have one scale per place of an axis
+)
+QUANTIZING: Final = ("DequantizeLinear", "QuantizeLinear")
 INDICES: Final = "a negative index counts from the end, which Gather does not define before version 11"
 
 
@@ -104,6 +108,21 @@ def from_the_start(node: Node, data: Type | None, constants: Mapping[str, Tensor
         if indices is None or (indices.numpy() < 0).any():
             return "", INDICES
     return "", ""
+
+
+def with_one_scale(node: Node, scale: Type | None, wanted: int) -> str:
+    """Drop the axis of a QuantizeLinear or DequantizeLinear with one scale; or say why this is not possible."""
+    if node.op_type not in QUANTIZING or wanted >= PER_AXIS:
+        return ""
+    shape = scale.tensor_type.shape if scale is not None and scale.tensor_type is not None else None
+    if shape is None:
+        return (
+            f"before version {PER_AXIS}, it has one scale for all of its data, and the dims of this one are not known"
+        )
+    if any(dim.dim_value != 1 for dim in shape.dim):
+        return f"before version {PER_AXIS}, it has one scale for all of its data, not one for each place of an axis"
+    node.attribute = [each for each in entries(node, "attribute") if each.name != "axis"]
+    return ""
 
 
 def with_addend(node: Node, data: Type | None, wanted: int) -> Tensor | None:

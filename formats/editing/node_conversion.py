@@ -19,6 +19,7 @@ from formats.editing.attribute_forms import (
     from_the_start,
     with_addend,
     with_attributes,
+    with_one_scale,
     with_region,
     with_tensor,
 )
@@ -213,7 +214,9 @@ def _in_older_form(given: Lone, node: Node, form: Converted, version: int) -> Co
     """Write one of the nodes of a form on its way down as older versions need it: see `attribute_forms`."""
     constants = {tensor.name or "": tensor for tensor in given.constants}
     data = given.types.get("i0") if node.op_type == given.node.op_type else None
-    refusal, told = from_the_start(node, data, constants, version)
+    refusal = with_one_scale(node, given.types.get("i1") if data is not None else None, version)
+    below, told = from_the_start(node, data, constants, version)
+    refusal = refusal or below
     with_tensor(node, version)
     added = (with_addend(node, given.types.get("i0"), version), with_region(node, version))
     more = tuple(each for each in added if each is not None)

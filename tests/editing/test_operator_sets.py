@@ -472,3 +472,39 @@ def test_alike_forms_exist() -> None:
 def test_only_what_lies_between_alike_forms_is_converted(given: int, wanted: int, ends: tuple[int, int]) -> None:
     """Steps between forms that do the same are left out at both ends."""
     assert alike_forms.ends_to_convert("Add", [1, 6, 7, 13, 14], given, wanted) == ends
+
+
+def quantized(scale: Any, zero: Any, opset: int = 17) -> formats.Model:
+    """Return a model that quantizes its input and turns it back, with an axis that counts only for several scales."""
+    constants = {"s": scale, "z": zero}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=1),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1),
+    ]
+    return model_of(nodes, opset, constants)
+
+
+@pytest.mark.parametrize("given,wanted", [(13, 10), (13, 12), (17, 11), (21, 10), (10, 17)])
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+def test_one_scale_is_written_in_older_sets(given: int, wanted: int, kind: str) -> None:
+    """QuantizeLinear and DequantizeLinear with one scale go to set 10 and back, and compute the same."""
+    model = quantized(np.array(0.05, "float32"), np.array(3, kind), max(given, 13))
+    model, _ = with_opset(model, given)
+    new, _ = with_opset(model, wanted)
+    onnx.checker.check_model(formats.to_onnx(new))
+    np.testing.assert_array_equal(run(new), run(model))
+
+
+def test_several_scales_are_no_older_form() -> None:
+    """A scale for each place of an axis, or one of unknown dims, is refused before set 13, with the reason."""
+    model = quantized(np.ones(3, "float32"), np.zeros(3, "uint8"))
+    with pytest.raises(UnsupportedError, match="before version 13, it has one scale for all of its data, not one for"):
+        with_opset(model, 12)
+    model = quantized(np.array(1, "float32"), np.array(0, "uint8"))
+    assert model.graph is not None
+    scale = helper.make_tensor_value_info("s", TensorProto.FLOAT, None)
+    model.graph.initializer = [each for each in model.graph.initializer if each.name != "s"]
+    proto = formats.to_onnx(model)
+    proto.graph.input.append(scale)
+    with pytest.raises(UnsupportedError, match="its data, and the dims of this one are not known"):
+        with_opset(formats.from_onnx(proto), 12)
