@@ -53,7 +53,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "editing/test_weights.py": ("editing.files.weight_files", "weights in files of each kind"),
     "verbs/test_extract.py": ("editing.files.tensor_files", "a weight as a file"),
     "editing/float16/test_conversion.py": (
-        "editing.float16.calls editing.float16.nodes editing.float16.operators "
+        "editing.float16.calls editing.float16.element_types editing.float16.nodes editing.float16.operators "
         "editing.float16.values editing.float16.weights",
         "models that become float16",
     ),

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.float16.calls import without_functions
+from formats.editing.float16.element_types import element_types
 from formats.editing.float16.nodes import in_float16, is_constant
 from formats.editing.float16.operators import SCALING, Operators, in_float32, reduces
 from formats.editing.float16.values import Value, is_known, kind_of, with_element
 from formats.editing.float16.weights import Halved
 from formats.editing.making import make_node
-from formats.editing.operator_sets import known_types
+from formats.editing.operator_sets import ONNX, known_types
 from formats.editing.scopes import defined_in, main_graph, subgraphs, used_in
 from formats.editing.shapes import all_messages
 from formats.errors import UnsupportedError
@@ -70,6 +71,7 @@ class _Work:
         self.operators = Operators(model.opset_import)
         self.scopes: list[_Scope] = []
         self.unknown: list[str] = []
+        self.elements: dict[str, dict[str, int]] = {}  # by graph and name
         self.stay: Counter[str] = Counter()
         self.halved = Halved()
         self.casts = 0
@@ -80,7 +82,8 @@ class _Work:
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        types = inferred(self._with_sole_types())
+        self.elements = element_types(self.model, self.operators)
+        types = inferred(self._with_element_types())
         found = {} if types is None else dict(walk.graphs(types))
         self._look(main_graph(self.model), "graph", ChainMap(), found)
         if self.unknown:
@@ -90,19 +93,24 @@ class _Work:
                 f"{more}; add them to graph.value_info"
             )
 
-    def _with_sole_types(self) -> Model:
-        """The model with the types that operators of other domains fix, because onnx infers not all of them."""
+    def _with_element_types(self) -> Model:
+        """The model with the types of what operators of other domains make, because onnx infers not all of them."""
         model = copied(self.model)
-        for _, graph in walk.graphs(model):
+        for where, graph in walk.graphs(model):
             stated = {each.name for each in (*graph.output, *entries(graph, "value_info"))}
-            for node in graph.node:
-                for name, number in zip(node.output, self.operators.sole_types(node), strict=True):
-                    if name and number is not None and name not in stated:
-                        graph.value_info.append(ValueInfo(name, Type(tensor_type=TensorType(number))))
+            others = [node for node in graph.node if node.domain not in (None, *ONNX) or not self._is_known(node)]
+            for name in dict.fromkeys(name for node in others for name in node.output):
+                if name not in stated and (number := self.elements.get(where, {}).get(name)):
+                    graph.value_info.append(ValueInfo(name, Type(tensor_type=TensorType(number))))
         return model
 
+    def _is_known(self, node: Node) -> bool:
+        return self.operators.form_of(node).is_known
+
     def _look(self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Graph]) -> None:
-        types = dict(known_types(graph, found.get(where)))
+        # onnx infers no type for a name that hides a later one of a graph around it.
+        types = {name: Type(tensor_type=TensorType(each)) for name, each in self.elements.get(where, {}).items()}
+        types.update((name, each) for name, each in known_types(graph, found.get(where)) if is_known(each))
         own: dict[str, Value] = {}
         values = outer.new_child(own)
         self.scopes.append(_Scope(graph, where, values))

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.operator_sets import ONNX
-from formats.ir.dtypes import BY_NUMBER, FLOAT
+from formats.ir.dtypes import FLOAT
 from formats.ir.model import entries
 
 if TYPE_CHECKING:
@@ -85,28 +85,13 @@ class Operators:
 
     def form_of(self, node: Node) -> Form:
         """The form of a node's operator; one without a schema stays in float32."""
+        domain, version = self.set_of(node)
+        return _form(node.op_type or "", version, domain)
+
+    def set_of(self, node: Node) -> tuple[str, int]:
+        """The domain of a node's operator, and the version of it that the model imports."""
         domain = "" if (node.domain or "") in ONNX else node.domain or ""
-        return _form(node.op_type or "", self._versions.get(domain, 0), domain)
-
-    def sole_types(self, node: Node) -> list[int | None]:
-        """The types of a node's outputs that its operator fixes, in another domain, where onnx may infer none."""
-        domain = node.domain or ""
-        found = () if domain in ONNX else _sole_types(node.op_type or "", self._versions.get(domain, 0), domain)
-        return [found[min(index, len(found) - 1)] if found else None for index in range(len(node.output))]
-
-
-@cache
-def _sole_types(name: str, version: int, domain: str) -> tuple[int | None, ...]:
-    import onnx.defs
-
-    try:
-        schema = onnx.defs.get_schema(name, version, domain)
-    except onnx.defs.SchemaError:
-        return ()
-    numbers = {f"tensor({row.name.lower()})": number for number, row in BY_NUMBER.items()}
-    allowed = {each.type_param_str: [*each.allowed_type_strs] for each in schema.type_constraints}
-    every = [allowed.get(each.type_str, [each.type_str]) for each in schema.outputs]
-    return tuple(numbers.get(types[0]) if len(types) == 1 else None for types in every)
+        return domain, self._versions.get(domain, 0)
 
 
 @cache

@@ -14,6 +14,8 @@ import onnxruntime
 import pytest
 from nested_models import nested, small
 from onnx import TensorProto, helper, numpy_helper
+from test_exported import recorded
+from test_exported import run as run_file
 
 import formats
 from formats.tensordata.sources.source import Literal
@@ -284,6 +286,88 @@ def test_every_float16_is_found() -> None:
     np.testing.assert_array_equal(found[~changed], wanted[~changed])
     assert np.isfinite(found[changed]).all()
     assert found[changed].all()
+
+
+def test_a_name_that_a_later_value_has() -> None:
+    """A value of a branch whose name a value around it gets later has a type, although onnx infers none."""
+    inner = [helper.make_node("Neg", ["x"], ["h"]), helper.make_node("Mul", ["h", "x"], ["r"])]
+    graphs = [
+        helper.make_graph(nodes, "b", [], [helper.make_tensor_value_info("r", FLOAT, None)])
+        for nodes in (inner, [helper.make_node("Abs", ["x"], ["r"])])
+    ]
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Cast", ["m"], ["first"], to=TensorProto.BOOL),
+        helper.make_node("If", ["first"], ["v"], then_branch=graphs[0], else_branch=graphs[1]),
+        helper.make_node("Relu", ["v"], ["h"]),
+        helper.make_node("Neg", ["h"], ["y"]),
+    ]
+    outer = model(nodes)
+    outer.graph.value_info.append(helper.make_tensor_value_info("h", FLOAT, [2, 2]))
+    new = formats.from_onnx(outer).to_float16(keep_io_types=True)
+    feed = {"x": np.array([[1, 2], [3, 4]], "float32")}
+    np.testing.assert_array_equal(run(formats.dumps(new, "onnx"), feed)[0], run(outer.SerializeToString(), feed)[0])
+
+
+ROUNDING = 0.05  # of the largest number of a result
+MICROSOFT: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "FusedMatMul": (["x", "w"], {"transB": 1, "alpha": 0.5}),
+    "BiasGelu": (["x", "b"], {}),
+    "QuickGelu": (["x"], {}),
+    "SkipLayerNormalization": (["x", "x", "b", "b"], {}),
+    "SkipSimplifiedLayerNormalization": (["x", "x", "b"], {}),
+}
+
+
+@pytest.mark.parametrize("operator", MICROSOFT)
+def test_types_of_operators_of_onnxruntime(operator: str) -> None:
+    """What onnxruntime's own operators make has a type, also in a row; they stay in float32."""
+    inputs, attributes = MICROSOFT[operator]
+    nodes = [
+        helper.make_node(operator, inputs, ["a"], domain="com.microsoft", **attributes),
+        helper.make_node("Transpose", ["a"], ["c"]),
+        helper.make_node(operator, ["c", *inputs[1:]], ["d"], domain="com.microsoft", **attributes),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    if "Skip" in operator:
+        nodes[2].input[1] = "c"
+    random = np.random.default_rng(0)
+    arrays = {"w": random.normal(size=(2, 2)), "b": random.normal(size=2)}
+    weights = [numpy_helper.from_array(array.astype("float32"), name) for name, array in arrays.items()]
+    values = [helper.make_tensor_value_info(name, FLOAT, [2, 2]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], weights)
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    new = formats.from_onnx(proto).to_float16(keep_io_types=True)
+    feed = {"x": random.normal(size=(2, 2)).astype("float32")}
+    results = [
+        onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+        for data in (proto.SerializeToString(), formats.dumps(new, "onnx"))
+    ]
+    np.testing.assert_allclose(results[1], results[0], atol=1e-2)
+
+
+@pytest.mark.outer
+def test_what_onnxruntime_optimized(shared_models: list[Path], tmp_path: Path) -> None:
+    """Models with the nodes that onnxruntime's optimizer made become float16, and compute the same up to rounding."""
+    made = 0
+    for path in shared_models:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        domains = {node.domain for node in formats.load(tmp_path / "optimized.onnx").graph.node}
+        if "com.microsoft" not in domains:
+            continue
+        formats.edit(
+            tmp_path / "optimized.onnx", tmp_path / "half.onnx", dtype="float16", keep_io_types=True, overwrite=True
+        )
+        wanted, got = (run_file(each, recorded(path)) for each in (path, tmp_path / "half.onnx"))
+        for left, right in zip(got, wanted, strict=True):
+            close = np.abs(left.astype("float64") - right.astype("float64")) <= ROUNDING * np.abs(right).max()
+            assert close.mean() > 0.98, path.name
+        made += 1
+    assert made
 
 
 def test_types_that_nobody_knows() -> None:
