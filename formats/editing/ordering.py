@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.scopes import names_used
 from formats.editing.shapes import all_messages
 from formats.errors import EditError
+from formats.ir.node_order import in_order
 
 if TYPE_CHECKING:
     from formats.ir.model import Function, Graph, Model, Node
@@ -51,24 +51,9 @@ def sort_in(model: Model) -> None:
 def _sorted(message: Graph | Function) -> list[Node]:
     nodes = message.node
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    needed = [{makers[name] for name in names_used(node) if name in makers} for node in nodes]
-    followers: list[list[int]] = [[] for _ in nodes]
-    for index, before in enumerate(needed):
-        for each in before:
-            followers[each].append(index)
-    counts = [len(before) for before in needed]
-    ready = [index for index, count in enumerate(counts) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        index = heappop(ready)
-        order.append(nodes[index])
-        for each in followers[index]:
-            counts[each] -= 1
-            if not counts[each]:
-                heappush(ready, each)
+    order = in_order([{makers[name] for name in names_used(node) if name in makers} for node in nodes])
     if len(order) < len(nodes):
-        stuck = next(nodes[index] for index, count in enumerate(counts) if count)
+        stuck = nodes[min({*range(len(nodes))}.difference(order))]
         name = f"{stuck.op_type} {stuck.name or ', '.join(stuck.output)}"
         raise EditError(f"nodes need each other in a circle, such as {name}")
-    return order
+    return [nodes[index] for index in order]

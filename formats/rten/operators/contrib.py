@@ -377,7 +377,7 @@ RotaryEmbedding = OperatorSpec(
 SimplifiedLayerNormalization = OperatorSpec(
     normalization.SimplifiedLayerNormalization.name,
     domain=MICROSOFT,
-    rewritings=(normalization.simplified_layer_normalization,),
+    rewritings=(normalization.rms_normalization,),
 )
 
 

@@ -231,7 +231,7 @@ def root_mean_square(context: Context, data: str, axes: list[int], epsilon: floa
 
 def rms_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as x / sqrt(mean(x * x) + epsilon) * scale, in the form that RTen fuses."""
-    if context.has(RMSNormalization):
+    if context.has(context.operator):
         return None
     data = context.input(0)
     normal = root_mean_square(context, data, trailing_axes(node, context, data), get_float(node, "epsilon", 1e-5))
@@ -246,20 +246,11 @@ RMSNormalization = OperatorSpec(
 )
 
 
-def simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Write it as RMSNormalization."""
-    if context.has(context.operator):
-        return None
-    data = context.input(0)
-    normal = root_mean_square(context, data, trailing_axes(node, context, data), get_float(node, "epsilon", 1e-5))
-    return context.replace(context.op(elementwise.Mul, normal, context.input(1)))
-
-
 SimplifiedLayerNormalization = OperatorSpec(
     "SimplifiedLayerNormalization",
     dims=unknown,
     elements=(),
-    rewritings=(simplified_layer_normalization,),
+    rewritings=(rms_normalization,),
     onnx=OnnxForm(Row(2, fields=(axis_field(-1), _EPSILON)), {"stash_type": (1,)}),
 )
 
