@@ -441,7 +441,7 @@ def store_option() -> Any:
 
 
 def progress_option() -> Any:
-    """The field for a function that is told about progress, of a class of options."""
+    """The field of a class of options for a function that is called with the progress."""
     words = "A function that is called from time to time with the bytes done and the bytes to do."
     return option(None, ANY, words, flags=())
 

@@ -21,44 +21,44 @@ class Amount:
     """The bytes that are done and to do, of all jobs; `counts` has both for each job, and its process writes them."""
 
     def __init__(self, progress: Callable[[int, int], None], sources: Sequence[Path]) -> None:
-        from multiprocessing.sharedctypes import RawArray  # takes a while, and not everybody wants to know
+        from multiprocessing.sharedctypes import RawArray  # takes a while, and is not always needed
 
         self._progress = progress
         self.counts: Any = RawArray("q", 2 * len(sources))
         for number, source in enumerate(sources):
             self.counts[2 * number + 1] = _nbytes(source)
-        self._told = 0.0
+        self._called_at = 0.0
 
     @classmethod
     def of(cls, progress: Callable[[int, int], None] | None, sources: Sequence[Path]) -> Amount | None:
-        """The amount, if somebody wants to know it."""
+        """The amount, or `None` if nobody asks for progress."""
         return None if progress is None else cls(progress, sources)
 
-    def told(self, task: Task) -> Task:
-        """The task, whose conversion in this process says how far it is."""
-        return telling(self.counts, task, self.tell)
+    def with_progress(self, task: Task) -> Task:
+        """The task, which also calls the function for progress; for a conversion in this process."""
+        return with_progress(self.counts, task, self.call)
 
     def ended(self, found: Iterable[tuple[Task, JobResult]]) -> Iterator[tuple[Task, JobResult]]:
         """The same results; each of these jobs counts as done, however it ended."""
         for task, result in found:
             self.counts[2 * task.number] = self.counts[2 * task.number + 1]
-            self.tell()
+            self.call()
             yield task, result
 
-    def tell(self) -> None:
-        """Tell the caller, but not too often."""
-        if perf_counter() - self._told >= TELL_SECONDS:
+    def call(self) -> None:
+        """Call the function for progress, but not too often."""
+        if perf_counter() - self._called_at >= TELL_SECONDS:
             values = self.counts[:]
             self._progress(sum(values[::2]), sum(values[1::2]))
-            self._told = perf_counter()
+            self._called_at = perf_counter()
 
 
-def telling(counts: Any, task: Task, tell: Callable[[], None] = lambda: None) -> Task:
+def with_progress(counts: Any, task: Task, call: Callable[[], None] = lambda: None) -> Task:
     """The task, whose conversion writes into `counts` how far it is."""
 
     def progress(done: int, total: int) -> None:
         counts[2 * task.number : 2 * task.number + 2] = done, total
-        tell()
+        call()
 
     return task._replace(keywords={**task.keywords, "progress": progress})
 

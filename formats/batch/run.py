@@ -93,7 +93,7 @@ def convert_many(
     with _book(manifest, listed, executor is not None, is_dry) as book:
         queue = _Queue(_tasks(listed, merged, book), book, joins=not fail_fast)
         if is_alone:
-            found = ((task, run(task if amount is None else amount.told(task))) for task in queue)
+            found = ((task, run(task if amount is None else amount.with_progress(task))) for task in queue)
         else:
             found = _in_processes(queue, count, amount) if executor is None else _through(executor, queue, amount)
         results = [JobResult(job, SKIPPED) for job in listed]
@@ -336,11 +336,11 @@ def _outcomes(
 
 
 def _awaited(done: SimpleQueue[Future[list[JobResult]]], amount: Amount | None) -> Future[list[JobResult]]:
-    """The next future that is done; meanwhile, the caller is told of what was done."""
+    """The next future that is done; until then, the function for progress is called."""
     while amount is not None:
         with suppress(Empty):
             return done.get(timeout=TELL_SECONDS)
-        amount.tell()
+        amount.call()
     return done.get()
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from time import sleep
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from formats.batch.amount import telling
+from formats.batch.amount import with_progress
 from formats.batch.job import run
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def work(tasks: Sequence[Task]) -> list[JobResult]:
         _Worker.is_busy = True
         try:
             counts = _Worker.counts
-            return [run(task if counts is None else telling(counts, task)) for task in tasks]
+            return [run(task if counts is None else with_progress(counts, task)) for task in tasks]
         finally:
             _Worker.is_busy = False
     except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too

@@ -247,8 +247,8 @@ class Shown:
             lines = summary(result.report, notes=(notes := self._output.get("notes", False)))
             if not result.report.losses and result.report.verdict in lines:
                 lines.remove(result.report.verdict)  # of many models, only what is not the same is said
-            told = (line for line in lines if notes or not line.startswith("note:"))  # a manifest has the notes
-            show(in_flags(line, self._words[0], {}) for line in told)
+            shown = (line for line in lines if notes or not line.startswith("note:"))  # a manifest has the notes
+            show(in_flags(line, self._words[0], {}) for line in shown)
 
     def close(self) -> None:
         """The jobs are done."""
@@ -269,8 +269,8 @@ def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> 
     counts, nbytes = _counts(results)
     words = {CONVERTED: "to convert"} if dry_run else {}
     states = (f"{count} {words.get(state, state)}" for state, count in counts.items() if count)
-    told = ", ".join(states) or "nothing to convert"
-    return f"{told}  {in_units(nbytes)}, {seconds:.2f} s"
+    counted = ", ".join(states) or "nothing to convert"
+    return f"{counted}  {in_units(nbytes)}, {seconds:.2f} s"
 
 
 def _counts(results: Iterable[JobResult]) -> tuple[dict[str, int], int]:

@@ -60,15 +60,15 @@ def infer_again(model: Model, before: Model, changed: Collection[str]) -> Done:
     try:
         found = _checked(model, before)
     except MissingPackageError as error:
-        return Done(losses=tuple(_told(dropped, outputs, f"; {error.message}")))
+        return Done(losses=tuple(_losses_of(dropped, outputs, f"; {error.message}")))
     if found is None:
-        return Done(losses=tuple(_told(dropped, outputs, "")))
+        return Done(losses=tuple(_losses_of(dropped, outputs, "")))
     _check_reshapes(found)
     _check_states(found)
     known = _take(model, found, dropped)
     edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
     left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
-    return Done(edits, tuple(_told(left, [value for value in outputs if not _is_known(value)], "")))
+    return Done(edits, tuple(_losses_of(left, [value for value in outputs if not _is_known(value)], "")))
 
 
 def _checked(model: Model, before: Model) -> Model | None:
@@ -118,8 +118,8 @@ def _forget(value: ValueInfo) -> bool:
     return known
 
 
-def _told(dropped: Mapping[str, object], outputs: Collection[ValueInfo], why: str) -> Iterator[Loss]:
-    """What is not known any more."""
+def _losses_of(dropped: Mapping[str, object], outputs: Collection[ValueInfo], why: str) -> Iterator[Loss]:
+    """The reports of what is not known any more."""
     for value in outputs:
         detail = f"the dims of the output {value.name} are not known any more{why}"
         yield Loss("shape", "graph.output", detail, INTERFACE)

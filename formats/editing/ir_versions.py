@@ -59,7 +59,7 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, Done]:
 
 
 def _drop_optional(model: Model, version: int) -> Iterator[Loss]:
-    """Drop the newer fields that are only told."""
+    """Drop the newer fields whose loss is only reported."""
     wanted = {key for key, first in FIELDS.items() if first > version and key[1] in OPTIONAL}
     counts = Counter(name for message in _messages(model) for name in _dropped(message, wanted))
     for name, number in counts.items():

@@ -255,7 +255,7 @@ def _without_implied(given: Lone, node: Node, version: int) -> tuple[str, str]:
     if found is None or found.ref_attr_name or name in onnx.defs.get_schema(node.op_type or "", version, "").attributes:
         return "", ""
     if name == "dilations" and any(each != 1 for each in found.ints):
-        return "", ""  # which is told as an attribute that is not known
+        return "", ""  # the caller reports it as an unknown attribute
     if name == "num_outputs" and uneven_split(node, given.types.get("i0")):
         return EVEN, ""
     node.attribute = [each for each in node.attribute if each is not found]

@@ -47,7 +47,7 @@ def in_usual_layout(model: Model) -> Usual:
         found = blocks_of(graphs)
         for each in found.graphs:
             put_back(each, found.block, version, names)
-        losses += _told(found)
+        losses += _losses_of(found)
     if CHANNELS_LAST in domains:
         for _, graph in graphs:
             graph.node = [made for node in graph.node for made in moved(node, graph, names)]
@@ -56,7 +56,7 @@ def in_usual_layout(model: Model) -> Usual:
     return Usual(new, tuple(losses))
 
 
-def _told(found: Blocks) -> list[Loss]:
+def _losses_of(found: Blocks) -> list[Loss]:
     """What to report of the nodes that were on blocks."""
     if not found.nodes:
         return []

@@ -223,22 +223,22 @@ def differences(
     first: Any, second: Any, *, storage: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[Difference]:
     """How two messages of the same class differ; an empty string equals a missing one."""
-    return _Walk(storage, _told(progress, first) if progress else None).messages("", first, second)
+    return _Walk(storage, _counting(progress, first) if progress else None).messages("", first, second)
 
 
-def _told(progress: Callable[[int, int], None], model: Any) -> Callable[[Tensor], None]:
-    """A function that tells `progress` of a tensor of the model that was compared."""
+def _counting(progress: Callable[[int, int], None], model: Any) -> Callable[[Tensor], None]:
+    """A function that counts a tensor of the model as compared, and calls `progress`."""
     from formats.verbs.inspect import raw_nbytes
 
     total = sum(raw_nbytes(tensor) for _, tensor in walk.tensors(model))
     done = 0
 
-    def tell(tensor: Tensor) -> None:
+    def count(tensor: Tensor) -> None:
         nonlocal done
         done += raw_nbytes(tensor)
         progress(min(done, total), total)
 
-    return tell
+    return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class _Walk:
     """The comparison of two messages."""
 
     storage: bool
-    told: Callable[[Tensor], None] | None = None
+    compared: Callable[[Tensor], None] | None = None
 
     def messages(self, where: str, first: Any, second: Any) -> Iterator[Difference]:
         """The differences of two messages."""
@@ -313,8 +313,8 @@ class _Walk:
                 yield _change(f"{where}.{name}", name, mine, theirs)
         if (first.dims, first.data_type) == (second.dims, second.data_type):
             detail, largest = compare_elements(first, second)
-            if self.told is not None:
-                self.told(first)
+            if self.compared is not None:
+                self.compared(first)
             if detail:
                 yield Difference("weights", where, detail, largest=largest)
         if self.storage:

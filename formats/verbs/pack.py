@@ -64,8 +64,8 @@ class PackingOptions:
         settle(self)
 
 
-class _Given(NamedTuple):
-    """A path that was given, and the name that was chosen for it, if one was."""
+class _NamedPath(NamedTuple):
+    """A path among the arguments, and the name that the caller chose for it, or `None`."""
 
     path: Path
     name: str | None
@@ -175,8 +175,8 @@ def pack(
         raise OptionError(f"the last argument is the archive to write, but {path} does not end with .onnxz")
     if not engine.overwrite and os.path.lexists(path):
         raise file_exists(path)
-    given = [_given(source) for source in sources]
-    models, files = _models_and_files(given, chosen.default)
+    paths = [_named_path(source) for source in sources]
+    models, files = _models_and_files(paths, chosen.default)
     if not models:
         raise OptionError("an archive needs a model, and none of the files is one")
     opened = {name: open_model(each, None, reading, key_is_for_it=False) for name, each in models.items()}
@@ -193,15 +193,15 @@ def pack(
     return Packed(path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run)
 
 
-def _given(source: str | os.PathLike[str]) -> _Given:
+def _named_path(source: str | os.PathLike[str]) -> _NamedPath:
     """The path and the chosen name in a source; a file with an equals sign in its name is meant as it is."""
     match = _NAMED.fullmatch(source) if isinstance(source, str) and not os.path.lexists(source) else None
     if match is None:
-        return _Given(local_path_of(source), None)
-    return _Given(local_path_of(match["path"]), match["name"])
+        return _NamedPath(local_path_of(source), None)
+    return _NamedPath(local_path_of(match["path"]), match["name"])
 
 
-def _models_and_files(given: list[_Given], default: str | None) -> tuple[dict[str | None, Path], dict[str, Path]]:
+def _models_and_files(paths: list[_NamedPath], default: str | None) -> tuple[dict[str | None, Path], dict[str, Path]]:
     """The models by name, the default one last, and the files by the names of their entries.
 
     Raises: OptionError for a name that is not possible, or that two of them have.
@@ -209,7 +209,7 @@ def _models_and_files(given: list[_Given], default: str | None) -> tuple[dict[st
     models: dict[str | None, Path] = {}
     files: dict[str, Path] = {}
     is_chosen = False
-    for path, chosen in given:
+    for path, chosen in paths:
         if path.is_dir():
             raise OptionError(f"{path} is a folder; name the files in it")
         is_file = (chosen or "").startswith(FILES_PREFIX) or not _is_model(path)

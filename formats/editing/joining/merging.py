@@ -265,7 +265,7 @@ def _join_graphs(graph: Graph, other: Graph, links: Sequence[_Link], shared: Map
 
 
 def _join_facts(first: Model, second: Model) -> Iterable[Loss]:
-    """Join what the models say of themselves; the first counts where they differ, and what is left out is told."""
+    """Join what the models say of themselves; the first counts where they differ; the losses name what is left out."""
     first.ir_version = max(first.ir_version or 0, second.ir_version or 0)
     facts = {entry.key: entry.value for entry in first.metadata_props}
     for entry in second.metadata_props:

@@ -249,10 +249,10 @@ def _local_entry(source: Source, listed: _Listed, limit: int) -> LooseEntry:
     extra = variable[local["name_length"] :]
     full = _full(local, ("size", "compressed_size"), extra, name, start)
     for field in ("flags", "method", "crc32", "size", "compressed_size"):
-        told = full[field]
-        comes_later = fields["flags"] & _SIZES_AFTERWARDS and not told and field not in ("flags", "method")
-        if told != fields[field] and not comes_later:
-            message = f"{field} of entry {name!r:.80} is {told}, but {fields[field]} in the directory"
+        stated = full[field]
+        comes_later = fields["flags"] & _SIZES_AFTERWARDS and not stated and field not in ("flags", "method")
+        if stated != fields[field] and not comes_later:
+            message = f"{field} of entry {name!r:.80} is {stated}, but {fields[field]} in the directory"
             raise DecodeError(message, file_offset=start)
     return entry
 

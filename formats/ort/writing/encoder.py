@@ -116,7 +116,7 @@ class Encoder:
     def _attributes_of(
         self, node: Node, row: Operator | None, visible: Mapping[str, Type], where: str
     ) -> tuple[list[Table], list[Graph]]:
-        """The attributes of a node, with the defaults of those that it has not, and the graphs in them."""
+        """The attributes of a node, with the defaults of those that are missing, and the graphs in them."""
         left = None if "attribute" in vars(node) else node.undecoded.get("attribute")
         is_shared = left is not None and left.is_flat
         key = (node.domain, node.op_type), id(left)

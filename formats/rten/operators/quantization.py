@@ -304,7 +304,7 @@ def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
 
 
 def dequantize_raised(node: Node, context: Context) -> list[Node]:
-    """ONNX takes the zero point of an INT32 for nought, RTen subtracts it."""
+    """Subtract the zero point of an INT32 in a node of its own: RTen subtracts it, but ONNX takes it as zero."""
     zero_point = context.optional(2)
     if not zero_point or context.elem_type(node.input[0]) != INT32:
         return [node]

@@ -29,7 +29,7 @@ def version_problems(model: Model) -> Iterator[tuple[str, str, str]]:
         yield f"{NOTE}version", "ir_version", detail
     elif ir_version < FIRST_WITH_OPSETS and model.opset_import:
         yield "version", "opset_import", f"a model of ir_version {ir_version} cannot import operator sets"
-    has_nodes = model.graph is not None and entries(model.graph, "node")  # which need a set, and are told so
+    has_nodes = model.graph is not None and entries(model.graph, "node")  # which need a set; their check reports it
     if not model.opset_import and not has_nodes and (ir_version or FIRST_WITH_OPSETS) >= FIRST_WITH_OPSETS:
         yield f"{NOTE}version", "opset_import", "the model imports no operator set"  # it needs none without nodes
     yield from import_problems("", model.opset_import)

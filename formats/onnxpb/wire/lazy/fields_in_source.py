@@ -58,7 +58,7 @@ class FieldsInSource:
         return self._has_references or self._is_doubtful
 
     def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool | None) -> None:
-        """Append the fields from `start` to `stop` of the source; `None` if only decoding all tells of references."""
+        """Append fields from `start` to `stop`; `has_references` is `None` if only decoding shows it."""
         if self.ranges and self.ranges[-1][1] == start and self.ranges[-1][0] not in self.known:
             start, _ = self.ranges.pop()
         self.ranges.append((start, stop))
