@@ -306,6 +306,7 @@ SHAPES = [
     one("compress_axis", 11, "Compress", {"x": X, "c": np.array([True, False, True])}, axis=1),
     one("compress_flat", 11, "Compress", {"x": X, "c": np.array([False, True, True, False, True])}),
     one("space_to_depth", 13, "SpaceToDepth", {"x": floats(2, 3, 4, 6)}, blocksize=2),
+    one("shape_of_all_axes", 15, "Shape", {"x": X}, start=-(1 << 40), end=(1 << 63) - 1),
     one("space_to_depth_symbolic", 13, "SpaceToDepth", {"x": floats(2, 3, 4, 6)}, blocksize=2, SYMBOLIC=True),
     one("depth_to_space_integers", 13, "DepthToSpace", {"x": _EIGHT}, blocksize=2,
         EXPECTED=[_EIGHT.reshape(1, 2, 2, 2, 2, 3).transpose(0, 3, 4, 1, 5, 2).reshape(1, 2, 4, 6)], SYMBOLIC=True),
@@ -929,6 +930,9 @@ STAYING = [  # for RTen's ONNX loader, which reads these attributes and inputs
     contrib("multi_head_attention_attributes", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
             "q k v _ m", num_heads=2, scale=0.3, mask_filter_value=-50.0,
             CONSTANTS={"m": np.array([[1, 1, 0], [1, 1, 1]], np.int32)}),
+    Case("multi_head_attention_of_unknown_width", 17, [
+        node("MultiHeadAttention", "q k v", "a", domain=CONTRIB, num_heads=2), node("Mul", "a c", "y")],
+        dict.fromkeys("qkv", _WORDS), {"c": floats(8)}, symbolic=True),
     contrib("multi_head_attention_unidirectional", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
             num_heads=2, unidirectional=1),
     contrib("quick_gelu_alpha", "QuickGelu", {"x": X}, alpha=0.7),

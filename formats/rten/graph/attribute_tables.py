@@ -110,6 +110,9 @@ def encode_fields(
         except _UnfitError as error:
             problems.append(Problem(f"the attribute {field.onnx_name} {error}"))
             continue
+        if target is not None and target.is_onnx and _is_beyond(field, attribute):
+            problems.append(Problem(f"the attribute {field.onnx_name} does not fit 32 bits"))
+            continue
         if target is not None and not target.has(field):
             if value and not (isinstance(value, tuple) and value in ONES):
                 reason = f"the attribute {field.onnx_name} = {_said(value)} is ignored by RTen before {field.since}"
@@ -125,6 +128,13 @@ def encode_fields(
         if allowed is None or value not in allowed:
             problems.append(Problem(f"the attribute {name} = {_said(value)} has no counterpart in RTen"))
     return table
+
+
+def _is_beyond(field: Field, attribute: Attribute | None) -> bool:
+    """Whether a bound has more bits than RTen's ONNX loader reads. In a .rten file, it is clamped."""
+    return (
+        field.kind is FieldKind.BOUND and attribute is not None and clamp_int32(attribute.i or 0) != (attribute.i or 0)
+    )
 
 
 def attribute_value(attribute: Attribute) -> Any:

@@ -125,15 +125,21 @@ def _attended(
         for term in terms:
             bias = context.op(elementwise.Add, bias, term) if bias else term
         causal = 0
-    return context.op_outputs(
+    counts: dict[str, int] = {"q_num_heads": heads, "kv_num_heads": heads}
+    width = (context.dims(operands[2]) or (None,))[-1]
+    if not isinstance(width, int):  # of values with three axes and an unknown width, onnx infers a result of width 0
+        operands, counts = [attention.of_heads(context, operand, heads) for operand in operands], {}
+    result, *present = context.op_outputs(
         attention.Attention,
         [*operands, bias, *cache],
         3 if has_cache else 1,
-        q_num_heads=heads,
-        kv_num_heads=heads,
+        **counts,
         scale=get_float(node, "scale") or None,
         is_causal=causal,
     )
+    if not counts:
+        result = attention.with_joined_heads(context, context.op(shape.Transpose, result, perm=[0, 2, 1, 3]))
+    return result, *present
 
 
 def _to_itself(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
@@ -36,6 +36,7 @@ from formats.rten.operators.shared.spec import (
     sizes_field,
 )
 from formats.rten.target import RTEN_0_27, Fault
+from formats.rten.types import clamp_int32
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -64,11 +65,21 @@ def _record_shaped(node: Node, scope: Scope) -> None:
         scope.shaped.update(zip(node.output, node.input, strict=False))
 
 
+@because("RTen's ONNX loader refuses bounds beyond 32 bits, which mean the same as the nearest that fit")
+def shape_within_bounds(node: Node, context: Context) -> list[Node] | None:
+    given = [name for name in ("start", "end") if get_int(node, name) != clamp_int32(get_int(node, name))]
+    if not given or not context.target.is_onnx:
+        return None
+    bounds: dict[str, Any] = {name: clamp_int32(get_int(node, name)) for name in given}
+    return context.changed(**bounds)
+
+
 Shape = OperatorSpec(
     "Shape",
     Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
     dims=shape_dims,
     elements=(always(INT64),),
+    rewritings=(shape_within_bounds,),
     contents=shape_contents,
     range=ranges.sizes,
     record=_record_shaped,
