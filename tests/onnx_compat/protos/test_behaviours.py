@@ -17,7 +17,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     for name, value in runpy.run_path(str(Path(__file__).with_name("behaviours.py"))).items()
     if callable(value) and getattr(value, "__module__", None) == "<run_path>"
 }
-FUNCTIONS.update(runpy.run_path(str(Path(__file__).with_name("more_behaviours.py")))["MORE"])
+FUNCTIONS.update(runpy.run_path(str(Path(__file__).with_name("texts_and_containers.py")))["BEHAVIOURS"])
 ON_PURPOSE = {
     "dict_of": "`vars` of a message, where protobuf gives what is in its class",
     "extend_partial": "`extend` appends all or nothing, where protobuf appends what is in front of a wrong message",

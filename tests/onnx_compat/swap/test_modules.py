@@ -17,7 +17,7 @@ import pytest
 
 import formats.onnxpb
 
-SOURCES = [Path(__file__).with_name(f"{name}.py") for name in ("typical_programs", "more_programs")]
+SOURCES = [Path(__file__).with_name(f"{name}.py") for name in ("typical_programs", "script_programs")]
 PROGRAMS = {
     name: source for source in SOURCES for name in re.findall(r"^def (\w+)\(folder", source.read_text(), re.MULTILINE)
 }

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import rten_more_sizes  # noqa: F401 - registers families
+import rten_sizes_without_products  # noqa: F401 - registers families
 from evaluation import evaluate, held
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from rten_sizes import FAMILIES, Draw, SizedCase

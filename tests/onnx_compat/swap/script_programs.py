@@ -1,4 +1,4 @@
-"""More programs over `onnx`, in the ways of scripts that people publish, as those of `typical_programs.py`."""
+"""Programs over `onnx` like the scripts that people publish; `typical_programs.py` has others."""
 # ruff: noqa: D103 - the names say what a program does, and each program has its own imports
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""More random cases at the sizes of kernels: all operators that are not products. See `rten_sizes.py`."""
+"""Random cases at the sizes of kernels, for all operators but products; `rten_sizes.py` has those."""
 
 from __future__ import annotations
 
