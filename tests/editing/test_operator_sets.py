@@ -508,3 +508,16 @@ def test_several_scales_are_no_older_form() -> None:
     proto.graph.input.append(scale)
     with pytest.raises(UnsupportedError, match="its data, and the dims of this one are not known"):
         with_opset(formats.from_onnx(proto), 12)
+
+
+def test_newer_types_and_blocks_are_named() -> None:
+    """A type that an older form lacks, or a scale for each block, is named in the refusal, not as onnx numbers it."""
+    model = quantized(np.array(0.05, "float32"), np.array(3, "uint16"), 21)
+    with pytest.raises(UnsupportedError, match="version 20 of the operator has no UINT16"):
+        with_opset(model, 17)
+    model = quantized(np.ones((1, 3, 2), "float32"), np.zeros((1, 3, 2), "uint8"), 21)
+    assert model.graph is not None
+    for node in model.graph.node:
+        node.attribute = [formats.make_attribute("axis", 2), formats.make_attribute("block_size", 2)]
+    with pytest.raises(UnsupportedError, match="version 20 of the operator has no scale for each block"):
+        with_opset(model, 17)
