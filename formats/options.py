@@ -351,7 +351,8 @@ def _truth(value: Any) -> bool:
     return value
 
 
-def _text(value: Any) -> str:
+def filled_text(value: Any) -> str:
+    """The same text, which is not empty."""
     if not isinstance(value, str) or not value:
         raise TypeError(value)
     return value
@@ -359,22 +360,24 @@ def _text(value: Any) -> str:
 
 def text(metavar: str, words: str = "a text") -> Kind:
     """Any text that is not empty."""
-    return Kind(words, _text, metavar)
+    return Kind(words, filled_text, metavar)
 
 
 def pairs(metavar: str, words: str, example: str) -> Kind:
     """Texts by name; typed one at a time, as `NAME=VALUE`. A name may have equals signs in it."""
-
-    def split(typed: str) -> tuple[str, str]:
-        name, _, value = typed.rpartition("=")
-        if not (name and value):
-            raise ValueError(typed)
-        return name, value
-
-    return Kind(f"{words}, such as {example}", _texts_by_name, metavar, split, repeatedly=True)
+    return Kind(f"{words}, such as {example}", texts_by_name, metavar, name_and_value, repeatedly=True)
 
 
-def _texts_by_name(value: Any) -> Mapping[str, str]:
+def name_and_value(typed: str) -> tuple[str, str]:
+    """The name and the value of `NAME=VALUE`; a name may have equals signs in it."""
+    name, _, value = typed.rpartition("=")
+    if not (name and value):
+        raise ValueError(typed)
+    return name, value
+
+
+def texts_by_name(value: Any) -> Mapping[str, str]:
+    """The same mapping of texts to texts."""
     if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in (*value, *value.values())):
         raise TypeError(value)
     return value
@@ -410,7 +413,7 @@ def texts_in_file(words: str) -> Kind:
         from pathlib import Path
 
         try:
-            return _texts_by_name(json.loads(Path(path).read_bytes()))
+            return texts_by_name(json.loads(Path(path).read_bytes()))
         except OSError as error:
             raise OptionError(f"{path}: {error.strerror or error}") from error
         except TypeError:
@@ -418,7 +421,7 @@ def texts_in_file(words: str) -> Kind:
         except (ValueError, RecursionError) as error:
             raise OptionError(f"{path}: not JSON: {error}") from error
 
-    return Kind(words, _texts_by_name, "FILE", read)
+    return Kind(words, texts_by_name, "FILE", read)
 
 
 REMOTE = "Options for addresses such as s3://bucket/model.onnx"

@@ -7,19 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from formats.errors import OptionError
-from formats.options import Kind, option, settle, text
+from formats.options import Kind, filled_text, name_and_value, option, pairs, settle, text, texts_by_name
 from formats.python.late_dataclasses import dataclass
 
 PANEL = "What changes, in this order"
 LARGEST_DIM = (1 << 63) - 1
-
-
-def _split_last(typed: str) -> tuple[str, str]:
-    """The name and the value of `NAME=VALUE`; a name may have equals signs in it."""
-    name, _, value = typed.rpartition("=")
-    if not (name and value):
-        raise ValueError(typed)
-    return name, value
 
 
 def _split_first(typed: str) -> tuple[str, str]:
@@ -30,22 +22,10 @@ def _split_first(typed: str) -> tuple[str, str]:
     return key, value
 
 
-def _texts(value: Any) -> Mapping[str, str]:
-    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in (*value, *value.values())):
-        raise TypeError(value)
-    return value
-
-
 def _sizes(value: Any) -> Mapping[str, int | str]:
     if not isinstance(value, Mapping):
         raise TypeError(value)
-    return {_text(name): _size(size) for name, size in value.items()}
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(value)
-    return value
+    return {filled_text(name): _size(size) for name, size in value.items()}
 
 
 def _size(value: Any) -> int | str:
@@ -75,7 +55,7 @@ def _listed(value: Any) -> Sequence[str]:
         value = [name for text in texts for name in text.split(",")]
     if not isinstance(value, Sequence) or not value:
         raise TypeError(value)
-    return tuple(map(_text, value))
+    return tuple(map(filled_text, value))
 
 
 def _links(value: Any) -> Sequence[tuple[str, str]]:
@@ -86,7 +66,7 @@ def _links(value: Any) -> Sequence[tuple[str, str]]:
     for output, names in value.items():
         if names is None and isinstance(output, tuple):
             output, names = output
-        found += [(_text(output), _text(name)) for name in ([names] if isinstance(names, str) else names)]
+        found += [(filled_text(output), filled_text(name)) for name in ([names] if isinstance(names, str) else names)]
     return tuple(found)
 
 
@@ -94,21 +74,21 @@ LINKS = Kind(
     "inputs by outputs, such as features=input",
     _links,
     "OUT=IN",
-    lambda typed: (_split_last(typed), None),
+    lambda typed: (name_and_value(typed), None),
     keyword_type="Mapping[str, str | Sequence[str]]",
     repeatedly=True,
 )
 VALUES = Kind("names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True)
-NAMES = Kind("names by name, such as input=images", _texts, "OLD=NEW", _split_last, repeatedly=True)
+NAMES = pairs("OLD=NEW", "names by name", "input=images")
 SIZES = Kind(
     "sizes or names by the name of a dim or of an axis, such as batch=1 or images:0=batch",
     _sizes,
     "NAME=SIZE",
-    _split_last,
+    name_and_value,
     repeatedly=True,
 )
 WEIGHTS = Kind("the name of a file, or arrays by name", _weights, "FILE")
-TEXTS = Kind("texts by key, such as license=MIT", _texts, "KEY=VALUE", _split_first, repeatedly=True)
+TEXTS = Kind("texts by key, such as license=MIT", texts_by_name, "KEY=VALUE", _split_first, repeatedly=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.editing.scopes import names_used
 from formats.editing.shapes import all_messages
 from formats.errors import EditError
-from formats.ir.node_order import in_order
+from formats.ir.node_order import after_needs
 
 if TYPE_CHECKING:
     from formats.ir.model import Function, Graph, Model, Node
@@ -51,7 +51,7 @@ def sort_in(model: Model) -> None:
 def _sorted(message: Graph | Function) -> list[Node]:
     nodes = message.node
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    order = in_order([{makers[name] for name in names_used(node) if name in makers} for node in nodes])
+    order = after_needs([{makers[name] for name in names_used(node) if name in makers} for node in nodes])
     if len(order) < len(nodes):
         stuck = nodes[min({*range(len(nodes))}.difference(order))]
         name = f"{stuck.op_type} {stuck.name or ', '.join(stuck.output)}"

@@ -83,10 +83,10 @@ def topological(nodes: Sequence[Node]) -> Sequence[int]:
     if _are_ordered(nodes):
         return range(len(nodes))
     maker = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    return in_order([{maker[name] for name in mentioned(node) if name in maker} for node in nodes])
+    return after_needs([{maker[name] for name in mentioned(node) if name in maker} for node in nodes])
 
 
-def in_order(needs: Sequence[set[int]]) -> list[int]:
+def after_needs(needs: Sequence[set[int]]) -> list[int]:
     """The indices of `needs`, each after those that it needs, the lowest possible one first; without cycles."""
     users: dict[int, list[int]] = {}
     for index, made in enumerate(needs):

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.keywords import PackKeywords
+    from formats.onnxzip.reading.contents import Contents
     from formats.tensordata.plan import Loss
+    from formats.tensordata.sources.source import Source
     from formats.verbs.steps.opening import Opened
 
 _NAMED = re.compile(rf"(?P<name>[A-Za-z0-9_]+|{FILES_PREFIX}[^=]+)=(?P<path>.+)", re.DOTALL)
@@ -308,12 +310,7 @@ def unpack(
         raise FileExistsError(17, "it is not an empty folder", str(target))
     if not parents and not target.absolute().parent.is_dir():
         raise no_directory(target.absolute().parent)
-    places: dict[Path, list[FilePlan]] = {}
-    for entry in contents.entries():
-        place = target.joinpath(*entry.name.split("/"))
-        payload = source.slice(entry.payload_offset, entry.nbytes)
-        writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
-        places.setdefault(place.parent, []).append(FilePlan(place, entry.nbytes, writes))
+    places = _files_by_folder(contents, source, target)
     written: list[Path] = []
     done, nbytes = 0, sum(entry.nbytes for entry in contents.entries())
     with ExitStack() as folders:
@@ -337,3 +334,14 @@ def unpack(
         len(contents.entries()),
         contents.hashes is not None,
     )
+
+
+def _files_by_folder(contents: Contents, source: Source, target: Path) -> dict[Path, list[FilePlan]]:
+    """The files that the entries of an archive become, by the folders in which they are."""
+    places: dict[Path, list[FilePlan]] = {}
+    for entry in contents.entries():
+        place = target.joinpath(*entry.name.split("/"))
+        payload = source.slice(entry.payload_offset, entry.nbytes)
+        writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
+        places.setdefault(place.parent, []).append(FilePlan(place, entry.nbytes, writes))
+    return places
