@@ -134,7 +134,8 @@ def test_both_parsers_take_each_line_alike(verb: Verb, lines: int) -> None:
     """Both parsers understand the same arguments and flags, or refuse alike; ours may leave a line to typer."""
     plain: list[list[str]] = []
 
-    @settings(max_examples=lines, deadline=None, suppress_health_check=[*HealthCheck])
+    # Few lines are always the same: of new ones, by chance, too few may be plain. The outer ring draws new ones.
+    @settings(max_examples=lines, derandomize=lines == 30, deadline=None, suppress_health_check=[*HealthCheck])
     @given(lines_of(verb))
     def alike(texts: list[str]) -> None:
         try:
