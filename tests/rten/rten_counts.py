@@ -1,4 +1,4 @@
-"""Models in which one number is huge: each attribute and each constant of integers, of every operator.
+"""Models in which one number is huge: each attribute, constant of integers and dim of an input, of every operator.
 
 `python tests/rten/rten_counts.py` converts all of them for RTen, and for RTen's own ONNX loader, with limits of
 time and memory for each, and prints those that need more, as JSON.
@@ -63,8 +63,14 @@ def with_constants(model: onnx.ModelProto, inputs: Sequence[Any]) -> onnx.ModelP
 
 
 def changed(model: onnx.ModelProto) -> Iterator[tuple[str, bytes]]:
-    """Yield the model with each integer in turn replaced by a huge one: in attributes, and in constants."""
+    """Yield the model with each integer in turn replaced by a huge one: in attributes, in constants, and in dims."""
     for huge in HUGE:
+        for value in model.graph.input:
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                kept_dim = dim.SerializeToString()
+                dim.dim_value = huge
+                yield f"{value.name} axis {axis} {huge}", model.SerializeToString()
+                dim.ParseFromString(kept_dim)
         for node in model.graph.node:
             for attribute in node.attribute:
                 if attribute.type == onnx.AttributeProto.INT:
@@ -91,12 +97,13 @@ def changed(model: onnx.ModelProto) -> Iterator[tuple[str, bytes]]:
 
 
 def convert(data: bytes) -> str:
-    """Convert a model for RTen, for its ONNX loader, and back; return what was wrong, or nothing."""
-    try:
-        written = bytes(formats.dumps(formats.loads(data, format="onnx"), "rten"))
-        formats.dumps(formats.loads(written, format="rten"), "onnx")
-    except (formats.FormatError, OSError):
-        pass
+    """Convert a model for RTen, for its ONNX loader, exactly, and back; return what was wrong, or nothing."""
+    for exact in (False, True):
+        try:
+            written = bytes(formats.dumps(formats.loads(data, format="onnx"), "rten", exact=exact))
+            formats.dumps(formats.loads(written, format="rten"), "onnx")
+        except (formats.FormatError, OSError):
+            pass
     try:
         formats.dumps(formats.loads(data, format="onnx"), "onnx", runtime="rten")
     except (formats.FormatError, OSError):

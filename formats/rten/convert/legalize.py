@@ -28,9 +28,10 @@ from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.passes import GraphWork, ModelWork, legal_graph, legal_model
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
-from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType
+from formats.rten.graph.attributes import MALFORMED
 from formats.rten.graph.names import used_and_read
 from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, spec_of

@@ -21,6 +21,7 @@ from formats.rten.convert.value_types import (
     merge,
     nameless,
 )
+from formats.rten.graph.attributes import MALFORMED
 from formats.rten.operators import spec_of
 from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.types import BYTES, FLOATS, INT32_LIMITS, INTS, PARTLY_HELD, UNSIGNED, limits
@@ -41,9 +42,6 @@ MAX_INT32 = INT32_LIMITS[1]
 MAX_FLOAT16 = 65504
 MAX_ASKED = 24  # the nodes in a row that are asked for an interval
 MAX_NUMBER = 1 << 60  # products of two such numbers are far from the ends of FLOAT
-
-# The exceptions that a rule may raise for a malformed node.
-MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 class Scope:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Message)
 
+# The exceptions that a rule may raise for a malformed node.
+MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+
 
 class AttributeType(IntEnum):
     """Spec: onnx.proto, `AttributeProto.AttributeType`."""

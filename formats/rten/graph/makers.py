@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.node_order import mentioned
 from formats.python.late_dataclasses import replace
+from formats.rten.graph.attributes import MALFORMED
 from formats.rten.operators.shared.deviations import Told
 from formats.tensordata.plan import USE
 
@@ -86,7 +87,10 @@ def folded(graph: Graph, foldings: Iterable[Callable[[Node, Makers], Node | None
     makers = Makers(graph, nodes)
     made: dict[int, Node] = {}
     for index, node in enumerate(nodes):
-        found = next(filter(None, (folding(node, makers) for folding in foldings)), None)
+        try:
+            found = next(filter(None, (folding(node, makers) for folding in foldings)), None)
+        except MALFORMED:  # it, or a node before it, is refused as such later
+            continue
         if found is not None:
             nodes[index] = made[id(found)] = found
     return (replace(graph, node=_used(graph, nodes)) if made else graph), made

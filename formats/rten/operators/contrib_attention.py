@@ -9,6 +9,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import (
@@ -367,7 +368,7 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
         penalties = context.op(elementwise.Add, bias, penalties)
     scale, limit, sinks = get_float(node, "scale") or None, get_float(node, "softcap"), context.optional(11)
     if get_int(node, "smooth_softmax") and not sinks:
-        sinks = context.array([0.0] * heads, context.elem_type(query) or FLOAT)
+        sinks = context.array(budget.full(heads, 0.0), context.elem_type(query) or FLOAT)
     if sinks:
         keys, values = (attention.repeated(context, name, groups, heads // groups) for name in (seen_keys, seen_values))
         scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))

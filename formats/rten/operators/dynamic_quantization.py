@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, UINT8
+from formats.rten.convert import budget
 from formats.rten.operators import comparison, elementwise, indexing, quantization, reduction, shape, slicing
 from formats.rten.operators.shared.deviations import ANY_NAN
 from formats.rten.operators.shared.rules import always
@@ -66,7 +67,7 @@ def quantized_by_content(context: Context, data: str, width: int, content: str =
     low = context.op(reduction.ReduceMin, flat, context.int64([0]), keepdims=1)
     high = context.op(reduction.ReduceMax, flat, context.int64([0]), keepdims=1)
     span = context.op(shape.Expand, context.op(elementwise.Sub, high, low), context.int64([columns]))
-    steps = context.op(elementwise.Div, span, context.array([255] * columns))
+    steps = context.op(elementwise.Div, span, context.array(budget.full(columns, 255)))
     zero_point, one, top = context.scalar(0.0), context.scalar(1.0), context.scalar(255.0)
     scale = context.op(comparison.Where, context.op(comparison.Equal, span, zero_point), one, steps)
     zero = context.op(elementwise.Div, context.op(elementwise.Neg, low), scale)

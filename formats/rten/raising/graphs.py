@@ -17,10 +17,10 @@ from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refused, not_well_formed
-from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
-from formats.rten.graph.attributes import find, make_node, with_fields
+from formats.rten.graph.attributes import MALFORMED, find, make_node, with_fields
 from formats.rten.graph.makers import folded, folded_told
 from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
 from formats.rten.raising.integers import converted, has_limits, is_truth
