@@ -125,6 +125,7 @@ def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims
 
 
 _NO_ROW = Fault("returns no row for a scalar")
+_NO_ROW_TOLD = Told(_NO_ROW.sentence, RESULTS)
 
 
 @because("RTen returns no row for a scalar, so it becomes a vector of one element")
@@ -142,7 +143,7 @@ def non_zero(node: Node, context: Context) -> list[Node] | None:
 
 
 def _non_zero_deviation(node: Node, context: Context) -> tuple[Told, ...]:
-    return (Told(_NO_ROW.sentence, RESULTS),) if context.dims(node.input[0]) == () else ()
+    return (_NO_ROW_TOLD,) if context.dims(node.input[0]) == () else ()
 
 
 NonZero = OperatorSpec(
