@@ -189,7 +189,7 @@ def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list
     axes, found = len(image.sizes), []
     ends = shape.joined(context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes]))
     numbers = context.op(shape.Reshape, context.cast(grid, FLOAT), ends)
-    parts = context.op_outputs(slicing.Split, [numbers, context.int64([1] * axes)], axes, axis=2)
+    parts = context.op_outputs(slicing.Split, [numbers, context.int64([1 for _ in budget.steps(axes)])], axes, axis=2)
     one, half = context.scalar(1.0), context.scalar(0.5)
     for part, last in zip(reversed(parts), image.lasts, strict=True):
         from_zero = context.op(elementwise.Add, context.op(shape.Squeeze, part, context.int64([2])), one)
@@ -313,7 +313,9 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
         if not isinstance(count, int):
             raise Refused("has an unknown number of axes", "infer the model's shapes first")
         axes = count
-        parts = context.op_outputs(slicing.Split, [size, context.int64([1] * (2 + axes))], 2 + axes, axis=0)
+        parts = context.op_outputs(
+            slicing.Split, [size, context.int64([1 for _ in budget.steps(2 + axes)])], 2 + axes, axis=0
+        )
         positions = _positions(context, parts[2:], shape.joined(context, *parts[2:]), elem_type, aligned=aligned)
         wanted = shape.joined(context, parts[0], *parts[2:], context.int64([axes]))
     moved = context.op(matrix.MatMul, positions, context.op(shape.Transpose, theta, perm=[0, 2, 1]))
