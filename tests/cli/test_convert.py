@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from select import select
 from types import SimpleNamespace
 from typing import Any
 
@@ -676,16 +677,11 @@ def on_terminal(slow: Any, *arguments: str) -> str:
 
     master, terminal = pty.openpty()
     process = slow(*arguments, stderr=terminal, stdout=terminal)
-    os.close(terminal)
     shown = b""
-    while True:
-        try:
-            piece = os.read(master, 4096)
-        except OSError:  # how Linux reports that the other end was closed
-            break
-        if not piece:
-            break
-        shown += piece
+    while process.poll() is None or select([master], [], [], 0.2)[0]:
+        if select([master], [], [], 0.05)[0]:
+            shown += os.read(master, 4096)
+    os.close(terminal)  # only now: Linux may lose the last words of a terminal that nobody has open
     os.close(master)
     assert 0 == process.wait(timeout=60)
     return shown.decode()
