@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from archives import PADDING, ROWS, Member, Zip, bytes_of, external, message, number, of, one, tensor, with_extra
+from archives import PADDING, Member, Zip, bytes_of, external, message, number, of, one, tensor, with_extra
 from commands import run
+from vector_rows.rows import ROWS
 
 import formats
 from formats.errors import DecodeError, FormatError

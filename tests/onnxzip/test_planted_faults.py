@@ -15,8 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from archives import LARGE_ROWS, ROWS, Part, bytes_of
+from archives import bytes_of
 from programs import need
+from vector_rows.large import LARGE_ROWS, Part
+from vector_rows.rows import ROWS
 
 pytestmark = pytest.mark.outer
 

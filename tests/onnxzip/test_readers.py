@@ -19,8 +19,8 @@ from typing import Any
 import c_reader
 import pytest
 import rust_reader
-from archives import LARGE_ROWS
 from programs import need
+from vector_rows.large import LARGE_ROWS
 
 import formats
 from formats import onnxzip

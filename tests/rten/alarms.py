@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graphs import Graph, apart, generate, held, run_in_onnxruntime, stated
+from graphs import apart
+from random_graphs.graph import Graph, run_in_onnxruntime
+from random_graphs.judging import held, stated
+from random_graphs.whole import generate
 from runtime.runner import RELEASES, Runner, RunnerError
 
 import formats

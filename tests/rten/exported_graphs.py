@@ -12,7 +12,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from graphs import FIRST, Builder, Shares, Templates, Value, main
+from graphs import main
+from random_graphs.builder import FIRST, Builder, Shares, Templates
+from random_graphs.graph import Value
 
 MICROSOFT, LEARNED = "com.microsoft", "ai.onnx.ml"
 SECOND = Templates(Shares(wide=0.1, wild=0.2, empty=0.2, resized=0.6), others=FIRST, domains={LEARNED: 3})

@@ -15,20 +15,12 @@ import onnx
 import pytest
 from evaluation import need_judge
 from exported_graphs import SECOND
-from graphs import (
-    FIRST,
-    Bench,
-    Graph,
-    Outcome,
-    Surroundings,
-    apart,
-    everything,
-    explains,
-    generate,
-    is_of_last_bits,
-    is_strict,
-    shrink,
-)
+from graphs import apart
+from random_graphs.builder import FIRST
+from random_graphs.graph import Graph, everything
+from random_graphs.judging import Bench, Outcome, Surroundings, explains, is_of_last_bits
+from random_graphs.shrinking import shrink
+from random_graphs.whole import generate, is_strict
 from rten_cases import run
 
 from formats.tensordata.plan import RANGE, RESULTS, Loss

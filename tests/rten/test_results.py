@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from graphs import Graph, difference, held, run_in_onnxruntime
 from onnx.reference import ReferenceEvaluator
+from random_graphs.graph import Graph, run_in_onnxruntime
+from random_graphs.judging import difference, held
 from runtime.runner import RunnerError
 
 import formats

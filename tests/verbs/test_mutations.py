@@ -7,8 +7,9 @@ import random
 import numpy as np
 import onnx
 import pytest
-from graphs import free_names, generate
 from onnx import numpy_helper
+from random_graphs.graph import free_names
+from random_graphs.whole import generate
 
 import formats
 

@@ -1,7 +1,7 @@
 """Writes vectors.json and large.json: archives that a reader must accept or refuse, for readers by others.
 
 Run `python tests/onnxzip/golden/vectors.py` when the specification changes. The archives are those of the tests of our
-own reader, `tests/onnxzip/archives.py`; README.md in this folder describes the files. The Rust crate has copies of both
+own reader, `tests/onnxzip/vector_rows`; README.md in this folder describes the files. The Rust crate has copies of both
 files, because its package contains no file from outside of its folder.
 """
 
@@ -14,7 +14,9 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # the folder of the modules that tests share
 
-from archives import LARGE_ROWS, ROWS, bytes_of
+from archives import bytes_of
+from vector_rows.large import LARGE_ROWS
+from vector_rows.rows import ROWS
 
 LOADING = {
     *("Z-2.1", "Z-2.2", "Z-2.3", "Z-2.4", "Z-2.5", "Z-3.1", "Z-3.3", "Z-3.4", "Z-3.6", "Z-4.1", "Z-4.6", "Z-5.1"),

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archives import ROWS, bytes_of
+from archives import bytes_of
 from programs import need
+from vector_rows.rows import ROWS
 
 import formats
 from formats import onnxzip

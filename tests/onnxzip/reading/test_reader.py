@@ -11,26 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from archives import (
-    DATA,
-    LARGE_ROWS,
-    MAX_16,
-    MAX_32,
-    PLAIN,
-    ROWS,
-    TENSOR,
-    LargeRow,
-    Member,
-    Part,
-    Row,
-    Zip,
-    bytes_of,
-    model,
-    padded,
-    proto,
-    weight,
-)
+from archives import DATA, MAX_16, MAX_32, PLAIN, TENSOR, Member, Zip, bytes_of, model, padded, proto, weight
 from programs import need
+from vector_rows.large import LARGE_ROWS, LargeRow, Part
+from vector_rows.row import Row
+from vector_rows.rows import ROWS
 
 from formats import onnxzip
 from formats.codecs.contract import Match, ReadOptions

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from archives import EXTERNAL, around, attribute, external, message, model, number, of_graph, tensor
+from archives import EXTERNAL, around, external, message, model, number, of_graph, tensor
+from vector_rows.the_graph import attribute
 
 from formats import onnxzip
 from formats.codecs.contract import ReadOptions

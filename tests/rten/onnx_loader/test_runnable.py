@@ -12,9 +12,11 @@ import onnx
 import pytest
 from corpus import backend_cases
 from evaluation import difference, evaluate_in_onnxruntime, held, need_judge
-from graphs import Bench, everything, generate, run_in_onnxruntime
-from graphs import difference as graph_difference
-from graphs import held as held_by_rten
+from random_graphs.graph import everything, run_in_onnxruntime
+from random_graphs.judging import Bench
+from random_graphs.judging import difference as graph_difference
+from random_graphs.judging import held as held_by_rten
+from random_graphs.whole import generate
 from rten_cases import CASES, to_proto
 from rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
 from runtime.runner import RunnerError

@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from graphs import difference, held, run_in_onnxruntime
+from random_graphs.graph import run_in_onnxruntime
+from random_graphs.judging import difference, held
 
 import formats
 from formats.ir.model import Model
