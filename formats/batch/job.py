@@ -18,11 +18,13 @@ from formats.batch import manifest
 from formats.errors import FormatError, OptionError
 from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.file import is_address, is_stream
+from formats.tensordata.replacing.publication import temporary_folder
 from formats.verbs import convert
 from formats.verbs.arguments import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from formats.batch.manifest import Record
     from formats.verbs.report import ConversionReport
@@ -145,16 +147,18 @@ def seen_from_here(task: Task, result: JobResult) -> JobResult:
     if isinstance(error, FileNotFoundError):
         if not (_is_seen(job.source) and (is_address(job.destination) or job.destination.absolute().parent.is_dir())):
             return result
-        told = FormatError(f"{result.host or 'a worker'} does not see this file; {advice}", path=error.filename)
+        unseen_error = FormatError(f"{result.host or 'a worker'} does not see this file; {advice}", path=error.filename)
     elif (
         (report := result.report) is not None
         and not report.dry_run
         and (unseen := [file.path for file in report.files if not _is_seen(file.path)])
     ):
-        told = FormatError(f"{result.host} wrote it, but this machine does not see it; {advice}", path=unseen[0])
+        unseen_error = FormatError(
+            f"{result.host} wrote it, but this machine does not see it; {advice}", path=unseen[0]
+        )
     else:
         return result
-    return replace(failed(task, told, result.seconds), host=result.host)
+    return replace(failed(task, unseen_error, result.seconds), host=result.host)
 
 
 def _is_seen(path: Path) -> bool:
@@ -173,13 +177,14 @@ def _was_done(task: Task) -> bool:
     The content must be what the task writes; a file of this system must also have been written since the task began.
     """
     job = task.job
+    place: AbstractContextManager[str | Path]
     if is_address(job.destination):
-        beside = None
+        place = TemporaryDirectory()
     elif task.begun is not None and manifest.is_written_since(job.destination, task.begun):
-        beside = job.destination.parent
+        place = temporary_folder(job.destination)
     else:
         return False
-    with TemporaryDirectory(prefix=".again-", dir=beside) as folder:
+    with place as folder:
         report = convert.convert(job.source, Path(folder, job.destination.name), **task.keywords)
         return all(manifest.is_same_file(file.path, job.destination.with_name(file.path.name)) for file in report.files)
 

@@ -190,17 +190,17 @@ def of_report(
     destinations = _files([file.path for file in report.files])
     if not all(_is_unchanged(path, stamped) for path, stamped in before.items()):
         raise TensorDataError("the file changed while it was converted; run the command again", path=report.source)
-    told = report.to_json()
+    as_json = report.to_json()
     return Record(
         {
-            **{name: told[name] for name in ("source", "destination", "source_format", "target_format")},
+            **{name: as_json[name] for name in ("source", "destination", "source_format", "target_format")},
             "source_nbytes": sum(file["nbytes"] for file in sources),
             "destination_nbytes": report.nbytes,
             "source_files": sources,
             "destination_files": destinations,
             "version": __version__,
             "options": dict(fingerprint),
-            **{name: told[name] for name in ("losses", "notes", "changes")},
+            **{name: as_json[name] for name in ("losses", "notes", "changes")},
             "seconds": round(seconds, 6),
             "error": None,
         }

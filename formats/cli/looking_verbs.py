@@ -207,12 +207,12 @@ def verify(request: Request) -> int:
     output = how_to_tell(request)
     given = request.of(VerifyOptions, ReadOptions, FileOptions)
     _check_one(request, given, ("original",))
-    told: set[Finding] = set()
+    shown: set[Finding] = set()
 
     def see(file: Path) -> Seen:
         result = verify_model(file, progress=progress(), **given)
-        result = replace(result, notes=tuple(note for note in result.notes if note not in told))
-        told.update(note for note in result.notes if note.kind == HIDDEN)  # once for all models of a folder
+        result = replace(result, notes=tuple(note for note in result.notes if note not in shown))
+        shown.update(note for note in result.notes if note.kind == HIDDEN)  # once for all models of a folder
         return Seen(result, lambda: verification_lines(result), result.ok)
 
     return look(request, output, see, title="ok")
@@ -289,8 +289,8 @@ def look(
 def _tell(request: Request, output: dict[str, Any], seen: Seen) -> None:
     """Print a result, with options as flags; also with `--quiet` if something is wrong."""
     rows = request.rows()
-    told = output if seen.ok else {**output, "quiet": False}
-    tell(told, seen.report, lambda: (in_flags(line, rows, {}) for line in seen.lines()))
+    shown = output if seen.ok else {**output, "quiet": False}
+    tell(shown, seen.report, lambda: (in_flags(line, rows, {}) for line in seen.lines()))
 
 
 def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:

@@ -156,12 +156,12 @@ def repair(request: Request) -> int:
     from formats.cli.report_lines import repair_lines
     from formats.verbs.repair import repair as repair_model
 
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def see(file: Path) -> Seen:
         done = repair_model(file)
-        done = replace(done, notes=tuple(note for note in done.notes if note not in told))
-        told.update(done.notes)
+        done = replace(done, notes=tuple(note for note in done.notes if note not in shown))
+        shown.update(done.notes)
         return Seen(done, lambda: repair_lines(done), not done.refused)
 
     return look(request, how_to_tell(request), see, title="repaired")

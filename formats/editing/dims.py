@@ -190,8 +190,8 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
             places[name] += 1
         if found:
             _set(dim, _replaced_all(text, {name: sizes[name] for name in found}))
-    told = (Edit("dim", f"{name} is {size}, in {counted(places[name], 'place')}") for name, size in sizes.items())
-    return Done(tuple(told))
+    edits = (Edit("dim", f"{name} is {size}, in {counted(places[name], 'place')}") for name, size in sizes.items())
+    return Done(tuple(edits))
 
 
 def _replaced_all(text: str, sizes: Mapping[str, int | str]) -> int | str | None:

@@ -61,10 +61,10 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
         model.training_info = []
         losses.append(Loss("training_info", "training_info", "the information for training is left out", USE))
     kept = f"{len(graph.node):,} of {counted(counts[0], 'node')}"
-    told = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
+    edits = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
     unneeded = [name for name in given or () if name not in part.inputs]
-    told += [Edit("inputs", f"the input {name} is not needed, and left out") for name in unneeded]
-    return Done(tuple(told), tuple(losses))
+    edits += [Edit("inputs", f"the input {name} is not needed, and left out") for name in unneeded]
+    return Done(tuple(edits), tuple(losses))
 
 
 def _check_names(graph: Graph, names: Iterable[str]) -> None:

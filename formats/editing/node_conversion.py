@@ -129,7 +129,7 @@ class Converted(NamedTuple):
     constants: tuple[Tensor, ...] = ()
     refusal: str = ""
     is_defined: bool = False  # by ONNX, with other operators
-    told: str = ""  # what differs for special values
+    difference: str = ""  # what differs for special values
 
 
 def as_bytes(message: Any) -> bytes:
@@ -188,8 +188,8 @@ def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) ->
         for index, form in zip(indices, _between(chosen, first, last), strict=True):
             for node in form.nodes:
                 _drop_defaults(node, last, given)
-                refusal, told = _without_implied(nodes[index], node, last)
-                form = form._replace(refusal=form.refusal or refusal, told=form.told or told)
+                refusal, difference = _without_implied(nodes[index], node, last)
+                form = form._replace(refusal=form.refusal or refusal, difference=form.difference or difference)
                 if wanted < given:
                     form = _in_older_form(nodes[index], node, form, last)
             if last != wanted and not form.refusal:
@@ -224,12 +224,14 @@ def _in_older_form(given: Lone, node: Node, form: Converted, version: int) -> Co
     constants = {tensor.name or "": tensor for tensor in given.constants}
     data = given.types.get("i0") if node.op_type == given.node.op_type else None
     refusal = with_one_scale(node, given.types.get("i1") if data is not None else None, version)
-    below, told = from_the_start(node, data, constants, version)
+    below, difference = from_the_start(node, data, constants, version)
     refusal = refusal or below
     with_tensor(node, version)
     added = (with_addend(node, given.types.get("i0"), version), with_region(node, version))
     more = tuple(each for each in added if each is not None)
-    return form._replace(refusal=form.refusal or refusal, told=form.told or told, constants=(*form.constants, *more))
+    return form._replace(
+        refusal=form.refusal or refusal, difference=form.difference or difference, constants=(*form.constants, *more)
+    )
 
 
 def _between(nodes: Sequence[Lone], first: int, last: int) -> list[Converted]:
@@ -287,8 +289,8 @@ def _further(given: Lone, found: Converted, version: int, wanted: int, within: W
     except RefusedError as error:
         return Converted(refusal=error.reasons[0])
     new = [tensor for tensor in main_graph(model).initializer if tensor.name not in own]
-    told = found.told or next((loss.detail for loss in done.losses), "")
-    return Converted(tuple(main_graph(model).node), tuple(new), told=told)
+    difference = found.difference or next((loss.detail for loss in done.losses), "")
+    return Converted(tuple(main_graph(model).node), tuple(new), difference=difference)
 
 
 def _batch(nodes: Sequence[Lone], given: int, wanted: int) -> list[Converted]:

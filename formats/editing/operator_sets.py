@@ -268,9 +268,9 @@ class _Work:
 
     def losses(self) -> Iterator[Loss]:
         """What differs for special values, each once."""
-        told = [(each.place, self.forms[each.key].told) for each in self.waiting.values()]
-        for detail in dict.fromkeys(detail for _, detail in told if detail):
-            places = [place for place, each in told if each == detail]
+        differences = [(each.place, self.forms[each.key].difference) for each in self.waiting.values()]
+        for detail in dict.fromkeys(detail for _, detail in differences if detail):
+            places = [place for place, each in differences if each == detail]
             times = f" ({len(places)} times)" if len(places) > 1 else ""
             yield Loss("opset", places[0], f"{detail}{times}", RARE if detail == INDICES else SPECIAL)
 

@@ -55,8 +55,8 @@ def rename_in(model: Model, names: Mapping[str, str]) -> Done:
     if model.graph is not None:
         for info in entries(model, "training_info"):
             _rename_bindings(info, new_names, model.graph)
-    told = (Edit("rename", f"{old} is now {new}, in {counted(counts[old], 'place')}") for old, new in names.items())
-    return Done(tuple(told))
+    edits = (Edit("rename", f"{old} is now {new}, in {counted(counts[old], 'place')}") for old, new in names.items())
+    return Done(tuple(edits))
 
 
 def _places(roots: list[Scope]) -> Iterator[_Place]:

@@ -53,8 +53,8 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     losses = [Loss("unused_weights", "", f"{_listed(unused)} not used: the model has no such weight", USE)]
     weights = sum(len(places[name]) for name in used)
     every = sum(map(len, places.values()))
-    told = Edit("weights", f"{counted(weights, 'weight')} of {every:,} replaced{f' from {origin}' if origin else ''}")
-    return Done((told,), tuple(losses if unused else ()))
+    edit = Edit("weights", f"{counted(weights, 'weight')} of {every:,} replaced{f' from {origin}' if origin else ''}")
+    return Done((edit,), tuple(losses if unused else ()))
 
 
 def tensor_named(model: Model, name: str) -> Tensor:

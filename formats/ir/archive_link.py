@@ -41,12 +41,14 @@ class ArchiveLink(NamedTuple):
 
         Raises: DecodeError if it is incomplete or impossible.
         """
-        told = [(entry.key, entry.value or "") for entry in entries(model, "metadata_props") if entry.key in KEYS]
-        if not told:
+        found_entries = [
+            (entry.key, entry.value or "") for entry in entries(model, "metadata_props") if entry.key in KEYS
+        ]
+        if not found_entries:
             return None
-        values = dict(told)
-        if len(told) != len(KEYS) or len(values) != len(KEYS):
-            found = ", ".join(key for key, _ in told)
+        values = dict(found_entries)
+        if len(found_entries) != len(KEYS) or len(values) != len(KEYS):
+            found = ", ".join(key for key, _ in found_entries)
             message = f"the metadata has {found}; a graph that is linked to an archive has {', '.join(KEYS)}, each once"
             raise DecodeError(message, where="metadata_props")
         for key, is_possible in (

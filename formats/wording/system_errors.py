@@ -25,10 +25,10 @@ REMEDIES = {
 
 def explain(error: OSError) -> None:
     """Make an error of the system say what to do: which limit was reached, or what helps."""
-    told = words_of(error)
-    if told is not None and told != error.strerror:
-        error.strerror = told
-        error.args = (error.errno, told, *error.args[2:])  # a pickle has these
+    words = words_of(error)
+    if words is not None and words != error.strerror:
+        error.strerror = words
+        error.args = (error.errno, words, *error.args[2:])  # a pickle has these
 
 
 def words_of(error: OSError) -> str | None:

@@ -22,6 +22,7 @@ from programs import need
 import formats
 from formats.batch import job
 from formats.errors import FormatError, MissingPackageError
+from formats.tensordata.replacing.hidden import hidden_path
 
 COUNT = 12
 SECONDS = 120
@@ -330,6 +331,35 @@ def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
         assert isinstance(job.run(task).error, FileExistsError)
         assert content(fleet / "out") == {destination.name: b"precious"}
         destination.unlink()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+def test_a_job_that_is_killed_while_it_compares_leaves_nothing(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed job made, to compare it with an earlier result, goes when the job or the result is made again."""
+    (source, destination), *_ = pairs(fleet)
+    task = job.Task(0, formats.Job(source, destination), {}, begun=time.time())
+    assert job.run(task).ok
+    child = os.fork()
+    if not child:
+
+        def write_and_die(_: Path, made: Path, **__: object) -> None:
+            if made != destination:
+                made.write_bytes(b"a part")
+                os._exit(9)
+            raise FileExistsError
+
+        monkeypatch.setattr(job.convert, "convert", write_and_die)
+        job.run(task)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    (left,) = (path for path in (fleet / "out").iterdir() if path.is_dir())
+    assert content(left) == {destination.name: b"a part"}
+    assert job.run(task).ok
+    assert list((fleet / "out").iterdir()) == [destination]
+    left.mkdir()
+    hidden_path(destination, "lock").touch()
+    formats.convert(source, destination, overwrite=True)
+    assert list((fleet / "out").iterdir()) == [destination]
 
 
 # Memory

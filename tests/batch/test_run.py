@@ -616,7 +616,8 @@ def test_a_run_that_is_killed_is_completed_by_another(fleet: Path) -> None:
             was_killed += running.poll() is None
             running.kill()
         assert waited(lambda workers=workers: not any(map(is_alive, workers)))  # type: ignore[misc]
-        assert all(wanted[name] == data for name, data in content(fleet / "out").items() if name[0] != ".")
+        complete = [path for path in (fleet / "out").iterdir() if path.name[0] != "."]
+        assert all(wanted[path.name] == path.read_bytes() for path in complete)
     assert was_killed
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")

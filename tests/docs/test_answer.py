@@ -22,7 +22,7 @@ import pytest
 import formats
 from formats.rten import operators
 from formats.rten.operators import SPECS
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, MATTERING, RANGE, RARE, RESULTS, SEEN, SPECIAL, USE, Seen
 
 ROOT = Path(__file__).parents[2]
@@ -157,8 +157,8 @@ def test_batch_and_json_say_the_same(tmp_path: Path) -> None:
     report = formats.convert(source, tmp_path / "m.rten")
     done = commands.run("formats", "batch", source, "--out", tmp_path / "out", "--to", "rten", "--parents")
     assert str(report).splitlines()[1:] == done.stdout.splitlines()[1:-1]
-    told = commands.run("convert", source, tmp_path / "m.rten", "--force", "--json")
-    said = json.loads(told.stdout)
+    done_again = commands.run("convert", source, tmp_path / "m.rten", "--force", "--json")
+    said = json.loads(done_again.stdout)
     assert (report.verdict, [loss.to_json() for loss in report.losses]) == (said["verdict"], said["losses"])
     assert commands.run("convert", source, tmp_path / "m.rten", "--force", "--quiet").stdout == ""
 
@@ -168,41 +168,41 @@ def _modules() -> Iterator[ModuleType]:
         yield importlib.import_module(f"{operators.__name__}.{found.name}")
 
 
-def _sentences() -> dict[str, Told]:
+def _deviations() -> dict[str, Deviation]:
     return {
         f"{module.__name__.rpartition('.')[2]}.{name}": value
         for module in _modules()
         for name, value in vars(module).items()
-        if isinstance(value, Told)
+        if isinstance(value, Deviation)
     }
 
 
 _RARE_WORDS = re.compile(r"\bNaNs?\b|\binfinit(e|y|ies)\b|-inf\b|no elements|no samples|\bempty\b")
 # These name an infinity, but finite numbers show it.
 _OF_FINITE = {
-    "activation._OVERFLOW_TOLD",
+    "activation._OVERFLOW_DEVIATION",
     "elementwise._INFINITE_SQUARE",
     "attention._LOWEST",
     "quantization._BEYOND",
 }
 
 
-def test_each_sentence_about_an_operator_has_a_class() -> None:
-    """A sentence about NaN, infinities or empty tensors is of that class, and no other sentence is."""
-    found = _sentences()
+def test_each_deviation_has_a_class() -> None:
+    """A deviation for NaN, infinities or empty tensors is of that class, and no other one is."""
+    found = _deviations()
     assert len(found) > 30
     assert _OF_FINITE <= found.keys()
-    for name, told in found.items():
-        assert told.seen in SEEN, name
-        is_special = bool(_RARE_WORDS.search(told.detail)) and name not in _OF_FINITE
-        assert is_special == (told.seen == SPECIAL), (name, told)
-        assert "; if there" not in told.detail, "two sentences have two classes"
+    for name, deviation in found.items():
+        assert deviation.seen in SEEN, name
+        is_special = bool(_RARE_WORDS.search(deviation.detail)) and name not in _OF_FINITE
+        assert is_special == (deviation.seen == SPECIAL), (name, deviation)
+        assert "; if there" not in deviation.detail, "two deviations have two classes"
 
 
-def test_deviations_are_made_of_such_sentences() -> None:
-    """No module of operators makes a sentence in a function, where the test above would not see it."""
+def test_deviations_are_constants_of_modules() -> None:
+    """No module of operators makes a deviation in a function, where the test above would not see it."""
     for module in _modules():
         text = Path(module.__file__ or "").read_text(encoding="utf-8")
-        assert not re.search(r"^ +.*\bTold\(", text, re.MULTILINE), module.__name__
-        assert not re.search(r"\.tell\(f?\"", text), module.__name__
-    assert any(spec.told for spec in SPECS.values())
+        assert not re.search(r"^ +.*\bDeviation\(", text, re.MULTILINE), module.__name__
+        assert not re.search(r"\.report\(f?\"", text), module.__name__
+    assert any(spec.deviations for spec in SPECS.values())

@@ -50,7 +50,7 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     Raises: EditError for an unknown name, or for values that do not fit each other.
     """
     links = _links(first, second, connect)
-    told = [Edit("merge", f"{link.output.name} is the input {link.input.name} of the second model") for link in links]
+    edits = [Edit("merge", f"{link.output.name} is the input {link.input.name} of the second model") for link in links]
     join_imports(first, second)
     done = _join_dims(first, second, links)
     shared = _shared_weights(main_graph(first), main_graph(second))
@@ -61,10 +61,10 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     _join_graphs(main_graph(first), main_graph(second), links, shared)
     done += Done(losses=tuple(_join_facts(first, second)))
     if not links:
-        told = [Edit("merge", "nothing is connected: the models stand side by side")]
+        edits = [Edit("merge", "nothing is connected: the models stand side by side")]
     if shared:
-        told.append(Edit("merge", f"{counted(len(shared), 'weight')} of both stored once"))
-    return Done(tuple(told)) + done
+        edits.append(Edit("merge", f"{counted(len(shared), 'weight')} of both stored once"))
+    return Done(tuple(edits)) + done
 
 
 def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> list[_Link]:
@@ -197,15 +197,15 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
     for scope in inner.all_inner():
         Renamer(changed, {}).rename(scope.message)
     _name_nodes_apart(outer, inner, prefix)
-    told = []
+    edits = []
     for kind, values in (("input", main_graph(second).input), ("output", main_graph(second).output)):
         before = {new: old for old, new in changed.items() if old not in given and new != prefix + old}
-        told += [
+        edits += [
             Edit("merge", f"the {kind} {before[value.name or '']} of the second model is now {value.name}")
             for value in values
             if value.name in before
         ]
-    return Done(tuple(told))
+    return Done(tuple(edits))
 
 
 def _name_nodes_apart(outer: Scope, inner: Scope, prefix: str) -> None:

@@ -22,8 +22,8 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
     """The checksum that each tensor has for its file, and that the linked archive has for its entries."""
     yield from archive_links.checksums_of(model)
     for where, tensor in walk.external_tensors(model):
-        told = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
-        if told is not None and tensor.external_source is not None:
+        stated = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
+        if stated is not None and tensor.external_source is not None:
             for file in tensor.external_source.files():
                 if not isinstance(file, AbsentFile):
-                    yield Checksum(where, "sha1", told.lower(), file.span())
+                    yield Checksum(where, "sha1", stated.lower(), file.span())

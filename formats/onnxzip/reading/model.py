@@ -242,8 +242,8 @@ def _restore(tensor: Tensor, source: Source) -> None:
     Spec: docs/onnxz.md, Z-9.2.
     """
     keys = [entry.key for entry in tensor.external_data]
-    is_told = "offset" in keys and "length" not in keys[keys.index("offset") :]
-    tensor.data_location = DEFAULT if is_told else None
+    is_explicit = "offset" in keys and "length" not in keys[keys.index("offset") :]
+    tensor.data_location = DEFAULT if is_explicit else None
     for name in ("external_data", "external_source"):
         vars(tensor).pop(name, None)
     tensor.raw_data = source

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Tensor
     from formats.rten.convert.value_types import Dims
-    from formats.rten.operators.shared.deviations import Told
+    from formats.rten.operators.shared.deviations import Deviation
     from formats.rten.operators.shared.spec import OperatorSpec
     from formats.rten.target import Target
 
@@ -111,7 +111,7 @@ class Context:
         self.exact = exact
         self.target = target
         self.emitted: list[Node] = []
-        self.told: list[tuple[Told, bool]] = []
+        self.deviations: list[tuple[Deviation, bool]] = []
 
     def nested(self) -> Context:
         """A context for the nodes of a subgraph, which see the values around it."""
@@ -207,13 +207,13 @@ class Context:
         elem_type = self.elem_type(name)
         return elem_type in INTS or elem_type in BYTES
 
-    def tell(self, sentence: Told, *, is_defined: bool = True) -> None:
+    def report(self, deviation: Deviation, *, is_defined: bool = True) -> None:
         """Report how the results of the new nodes differ for special values, from ONNX or from onnxruntime.
 
         They differ only from onnxruntime if ONNX does not define the result (`is_defined` is false), or if onnxruntime
         deviates from it.
         """
-        self.told.append((sentence, is_defined))
+        self.deviations.append((deviation, is_defined))
 
     # Constants.
 

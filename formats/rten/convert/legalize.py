@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from formats.ir.functions import Key
     from formats.ir.model import Attribute, Tensor
     from formats.rten.convert.precedents import Likeness
-    from formats.rten.operators.shared.deviations import Told
+    from formats.rten.operators.shared.deviations import Deviation
     from formats.rten.operators.shared.spec import OperatorSpec
     from formats.rten.target import Target
     from formats.tensordata.plan import Loss, Seen
@@ -79,14 +79,14 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
 
     Raises: TensorDataError if a constant that decides a form cannot be read.
     """
-    model, told, refusals = _in_usual_layout(model)
+    model, losses, refusals = _in_usual_layout(model)
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))
     if target.is_onnx:
         target = target._replace(version=target.version or version)
     legalizer = _Legalizer(model, exact, target, version)
     legalizer.refusals += refusals
-    for loss in told:
+    for loss in losses:
         legalizer.losses.add("layout", loss.detail, loss.where, seen=loss.seen)
 
     def outermost(graph: Graph) -> Graph:
@@ -129,7 +129,9 @@ class _Place(NamedTuple):
     imported: Mapping[str, int] | None = None  # the operator sets of the given node, if it was rewritten
     applied: list[Applied] | None = None  # the rewritings that were applied, if the caller wants them
     maker: _Place | None = None  # the node that was rewritten to the node around this subgraph
-    is_told: bool = False  # the report says all about the node, which was legal before the node around it was rewritten
+    is_reported: bool = (
+        False  # the report says all about the node, which was legal before the node around it was rewritten
+    )
 
 
 class _Surroundings(NamedTuple):
@@ -211,11 +213,11 @@ class _Legalizer:
             if legal_node is not None:
                 nodes.append(legal_node)
                 spec = SPECS[legal_node.op_type or ""]
-                if spec.told is None is spec.unspecified and self.kept is None:
-                    continue  # there is nothing to tell, so its place does not matter
+                if spec.deviations is None is spec.unspecified and self.kept is None:
+                    continue  # there is nothing to report, so its place does not matter
             place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
             if legal_node is not None:
-                self._tell(self._deviations(legal_node, spec, place), place)
+                self._report(self._deviations(legal_node, spec, place), place)
                 if self.kept is not None and legal_node is not node:
                     self.kept.repeat(likeness, node, place.where)
                 continue
@@ -260,10 +262,10 @@ class _Legalizer:
 
     def _place_of(self, node: Node, around: _Place) -> _Place:
         """The place that the report names for a node: its own, or that of the node whose rewriting made its graph."""
-        is_told, maker = id(node) in self._finished_inside, around.maker
+        is_reported, maker = id(node) in self._finished_inside, around.maker
         if maker is None:
-            return around._replace(given=node, is_told=is_told)
-        return around._replace(given=maker.given, where=maker.where, is_told=is_told)
+            return around._replace(given=node, is_reported=is_reported)
+        return around._replace(given=maker.given, where=maker.where, is_reported=is_reported)
 
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute the same as a node."""
@@ -310,18 +312,18 @@ class _Legalizer:
         if spec is None:
             return None
         context = self._context(node, place.versions.get(domain, NEWEST), place)
-        told: list[tuple[Told, bool]] = []
+        found: list[tuple[Deviation, bool]] = []
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
                     place.applied.append(Applied.of(rewriting, spec))
-                self._tell(_visible(context.told, node, place), place)
+                self._report(_visible(context.deviations, node, place), place)
                 return nodes
             context.emitted.clear()
-            told += context.told
-            context.told.clear()
-        self._tell([*_visible(told, node, place), *self._deviations(node, spec, place)], place)
+            found += context.deviations
+            context.deviations.clear()
+        self._report([*_visible(found, node, place), *self._deviations(node, spec, place)], place)
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
@@ -347,21 +349,21 @@ class _Legalizer:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen does not support")
         return node
 
-    def _deviations(self, node: Node, spec: OperatorSpec, place: _Place) -> Iterator[tuple[Told, bool]]:
+    def _deviations(self, node: Node, spec: OperatorSpec, place: _Place) -> Iterator[tuple[Deviation, bool]]:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
-        for rule, is_defined in ((spec.told, True), (spec.unspecified, False)):
+        for rule, is_defined in ((spec.deviations, True), (spec.unspecified, False)):
             if rule is not None:
-                told = ((sentence, is_defined) for sentence in rule(node, self._context(node, NEWEST, place)))
-                yield from _visible(told, node, place)
+                found = ((deviation, is_defined) for deviation in rule(node, self._context(node, NEWEST, place)))
+                yield from _visible(found, node, place)
 
-    def _tell(self, told: Iterable[tuple[Told, bool]], place: _Place) -> None:
+    def _report(self, deviations: Iterable[tuple[Deviation, bool]], place: _Place) -> None:
         """Add what RTen computes otherwise for the operator at a place, and whether ONNX defines the result."""
-        for sentence, is_defined in told:
-            self._note("deviation", sentence.detail, place, sentence.seen, unwanted=self._exact and is_defined)
+        for deviation, is_defined in deviations:
+            self._note("deviation", deviation.detail, place, deviation.seen, unwanted=self._exact and is_defined)
 
     def _note(self, kind: str, detail: str, place: _Place, seen: Seen, *, unwanted: bool = False) -> None:
         """Add a loss to the losses of the operator at a place of the model."""
-        if place.is_told:
+        if place.is_reported:
             return
         given = place.given or Node()
         name = given.name or next(filter(None, given.output), "")
@@ -420,13 +422,15 @@ class _Legalizer:
         return replace(node, attribute=attributes)
 
 
-def _visible(told: Iterable[tuple[Told, bool]], node: Node, place: _Place) -> Iterator[tuple[Told, bool]]:
-    """The sentences about a node without those about NaN and infinities, if no input has any."""
+def _visible(
+    deviations: Iterable[tuple[Deviation, bool]], node: Node, place: _Place
+) -> Iterator[tuple[Deviation, bool]]:
+    """The deviations of a node without those about NaN and infinities, if no input has any."""
     scope = place.surroundings.scope
-    for sentence, is_defined in told:
-        is_of_nan = sentence.seen == SPECIAL and not sentence.is_of_nothing
+    for deviation, is_defined in deviations:
+        is_of_nan = deviation.seen == SPECIAL and not deviation.is_of_nothing
         if not is_of_nan or not all(scope.has_numbers(name) for name in node.input if name):
-            yield sentence, is_defined
+            yield deviation, is_defined
 
 
 def _is_place(name: str, given: Node, scope: Scope) -> bool:

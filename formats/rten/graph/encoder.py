@@ -123,8 +123,8 @@ class Encoder:
             if name in uses.own or name in uses.inner or self._native:
                 nodes.add(name, *self._constant(name, tensor, place, exact=name not in uses.bounds))
         for name in computed:
-            told = types.get(name)
-            nodes.add(name, self._value(told, with_shape=self._with_shapes) if told else untyped)
+            known = types.get(name)
+            nodes.add(name, self._value(known, with_shape=self._with_shapes) if known else untyped)
         if types and not self._with_shapes:
             detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
             self.losses.add("shape", detail, f"{where}.value_info", seen=DOCUMENTATION)

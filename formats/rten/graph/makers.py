@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from formats.ir.node_order import mentioned
 from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import MALFORMED
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.tensordata.plan import USE
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.operators.shared.spec import OperatorSpec
 
-_FOLDED = Told("RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE)
+_FOLDED = Deviation(
+    "RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE
+)
 MAX_LENGTH = 64  # of a constant that decides a form
 
 
@@ -107,6 +109,6 @@ def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
         nodes = kept
 
 
-def folded_told(node: Node, context: Context) -> tuple[Told, ...]:
+def folded_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     """The report of a node that was several nodes in the file."""
     return (_FOLDED,)

@@ -8,7 +8,7 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_float
 from formats.rten.operators import comparison, elementwise, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.deviations import Deviation, of_floats
 from formats.rten.operators.shared.rewritings import dropped
 from formats.rten.operators.shared.rules import broadcast, broadcast_dims, same, unknown
 from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
@@ -29,7 +29,7 @@ def relu(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Max, data, context.scalar(0, like=data)))
 
 
-_NAN_BECOMES_ZERO = Told("RTen returns zero for NaN", SPECIAL)
+_NAN_BECOMES_ZERO = Deviation("RTen returns zero for NaN", SPECIAL)
 Relu = OperatorSpec(
     "Relu",
     Row(1),
@@ -38,7 +38,7 @@ Relu = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     rewritings=(relu,),
     is_plain=True,
-    told=of_floats(_NAN_BECOMES_ZERO),
+    deviations=of_floats(_NAN_BECOMES_ZERO),
     range=ranges.clipped_below,
     passes_on=True,
 )
@@ -140,7 +140,7 @@ HardSwish = OperatorSpec(
 
 _MAX_CURVED = 64  # beyond, Softplus(x) is x in 24 bits
 _OVERFLOW = Fault("returns infinity for numbers above 88")
-_OVERFLOW_TOLD = Told(_OVERFLOW.sentence, RANGE)
+_OVERFLOW_DEVIATION = Deviation(_OVERFLOW.sentence, RANGE)
 
 
 def _is_curved(context: Context, data: str) -> bool:
@@ -169,12 +169,12 @@ def softplus(node: Node, context: Context) -> list[Node] | None:
     )
 
 
-def _softplus_deviation(node: Node, context: Context) -> tuple[Told, ...]:
-    return () if _is_curved(context, node.input[0]) else (_OVERFLOW_TOLD,)
+def _softplus_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
+    return () if _is_curved(context, node.input[0]) else (_OVERFLOW_DEVIATION,)
 
 
 Softplus = OperatorSpec(
-    "Softplus", Row(1), dims=same, rewritings=(softplus,), faults=(_OVERFLOW,), deviation=_softplus_deviation
+    "Softplus", Row(1), dims=same, rewritings=(softplus,), faults=(_OVERFLOW,), raised_deviations=_softplus_deviations
 )
 
 

@@ -18,7 +18,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.deviations import Deviation, of_floats
 from formats.rten.operators.shared.rules import same
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.types import INT64_MAX
@@ -196,7 +196,7 @@ def _written_out(node: Node, context: Context) -> list[Node]:
     keys, values = (repeated(context, name, heads, query_heads // heads) for name in (key, value))
     penalties = _penalties(node, context, query, key)
     if penalties and get_int(node, "qk_matmul_output_mode") in (1, 2) and context.wanted(3):
-        context.tell(_LOWEST, is_defined=False)
+        context.report(_LOWEST, is_defined=False)
     scale = get_float(node, "scale") or 1 / sqrt(context.static_dims(query, 3)[0])
     scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))
     stages = [context.op(elementwise.Mul, scores, context.scalar(scale, like=query))]
@@ -275,13 +275,13 @@ def attention_raised(node: Node, context: Context) -> list[Node]:
     return [node] if mask == context.optional(3) else context.changed([*node.input[:3], *others])
 
 
-_SPREAD = Told("masked values are multiplied by zero, which spreads NaN and infinities", SPECIAL)
+_SPREAD = Deviation("masked values are multiplied by zero, which spreads NaN and infinities", SPECIAL)
 _OF_FLOATS = of_floats(_SPREAD)
-_LOWEST = Told("masked scores are minus infinity, as in ONNX, and the lowest number in onnxruntime", RARE)
-_NONE_HIDDEN = Told("with past keys and one query, onnxruntime hides none of several new keys", RARE)
+_LOWEST = Deviation("masked scores are minus infinity, as in ONNX, and the lowest number in onnxruntime", RARE)
+_NONE_HIDDEN = Deviation("with past keys and one query, onnxruntime hides none of several new keys", RARE)
 
 
-def _attention_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _attention_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     queries, keys = ((context.dims(context.input(place)) or (None, None))[-2] for place in (0, 1))
     is_alike = queries is not None and queries == keys
     may_be_one = queries == 1 or not isinstance(queries, int)
@@ -313,7 +313,7 @@ Attention = OperatorSpec(
     dims=attention_dims,
     rewritings=(attention,),
     raised=attention_raised,
-    unspecified=_attention_told,
+    unspecified=_attention_unspecified,
     raised_version=24,
     onnx=OnnxForm(takes={"qk_matmul_output_mode": ANY, "softmax_precision": ANY}, version=24),
 )

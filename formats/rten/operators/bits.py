@@ -12,7 +12,7 @@ from formats.ir.dtypes import INT32, UINT32, UINT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_string
 from formats.rten.operators import comparison, elementwise, reduction, shape
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import broadcast, of_any_input, same
 from formats.rten.operators.shared.spec import OperatorSpec
 from formats.rten.types import BYTES, INTS, PARTLY_HELD, UNSIGNED, limits, width
@@ -82,7 +82,7 @@ def _shared_bits(context: Context, one: str, other: str, count: int) -> str:
     return context.op(reduction.ReduceSum, bits, context.int64([-1]), keepdims=0)
 
 
-_LOWER_BITS = Told("RTen uses only the lower 32 bits of numbers", RANGE)
+_LOWER_BITS = Deviation("RTen uses only the lower 32 bits of numbers", RANGE)
 LEAST = -(1 << 31)  # only the sign bit of 32 bits
 
 
@@ -92,7 +92,7 @@ def bitwise(node: Node, context: Context) -> list[Node] | None:
     if elem_type is None or elem_type not in INTS | BYTES:
         raise Refused(f"works on the bits of {context.describe(context.input(0))}, which RTen does not support")
     if not all(context.scope.fits(context.input(place)) for place in (0, 1)):
-        context.tell(_LOWER_BITS)
+        context.report(_LOWER_BITS)
     one, other = (context.cast(context.input(place), INT32) for place in (0, 1))
     number = _shared_bits(context, one, other, min(width(elem_type), 31))
     if width(elem_type) >= 32:

@@ -26,7 +26,7 @@ from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_int, get_string
 from formats.rten.operators import bits, comparison, elementwise, shape, small_floats
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.shared.spec import (
     ANY,
@@ -147,7 +147,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if source == DOUBLE and Interval(low, high).holds(context.scope.range_of(data)):
         return None
     if source in FLOATS and not Interval(*INT32_LIMITS).holds(context.scope.range_of(data)):
-        context.tell(_TWO_STEPS)
+        context.report(_TWO_STEPS)
     number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)
     if low:
         number = context.op(
@@ -158,18 +158,18 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(Cast, context.op(Cast, number, to=DOUBLE), to=target))
 
 
-_ANY_INTEGER: Final = Told(
+_ANY_INTEGER: Final = Deviation(
     "floats outside the integers' range become the nearest integer in RTen, and any integer in onnxruntime", RARE
 )
-_TWO_STEPS: Final = Told(
+_TWO_STEPS: Final = Deviation(
     "floats beyond 32 bits first become the nearest 32-bit integer; onnxruntime may return another one", RARE
 )
 
 
-_NO_INTEGER: Final = Told("NaN becomes zero in RTen, and another integer in onnxruntime", SPECIAL)
+_NO_INTEGER: Final = Deviation("NaN becomes zero in RTen, and another integer in onnxruntime", SPECIAL)
 
 
-def _unspecified(node: Node, context: Context) -> tuple[Told, ...]:
+def _unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     """Of integers that RTen lacks, the report has a `range`."""
     target = get_int(node, "to")
     if context.elem_type(node.input[0]) not in FLOATS or target not in INTS | BYTES:

@@ -8,7 +8,7 @@ from formats.ir.dtypes import BOOL, INT64
 from formats.rten.graph.attributes import get_int
 from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.shared.rules import always, broadcast, every_node, of_either, pairs, same, stretch
 from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, Signature, because
@@ -39,10 +39,10 @@ def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(_equal(a, b) for a, b in pairs(first, second))
 
 
-_ENDS = Told("RTen compares the least and greatest 64-bit integers as those of 32 bits", RARE)
+_ENDS = Deviation("RTen compares the least and greatest 64-bit integers as those of 32 bits", RARE)
 
 
-def _ends_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _ends_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     """A constant at the end of 64 bits is held as the end of 32 bits, which the other value may be."""
     for place in (0, 1):
         name, other = node.input[place], context.scope.range_of(node.input[1 - place])
@@ -66,11 +66,19 @@ def _spec(name: str, letter: str, **more: Any) -> OperatorSpec:
     return OperatorSpec(name, Row(2), signature=Signature(letter), **common, **more)
 
 
-Equal = _spec("Equal", "A", contents=equal_contents, older=_OLD, narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
-Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
-GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
-Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
-LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told, rounds=every_node)
+Equal = _spec(
+    "Equal",
+    "A",
+    contents=equal_contents,
+    older=_OLD,
+    narrow=_IN_32_BITS,
+    deviations=_ends_deviations,
+    rounds=every_node,
+)
+Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
+GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
+Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
+LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
 And = _spec("And", "b", older=_OLD)
 Or = _spec("Or", "b", older=_OLD)
 Xor = _spec("Xor", "b", older=_OLD)

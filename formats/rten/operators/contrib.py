@@ -27,7 +27,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.spec import ANY, MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
@@ -69,12 +69,14 @@ DequantizeLinear = OperatorSpec(
 SKIP_EPSILON = 1e-12  # the default of normalisations with an addition
 
 
-_SQUARED_INFINITY = Told("next to an infinity, RTen's distance may be infinite where onnxruntime's is NaN", SPECIAL)
+_SQUARED_INFINITY = Deviation(
+    "next to an infinity, RTen's distance may be infinite where onnxruntime's is NaN", SPECIAL
+)
 
 
 def distances(node: Node, context: Context) -> list[Node] | None:
     """Write it as norms of the differences between all rows."""
-    context.tell(_SQUARED_INFINITY, is_defined=False)
+    context.report(_SQUARED_INFINITY, is_defined=False)
     rows = context.op(shape.Unsqueeze, context.input(0), context.int64([1]))
     apart = context.op(elementwise.Sub, rows, context.op(shape.Unsqueeze, context.input(1), context.int64([0])))
     square = context.op(reduction.ReduceSumSquare, apart, context.int64([2]), keepdims=0)
@@ -229,7 +231,9 @@ def _by_column(context: Context, weight: str, scales: str, zeros: str, groups: s
     return context.op(elementwise.Mul, context.op(elementwise.Sub, weight, zero), factor)
 
 
-_IGNORED_ZEROS = Told("packed zero points next to groups (g_idx) are taken to be 8, as onnxruntime takes them", RARE)
+_IGNORED_ZEROS = Deviation(
+    "packed zero points next to groups (g_idx) are taken to be 8, as onnxruntime takes them", RARE
+)
 
 
 def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
@@ -243,7 +247,7 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     if groups and bits != 4:
         raise Refused(f"has groups (g_idx) with {bits} bits, and onnxruntime computes them only with four")
     if groups and zeros and not context.is_float(zeros):
-        context.tell(_IGNORED_ZEROS, is_defined=False)
+        context.report(_IGNORED_ZEROS, is_defined=False)
         zeros = ""
     blocks = -(-columns // block)
     context.check_size(rows, blocks)
@@ -384,14 +388,14 @@ SimplifiedLayerNormalization = OperatorSpec(
 _SKIP_FIELDS = (Field("epsilon", FieldKind.FLOAT, required=True),)
 
 
-def _inverse_deviation(context: Context, squares: str, epsilon: float) -> str:
+def _inverse_deviations(context: Context, squares: str, epsilon: float) -> str:
     """One divided by the root of the mean of squares over the last axis."""
     mean = context.op(reduction.ReduceMean, squares, context.int64([-1]), keepdims=1)
     root = context.op(elementwise.Sqrt, context.op(elementwise.Add, mean, context.scalar(epsilon, like=squares)))
     return context.op(elementwise.Div, context.scalar(1.0, like=squares), root)
 
 
-_MEAN_OF_INFINITY = Told("the mean of a row with an infinity may be infinite where onnxruntime's is NaN", SPECIAL)
+_MEAN_OF_INFINITY = Deviation("the mean of a row with an infinity may be infinite where onnxruntime's is NaN", SPECIAL)
 
 
 def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
@@ -401,11 +405,11 @@ def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     normal = context.op(normalization.LayerNormalization, total, context.input(2), context.optional(3), epsilon=epsilon)
     mean = inverse = ""
     if context.wanted(1) or context.wanted(2):
-        context.tell(_MEAN_OF_INFINITY, is_defined=False)
+        context.report(_MEAN_OF_INFINITY, is_defined=False)
         mean = context.op(reduction.ReduceMean, total, context.int64([-1]), keepdims=1)
     if context.wanted(2):
         apart = context.op(elementwise.Sub, total, mean)
-        inverse = _inverse_deviation(context, context.op(elementwise.Mul, apart, apart), epsilon)
+        inverse = _inverse_deviations(context, context.op(elementwise.Mul, apart, apart), epsilon)
     return context.replace(normal, mean, inverse, total)
 
 
@@ -426,7 +430,7 @@ def skip_simplified_layer_normalization(node: Node, context: Context) -> list[No
     normal = normalization.root_mean_square(context, total, [-1], epsilon)
     inverse = ""
     if context.wanted(2):
-        inverse = _inverse_deviation(context, context.op(elementwise.Mul, total, total), epsilon)
+        inverse = _inverse_deviations(context, context.op(elementwise.Mul, total, total), epsilon)
     return context.replace(context.op(elementwise.Mul, normal, context.input(2)), "", inverse, total)
 
 

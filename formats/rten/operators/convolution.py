@@ -18,7 +18,7 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.shared.deviations import SPREAD, Told
+from formats.rten.operators.shared.deviations import SPREAD, Deviation
 from formats.rten.operators.shared.rules import unknown
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, because, sizes_field
 from formats.rten.operators.shared.window import (
@@ -136,10 +136,10 @@ def convolution_raised(node: Node, context: Context) -> list[Node]:
 MAX_WEIGHTS = 256  # the most weights that are checked; trained layers have more weights, and these are finite
 
 
-_NO_PADDING = Told("the sum omits padding, which is NaN if a weight is NaN or infinite", SPECIAL)
+_NO_PADDING = Deviation("the sum omits padding, which is NaN if a weight is NaN or infinite", SPECIAL)
 
 
-def _weights_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _weights_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     """What is reported if the weights are constant and few, and some of them are not finite."""
     weight = context.scope.constant(node.input[1])
     if weight is None or weight.data_type != FLOAT or prod(weight.dims) > MAX_WEIGHTS:
@@ -159,7 +159,7 @@ Conv = OperatorSpec(
     ),
     raised=convolution_raised,
     is_plain=True,
-    unspecified=_weights_told,
+    unspecified=_weights_unspecified,
     onnx=OnnxForm(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED, pads_alike=True),
 )
 
@@ -220,7 +220,7 @@ def _transposed_pads(
 
 def _dilated(context: Context, weight: str, geometry: Window) -> str:
     """The weight with zeros between its elements."""
-    context.tell(SPREAD)
+    context.report(SPREAD)
     outer = shape.sizes_of(context, weight, 0, 2)
     rank = len(geometry.kernel)
     cells = [size for length in geometry.kernel for size in (length, 1)]
@@ -309,10 +309,10 @@ def conv_transpose_to_size(node: Node, context: Context) -> list[Node] | None:
     return context.replace(result)
 
 
-_OF_NOTHING = Told("if the image has no elements, RTen stops instead of returning the bias", SPECIAL, True)
+_OF_NOTHING = Deviation("if the image has no elements, RTen stops instead of returning the bias", SPECIAL, True)
 
 
-def _stops_at_nothing(node: Node, context: Context) -> tuple[Told, ...]:
+def _stops_at_nothing(node: Node, context: Context) -> tuple[Deviation, ...]:
     """What is reported if only the run can tell whether the image has elements."""
     dims = context.dims(node.input[0])
     return () if dims is not None and all(isinstance(dim, int) for dim in dims[2:]) else (_OF_NOTHING,)

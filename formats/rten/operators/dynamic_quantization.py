@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
-    from formats.rten.operators.shared.deviations import Told
+    from formats.rten.operators.shared.deviations import Deviation
 
 
 def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -38,8 +38,8 @@ def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, numbers, context.op(shape.Shape, data)), scale, zero)
 
 
-def _deviation(node: Node, context: Context) -> tuple[Told, ...]:
-    return (*quantization.steps_told(node, context), ANY_NAN)
+def _deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
+    return (*quantization.step_deviations(node, context), ANY_NAN)
 
 
 DynamicQuantizeLinear = OperatorSpec(
@@ -48,8 +48,8 @@ DynamicQuantizeLinear = OperatorSpec(
     rewritings=(dynamic_quantize_linear,),
     dims=dynamic_quantize_dims,
     elements=(always(UINT8), always(FLOAT), always(UINT8)),
-    deviation=_deviation,
-    told=_deviation,
+    raised_deviations=_deviations,
+    deviations=_deviations,
 )
 
 

@@ -11,8 +11,8 @@ from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int, with_fields
 from formats.rten.operators import comparison
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told, of_floats
-from formats.rten.operators.shared.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
+from formats.rten.operators.shared.deviations import Deviation, of_floats
+from formats.rten.operators.shared.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviations
 from formats.rten.operators.shared.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.shared.rules import (
     arithmetic,
@@ -219,7 +219,7 @@ Div = OperatorSpec(
     older=(broadcast_by_attribute,),
     rewritings=(of_known_floats, of_one_element, of_one_number),
     faults=(AS_INTEGERS,),
-    deviation=quotient_deviation,
+    raised_deviations=quotient_deviations,
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     range=ranges.quotients,
     passes_on=True,
@@ -417,10 +417,10 @@ def sign_of_comparisons(node: Node, makers: Makers) -> Node | None:
 
 
 _UNSIGNED_ZERO = Fault("returns 1 or -1 for zero")
-_NO_ZERO: Final = Told(_UNSIGNED_ZERO.sentence, RESULTS)
+_NO_ZERO: Final = Deviation(_UNSIGNED_ZERO.sentence, RESULTS)
 
 
-def _sign_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _sign_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (_NO_ZERO,) if context.elem_type(node.input[0]) == FLOAT else ()
 
 
@@ -432,7 +432,7 @@ Sign = OperatorSpec(
     rewritings=(sign,),
     narrow=widened((0,)),
     faults=(_UNSIGNED_ZERO,),
-    deviation=_sign_deviation,
+    raised_deviations=_sign_deviations,
     foldings=(sign_of_comparisons,),
     range=ranges.signs,
 )
@@ -477,7 +477,7 @@ def clip(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(Min, raised, high) if high else raised)
 
 
-_NAN_BETWEEN: Final = Told("RTen returns a number within the bounds for NaN", SPECIAL)
+_NAN_BETWEEN: Final = Deviation("RTen returns a number within the bounds for NaN", SPECIAL)
 Clip = OperatorSpec(
     "Clip",
     Row(3),
@@ -486,7 +486,7 @@ Clip = OperatorSpec(
     dims=same,
     older=(clip_bounds,),
     rewritings=(clip,),
-    told=of_floats(_NAN_BETWEEN),
+    deviations=of_floats(_NAN_BETWEEN),
     narrow=widened((0, 1, 2)),
     range=ranges.clipped,
     onnx=OnnxForm(inputs={"min": 1, "max": 2}),
@@ -503,8 +503,8 @@ Cosh = OperatorSpec("Cosh", Row(1), dims=same)
 Tanh = OperatorSpec(
     "Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.between(-1, 1)
 )
-_INFINITE_SQUARE: Final = Told("RTen may return infinity for numbers above 1e19", RARE)
+_INFINITE_SQUARE: Final = Deviation("RTen may return infinity for numbers above 1e19", RARE)
 _SQUARED: Final = of_floats(_INFINITE_SQUARE)
-Asinh = OperatorSpec("Asinh", Row(1), dims=same, told=_SQUARED)
-Acosh = OperatorSpec("Acosh", Row(1), dims=same, told=_SQUARED)
+Asinh = OperatorSpec("Asinh", Row(1), dims=same, deviations=_SQUARED)
+Acosh = OperatorSpec("Acosh", Row(1), dims=same, deviations=_SQUARED)
 Atanh = OperatorSpec("Atanh", Row(1), dims=same)

@@ -16,7 +16,7 @@ from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, shape, slicing
 from formats.rten.operators.sampling import divided
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import SPREAD, Told, of_floats
+from formats.rten.operators.shared.deviations import SPREAD, Deviation, of_floats
 from formats.rten.operators.shared.rules import unknown
 from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, because
 from formats.tensordata.plan import SPECIAL
@@ -225,7 +225,7 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
             _reflected(context, place, pair) if padding == "reflection" else _within(context, place, last)
             for place, pair, last in zip(places, ends, image.lasts, strict=True)
         ]
-    context.tell(SPREAD)
+    context.report(SPREAD)
     mirrors = ends if padding == "reflection" else ()
     found = context.op(
         shape.Transpose, _sampled(context, image, places, mode, mirrors, zeros=padding == "zeros"), perm=[0, 2, 1]
@@ -238,7 +238,7 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, found, sizes))
 
 
-_BAD_PLACES = Told("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers", SPECIAL)
+_BAD_PLACES = Deviation("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers", SPECIAL)
 GridSample = OperatorSpec(
     "GridSample",
     Row(
@@ -356,7 +356,7 @@ def deform_conv(node: Node, context: Context) -> list[Node]:
         place = context.op(elementwise.Add, place, context.array([[[begin]] for begin in begins]))
         place = context.op(elementwise.Add, place, _counted(context, size, strides[axis], axis))
         places.append(context.op(shape.Reshape, place, lines))
-    context.tell(SPREAD)
+    context.report(SPREAD)
     found = _sampled(context, image, places, "linear", zeros=True)  # images and groups, parts and samples, channels
     if context.optional(4):
         shares = context.op(shape.Reshape, context.input(4), shape.joined(context, lines, context.int64([1])))

@@ -9,7 +9,7 @@ from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import casting, elementwise, shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import widened
 from formats.rten.operators.shared.rules import always, like_second, normalize, same, unknown
 from formats.rten.operators.shared.spec import (
@@ -125,7 +125,7 @@ def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims
 
 
 _NO_ROW = Fault("returns no row for a scalar")
-_NO_ROW_TOLD = Told(_NO_ROW.sentence, RESULTS)
+_NO_ROW_DEVIATION = Deviation(_NO_ROW.sentence, RESULTS)
 
 
 @because("RTen returns no row for a scalar, so it becomes a vector of one element")
@@ -142,8 +142,8 @@ def non_zero(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(NonZero, context.scope.add_safe(_NO_ROW, context.op(shape.Reshape, data, sizes))))
 
 
-def _non_zero_deviation(node: Node, context: Context) -> tuple[Told, ...]:
-    return (_NO_ROW_TOLD,) if context.dims(node.input[0]) == () else ()
+def _non_zero_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
+    return (_NO_ROW_DEVIATION,) if context.dims(node.input[0]) == () else ()
 
 
 NonZero = OperatorSpec(
@@ -153,7 +153,7 @@ NonZero = OperatorSpec(
     elements=(always(INT64),),
     rewritings=(non_zero,),
     narrow=widened((0,), ()),
-    deviation=_non_zero_deviation,
+    raised_deviations=_non_zero_deviations,
     range=ranges.sizes,
 )
 

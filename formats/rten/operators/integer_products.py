@@ -11,7 +11,7 @@ from formats.ir.dtypes import INT32, UINT8
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_fields
 from formats.rten.operators import casting, convolution, elementwise, matrix, padding, quantization, reduction, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import always
 from formats.rten.operators.shared.spec import OperatorSpec, Row, because
 from formats.rten.operators.shared.window import kernel_shape, window
@@ -43,7 +43,8 @@ def is_many(context: Context, name: str) -> bool:
 
 _FIRST_BLOCK = Fault("uses the zero points of the first rows or columns for all others")
 _PACKED = Fault("forgets the zero point of a matrix that it multiplies with several")
-_FIRST_BLOCK_TOLD, _PACKED_TOLD = Told(_FIRST_BLOCK.sentence, RESULTS), Told(_PACKED.sentence, RESULTS)
+_FIRST_BLOCK_DEVIATION = Deviation(_FIRST_BLOCK.sentence, RESULTS)
+_PACKED_DEVIATION = Deviation(_PACKED.sentence, RESULTS)
 
 
 def _has_one_row(context: Context, name: str) -> bool:
@@ -138,10 +139,10 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
     return matrix.by_vector(node, context)
 
 
-def _zeros_deviation(node: Node, context: Context) -> tuple[Told, ...]:
-    found = [_FIRST_BLOCK_TOLD] if any(is_many(context, name) for name in node.input[2:]) else []
+def _zeros_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
+    found = [_FIRST_BLOCK_DEVIATION] if any(is_many(context, name) for name in node.input[2:]) else []
     if _may_be_packed(context, node.input[0], node.input[1], context.optional(2)):
-        found.append(_PACKED_TOLD)
+        found.append(_PACKED_DEVIATION)
     return tuple(found)
 
 
@@ -171,7 +172,7 @@ MatMulInteger = OperatorSpec(
     rewritings=(mat_mul_integer,),
     range=ranges.products_of_bytes,
     faults=(_FIRST_BLOCK, _PACKED),
-    deviation=_zeros_deviation,
+    raised_deviations=_zeros_deviations,
     foldings=(zero_points_of_columns,),
 )
 
@@ -248,12 +249,12 @@ def conv_integer(node: Node, context: Context) -> list[Node] | None:
 
 
 _ZERO_PADDING = Fault("does not pad with the zero point")
-_ZERO_PADDING_TOLD = Told(_ZERO_PADDING.sentence, RESULTS)
+_ZERO_PADDING_DEVIATION = Deviation(_ZERO_PADDING.sentence, RESULTS)
 
 
-def _conv_integer_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _conv_integer_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     if get_string(node, "auto_pad") == "SAME_UPPER" or any(get_ints(node, "pads") or ()):
-        return (_ZERO_PADDING_TOLD,)
+        return (_ZERO_PADDING_DEVIATION,)
     return ()
 
 
@@ -264,7 +265,7 @@ ConvInteger = OperatorSpec(
     elements=(always(INT32),),
     rewritings=(conv_integer,),
     raised=convolution.convolution_raised,
-    deviation=_conv_integer_deviation,
+    raised_deviations=_conv_integer_deviations,
     faults=(_ZERO_PADDING,),
     onnx=convolution.Conv.onnx,
 )

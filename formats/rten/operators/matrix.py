@@ -10,7 +10,7 @@ from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string, with_fields
 from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import dropped, without_gaps
 from formats.rten.operators.shared.rules import broadcast_dims, of_any_input, unknown
 from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
@@ -34,7 +34,7 @@ def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 _LONE_COLUMN = Fault("keeps an axis of size one when it multiplies several matrices with a vector")
-_LONE_COLUMN_TOLD = Told(_LONE_COLUMN.sentence, RESULTS)
+_LONE_COLUMN_DEVIATION = Deviation(_LONE_COLUMN.sentence, RESULTS)
 
 
 def _by_anything(context: Context, a: str, b: str) -> list[Node]:
@@ -119,9 +119,9 @@ def integer_product(node: Node, makers: Makers) -> Node | None:
     return with_fields(node, op_type=MatMul.name, input=[a, b], attribute=[])
 
 
-def _product_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _product_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     if context.rank(node.input[1]) == 1 and context.rank(node.input[0]) not in (1, 2):
-        return (_LONE_COLUMN_TOLD,)
+        return (_LONE_COLUMN_DEVIATION,)
     return ()
 
 
@@ -132,7 +132,7 @@ MatMul = OperatorSpec(
     dims=matmul_dims,
     elements=(of_any_input,),
     rewritings=(mat_mul,),
-    deviation=_product_deviation,
+    raised_deviations=_product_deviations,
     foldings=(integer_product,),
     faults=(_LONE_COLUMN,),
     is_plain=True,

@@ -10,7 +10,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import comparison, elementwise, indexing, padding, pooling, reduction, shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.deviations import Deviation, of_floats
 from formats.rten.operators.shared.rewritings import dropped
 from formats.rten.operators.shared.rules import same, unknown
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field, because
@@ -122,14 +122,14 @@ def of_nothing(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Identity, data)) if 0 in (context.dims(data) or ()) else None
 
 
-_INFINITE_TOLD: Final = Told(
+_INFINITE_DEVIATION: Final = Deviation(
     "with infinities, the order of sums decides whether RTen and onnxruntime return NaN", SPECIAL
 )
-_INFINITE_SUMS: Final = of_floats(_INFINITE_TOLD)
-_NO_SAMPLES: Final = Told("RTen fails if there are no samples and so no elements", SPECIAL, True)
+_INFINITE_SUMS: Final = of_floats(_INFINITE_DEVIATION)
+_NO_SAMPLES: Final = Deviation("RTen fails if there are no samples and so no elements", SPECIAL, True)
 
 
-def _empty_batch_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _empty_batch_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     """The report if the batch may be empty when the model runs."""
     dims = context.dims(node.input[0])
     return () if dims and isinstance(dims[0], int) else (_NO_SAMPLES,)
@@ -141,7 +141,7 @@ BatchNormalization = OperatorSpec(
     dims=same,
     older=(old_batch_normalization,),
     rewritings=(batch_normalization,),
-    told=_empty_batch_told,
+    deviations=_empty_batch_deviations,
     unspecified=_INFINITE_SUMS,
     onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
 )
@@ -154,7 +154,7 @@ InstanceNormalization = OperatorSpec(
     range=ranges.normalised,
     older=(dropped("consumed_inputs"),),
     rewritings=(of_nothing,),
-    told=_empty_batch_told,
+    deviations=_empty_batch_deviations,
     unspecified=_INFINITE_SUMS,
 )
 
@@ -275,8 +275,10 @@ LpNormalization = OperatorSpec(
 )
 
 
-_FOUR_AXES: Final = Told("without axes, RTen stops if the data do not have four axes", RARE)
-_ALL_EQUAL: Final = Told("if all numbers are equal, onnxruntime divides by zero, but ONNX and RTen return zero", RARE)
+_FOUR_AXES: Final = Deviation("without axes, RTen stops if the data do not have four axes", RARE)
+_ALL_EQUAL: Final = Deviation(
+    "if all numbers are equal, onnxruntime divides by zero, but ONNX and RTen return zero", RARE
+)
 
 
 def mean_variance_normalization(node: Node, context: Context) -> list[Node] | None:
@@ -287,13 +289,13 @@ def mean_variance_normalization(node: Node, context: Context) -> list[Node] | No
     """
     data = context.input(0)
     if find(node, "axes") is None and context.rank(data) is None:
-        context.tell(_FOUR_AXES)
+        context.report(_FOUR_AXES)
     axes = context.int64([0, 2, 3] if find(node, "axes") is None else get_ints(node, "axes") or ())
     centred = context.op(elementwise.Sub, data, context.op(reduction.ReduceMean, data, axes, keepdims=1))
     squares = context.op(elementwise.Mul, centred, centred)
     variance = context.op(reduction.ReduceMean, squares, axes, keepdims=1)
     deviation = context.op(elementwise.Add, context.op(elementwise.Sqrt, variance), context.scalar(1e-9, like=data))
-    context.tell(_ALL_EQUAL, is_defined=False)
+    context.report(_ALL_EQUAL, is_defined=False)
     return context.replace(context.op(elementwise.Div, centred, deviation))
 
 
@@ -302,13 +304,13 @@ MeanVarianceNormalization = OperatorSpec(
 )
 
 
-_SUMMED_NAN: Final = Told("with NaN or infinities, the order of sums decides which elements are NaN", SPECIAL)
+_SUMMED_NAN: Final = Deviation("with NaN or infinities, the order of sums decides which elements are NaN", SPECIAL)
 
 
 def lrn(node: Node, context: Context) -> list[Node] | None:
     """Write it with an AveragePool of squares along the channels."""
     data, size = context.input(0), get_int(node, "size", 1)
-    context.tell(_SUMMED_NAN, is_defined=False)
+    context.report(_SUMMED_NAN, is_defined=False)
     rank, dims = context.known_rank(data), context.dims(data) or ()
     squares = context.op(elementwise.Mul, data, data)
     may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in dims[1:])

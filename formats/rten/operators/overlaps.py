@@ -126,7 +126,7 @@ def col2im(node: Node, context: Context) -> list[Node] | None:
         total - (count - 1) * stride - extent
         for total, count, stride, extent in zip(totals, counts, strides, extents, strict=True)
     ]
-    context.tell(SPREAD)
+    context.report(SPREAD)
     kernels = numpy.tile(numpy.eye(volume).reshape(volume, 1, *block), (channels, *(1 for _ in range(rank + 1))))
     batch = shape.sizes_of(context, data, 0, 1)
     rows = shape.joined(context, batch, context.int64([channels * volume, *counts]))

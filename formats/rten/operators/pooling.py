@@ -13,7 +13,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import ANY_NAN, Told, of_floats
+from formats.rten.operators.shared.deviations import ANY_NAN, Deviation, of_floats
 from formats.rten.operators.shared.rules import always, unknown
 from formats.rten.operators.shared.spec import (
     ANY,
@@ -136,7 +136,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
     if get_int(node, "ceil_mode"):
         pads = rounding_pads(context, geometry, data, pads)
     if node.op_type == MaxPool.name:
-        context.tell(ANY_NAN, is_defined=False)
+        context.report(ANY_NAN, is_defined=False)
         padded = _padded(context, data, pads, float("-inf"))
         return context.replace(_taken(context, elementwise.Max, padded, geometry))
     total = _taken(context, elementwise.Sum, _padded(context, data, pads, 0.0), geometry)
@@ -293,10 +293,12 @@ def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, 
             raise Refused(f"has a window of {geometry.extent(axis)}, but the padded data has only {room}")
 
 
-_TOO_SMALL = Told("if the data are smaller than the window, onnxruntime returns few elements, and RTen stops", RARE)
+_TOO_SMALL = Deviation(
+    "if the data are smaller than the window, onnxruntime returns few elements, and RTen stops", RARE
+)
 
 
-def _of_little(node: Node, context: Context) -> tuple[Told, ...]:
+def _of_little(node: Node, context: Context) -> tuple[Deviation, ...]:
     """Report what runtimes do if the data are smaller than the window, if only the run can tell their size."""
     geometry, dims = window(node, get_ints(node, "kernel_shape") or ()), context.dims(node.input[0])
     rank = len(geometry.kernel)
@@ -332,13 +334,13 @@ AveragePool = OperatorSpec(
     range=ranges.averages_and_zero,
     onnx=OnnxForm(takes={"dilations": ONES}, omitted=PADS_OMITTED, pads_alike=True),
 )
-_NOTHING_GREATER = Told(
+_NOTHING_GREATER = Deviation(
     "if all numbers are NaN or -inf, RTen returns that, and onnxruntime may return another number", SPECIAL
 )
 _LEAST = of_floats(_NOTHING_GREATER)
 
 
-def _max_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _max_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (*_LEAST(node, context), *_of_little(node, context))
 
 
@@ -363,7 +365,7 @@ MaxPool = OperatorSpec(
     faults=(_CEIL,),
     raised=window_raised,
     is_plain=True,
-    unspecified=_max_told,
+    unspecified=_max_unspecified,
     range=ranges.of(0),
     onnx=OnnxForm(takes={"dilations": ONES, "storage_order": (0,)}, omitted=PADS_OMITTED, pads_alike=True),
 )

@@ -20,7 +20,7 @@ from formats.rten.operators import (
     slicing,
 )
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import normalize, same, unknown
 from formats.rten.operators.shared.spec import (
     ANY,
@@ -172,16 +172,16 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
     return context.replace(result)
 
 
-_HALF_STEPS: Final = Told("halfway between two steps, RTen may choose the other one", RARE)
+_HALF_STEPS: Final = Deviation("halfway between two steps, RTen may choose the other one", RARE)
 
 
-def steps_told(node: Node, context: Context) -> tuple[Told, ...]:
+def step_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     """What differs at half steps."""
     return (_HALF_STEPS,)
 
 
 _MOST_STEPS: Final = 2.0**31 - 512  # more are no number of 32 bits
-_BEYOND: Final = Told("numbers of more than 2^31 steps, and infinity, become zero in RTen instead of 255", RARE)
+_BEYOND: Final = Deviation("numbers of more than 2^31 steps, and infinity, become zero in RTen instead of 255", RARE)
 
 
 def _is_beyond(node: Node, context: Context) -> bool:
@@ -193,21 +193,21 @@ def _is_beyond(node: Node, context: Context) -> bool:
     return greatest is None or not scales or greatest > _MOST_STEPS * min(map(abs, scales))
 
 
-def _quantized_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _quantized_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (_HALF_STEPS, _BEYOND) if _is_beyond(node, context) else (_HALF_STEPS,)
 
 
-_NOT_QUANTIZED: Final = Told("NaN becomes any integer in RTen, and the least one in onnxruntime", SPECIAL)
+_NOT_QUANTIZED: Final = Deviation("NaN becomes any integer in RTen, and the least one in onnxruntime", SPECIAL)
 
 
-def _of_nan(node: Node, context: Context) -> tuple[Told, ...]:
+def _of_nan(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (_NOT_QUANTIZED,)
 
 
 def tell_if_exact(context: Context) -> None:
     """Report half steps if an operator has no exact form. Otherwise, the new nodes report them."""
     if context.exact:
-        context.tell(_HALF_STEPS)
+        context.report(_HALF_STEPS)
 
 
 def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> list[Node]:
@@ -268,8 +268,8 @@ QuantizeLinear = OperatorSpec(
     elements=(_quantized_type,),
     rewritings=(quantize_linear,),
     faults=(_LONE_SCALE, _SHORT_AXIS),
-    deviation=_quantized_told,
-    told=_quantized_told,
+    raised_deviations=_quantized_deviations,
+    deviations=_quantized_deviations,
     unspecified=_of_nan,
     raised=quantize_raised,
     onnx=OnnxForm(

@@ -13,7 +13,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, get_strings
 from formats.rten.operators import activation, elementwise, matrix, shape
 from formats.rten.operators.shared import ranges, recurrent_loop
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import dropped
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.rten.types import FLOATS
@@ -110,11 +110,11 @@ def _outputs(direction: recurrent_loop.Direction) -> list[str]:
 MAX_WEIGHTS = 1 << 16  # the most weights that are checked
 
 
-_OF_NAN: Final = Told("onnxruntime may return numbers for NaN", SPECIAL)
-_SKIPPED: Final = Told("zero states times infinity are NaN in RTen, but onnxruntime may skip the product", SPECIAL)
+_OF_NAN: Final = Deviation("onnxruntime may return numbers for NaN", SPECIAL)
+_SKIPPED: Final = Deviation("zero states times infinity are NaN in RTen, but onnxruntime may skip the product", SPECIAL)
 
 
-def _weights_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _weights_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     """What is reported for NaN, and if weights are computed, or are few and not finite. Many count as finite."""
     for name in node.input[1:3]:
         if context.elem_type(name) not in FLOATS:
@@ -137,8 +137,8 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
     if _is_native(node, context):
         is_said = not context.target.is_onnx or find(node, "hidden_size") is not None
         return None if is_said else context.changed(hidden_size=_hidden_size(node, context))
-    for told in _weights_told(node, context):
-        context.tell(told, is_defined=False)
+    for deviation in _weights_unspecified(node, context):
+        context.report(deviation, is_defined=False)
     cell = CELLS[node.op_type or ""]
     directions = recurrent_loop.directions_of(node, context, cell, _hidden_size(node, context))
     return recurrent_loop.side_by_side(context, [_outputs(direction) for direction in directions])
@@ -167,10 +167,10 @@ def recurrence_raised(node: Node, context: Context) -> list[Node]:
     return context.changed(inputs, hidden_size=size)
 
 
-_NO_LENGTHS: Final = Told("RTen ignores the lengths of sequences, so they are dropped", RESULTS)
+_NO_LENGTHS: Final = Deviation("RTen ignores the lengths of sequences, so they are dropped", RESULTS)
 
 
-def _recurrence_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _recurrence_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (_NO_LENGTHS,) if context.optional(4) else ()
 
 
@@ -188,8 +188,8 @@ GRU = OperatorSpec(
     older=(dropped("output_sequence"),),
     rewritings=(recurrent,),
     raised=recurrence_raised,
-    deviation=_recurrence_deviation,
-    unspecified=_weights_told,
+    raised_deviations=_recurrence_deviations,
+    unspecified=_weights_unspecified,
     onnx=OnnxForm(
         Row(6, 2, fields=(*ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
     ),
@@ -213,8 +213,8 @@ LSTM = OperatorSpec(
     older=(dropped("output_sequence"),),
     rewritings=(recurrent,),
     raised=recurrence_raised,
-    deviation=_recurrence_deviation,
-    unspecified=_weights_told,
+    raised_deviations=_recurrence_deviations,
+    unspecified=_weights_unspecified,
     range=ranges.between(-1, 1),
     onnx=OnnxForm(
         Row(7, 3, fields=ONNX_RNN),

@@ -10,7 +10,7 @@ from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, make_attribute, with_fields
 from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import NAN_ORDER, Told
+from formats.rten.operators.shared.deviations import NAN_ORDER, Deviation
 from formats.rten.operators.shared.rewritings import promoted, widened
 from formats.rten.operators.shared.rules import always, multiply, normalize, reduced, same_contents
 from formats.rten.operators.shared.spec import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.graph.makers import Makers
-    from formats.rten.operators.shared.spec import Deviation, Folding, Rewriting
+    from formats.rten.operators.shared.spec import DeviationRule, Folding, Rewriting
 
 _REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
 
@@ -101,10 +101,10 @@ def reduction_raised(node: Node, context: Context) -> list[Node]:
     return context.changed([node.input[0], context.int64(axes or ())], without=["axes"])
 
 
-_NO_AXES: Final = Told("RTen's result without axes depends on its optimiser", RESULTS)
+_NO_AXES: Final = Deviation("RTen's result without axes depends on its optimiser", RESULTS)
 
 
-def _reduction_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _reduction_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     axes = context.optional(1)
     if get_int(node, "noop_with_empty_axes") and (not axes or context.dims(axes) in (None, (0,))):
         return (_NO_AXES,)
@@ -112,13 +112,13 @@ def _reduction_deviation(node: Node, context: Context) -> tuple[Told, ...]:
 
 
 _IN_32_BITS = widened((0,))
-_LEFT_AXES: Final = Told("if there are no elements, onnxruntime does not reduce negative axes", SPECIAL, True)
+_LEFT_AXES: Final = Deviation("if there are no elements, onnxruntime does not reduce negative axes", SPECIAL, True)
 
 
-def _or_of_nothing(own: Deviation | None) -> Deviation:
+def _or_of_nothing(own: DeviationRule | None) -> DeviationRule:
     """A rule for a reduction, and onnxruntime's result for empty tensors."""
 
-    def rule(node: Node, context: Context) -> tuple[Told, ...]:
+    def rule(node: Node, context: Context) -> tuple[Deviation, ...]:
         """What ONNX does not define for one reduction, or what only onnxruntime does."""
         dims, axes = context.dims(node.input[0]), context.optional(1)
         held = context.scope.ints(axes) if axes else ()
@@ -142,20 +142,22 @@ def _spec(
         older=(promoted(axes=1),),
         rewritings=(reduction, *rewritings),
         raised=reduction_raised,
-        deviation=_reduction_deviation,
+        raised_deviations=_reduction_deviations,
         onnx=OnnxForm(inputs={"axes": 1}, version=version),
         unspecified=unspecified,
         **more,
     )
 
 
-_WRAPPED_TOTAL: Final = Told("sums beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number", RARE)
+_WRAPPED_TOTAL: Final = Deviation(
+    "sums beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number", RARE
+)
 
 
-def _wrapping(totals: Callable[..., Interval]) -> Deviation:
+def _wrapping(totals: Callable[..., Interval]) -> DeviationRule:
     """A rule for sums of INT32 that may be beyond 32 bits, which ONNX does not define. Of 64 bits, it is a `range`."""
 
-    def rule(node: Node, context: Context) -> tuple[Told, ...]:
+    def rule(node: Node, context: Context) -> tuple[Deviation, ...]:
         """What is reported of one sum."""
         types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
         if types[0].elem_type != INT32 or Interval(*INT32_LIMITS).holds(totals(node, context.scope, types)):
@@ -170,9 +172,11 @@ ReduceSum = _spec(
 )
 
 
-_WRAPPED_SUM: Final = Told("sums beyond 32 bits wrap before the division, while onnxruntime may use more bits", RARE)
-_EMPTY_MEAN: Final = Told("the mean of no elements is NaN in RTen, and zero in onnxruntime", SPECIAL, True)
-_WRAPPED_PRODUCT: Final = Told(
+_WRAPPED_SUM: Final = Deviation(
+    "sums beyond 32 bits wrap before the division, while onnxruntime may use more bits", RARE
+)
+_EMPTY_MEAN: Final = Deviation("the mean of no elements is NaN in RTen, and zero in onnxruntime", SPECIAL, True)
+_WRAPPED_PRODUCT: Final = Deviation(
     "products beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number", RARE
 )
 
@@ -185,7 +189,7 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     if context.elem_type(data) == INT32:
         types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
         if not Interval(*INT32_LIMITS).holds(ranges.totals(node, context.scope, types)):
-            context.tell(_WRAPPED_SUM)
+            context.report(_WRAPPED_SUM)
     total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
     results = context.op(elementwise.Max, context.op(shape.Size, total), context.int64_scalar(1))
     count = context.op(elementwise.Div, context.op(shape.Size, data), results)
@@ -194,7 +198,7 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Div, total, context.cast(count, elem_type)))
 
 
-def _mean_of_nothing(node: Node, context: Context) -> tuple[Told, ...]:
+def _mean_of_nothing(node: Node, context: Context) -> tuple[Deviation, ...]:
     dims, axes = context.dims(node.input[0]), context.optional(1)
     if context.is_integer(node.input[0]):
         return ()
@@ -216,7 +220,7 @@ def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims |
     return (multiply(held),)
 
 
-def _wrapped_product(node: Node, context: Context) -> tuple[Told, ...]:
+def _wrapped_product(node: Node, context: Context) -> tuple[Deviation, ...]:
     """Of 64 bits, the report has a `range`."""
     types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
     held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
@@ -324,7 +328,7 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, found, context.int64([axis])))
 
 
-def _arg_unspecified(node: Node, context: Context) -> tuple[Told, ...]:
+def _arg_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     """The report for NaN, and for a negative axis where there may be no elements."""
     dims = context.dims(node.input[0])
     may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)

@@ -17,7 +17,7 @@ from formats.rten.graph.attributes import find, get_float, get_floats, get_int, 
 from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
 from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.deviations import Deviation, of_floats
 from formats.rten.operators.shared.interpolation import Axis
 from formats.rten.operators.shared.rules import normalize, unknown
 from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
@@ -379,22 +379,24 @@ def resize(node: Node, context: Context) -> list[Node] | None:
     return _written_out(node, context, axes)
 
 
-_RATIO_TOLD = Told(_RATIO.sentence, RESULTS)
-_ONE_CORNER_TOLD = Told(_ONE_CORNER.sentence, RESULTS)
+_RATIO_DEVIATION = Deviation(_RATIO.sentence, RESULTS)
+_ONE_CORNER_DEVIATION = Deviation(_ONE_CORNER.sentence, RESULTS)
 
 
-def _resize_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _resize_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     if not _is_spoken(node) or _is_native(node, context, _axes(node, context)):
         return ()
     is_aligned = get_string(node, "coordinate_transformation_mode", "half_pixel") == "align_corners"
-    return (_ONE_CORNER_TOLD if is_aligned else _RATIO_TOLD,)
+    return (_ONE_CORNER_DEVIATION if is_aligned else _RATIO_DEVIATION,)
 
 
-_BESIDE_INFINITY = Told("next to an infinity, RTen's interpolation may be NaN where onnxruntime's is infinite", SPECIAL)
+_BESIDE_INFINITY = Deviation(
+    "next to an infinity, RTen's interpolation may be NaN where onnxruntime's is infinite", SPECIAL
+)
 _OF_FLOATS = of_floats(_BESIDE_INFINITY)
 
 
-def _resize_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _resize_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (*_OF_FLOATS(node, context),) if get_string(node, "mode", "nearest") == "linear" else ()
 
 
@@ -437,8 +439,8 @@ Resize = OperatorSpec(
     older=(resize_10,),
     rewritings=(resize,),
     faults=(_RATIO, _ONE_CORNER, _TIES),
-    deviation=_resize_deviation,
-    unspecified=_resize_told,
+    raised_deviations=_resize_deviations,
+    unspecified=_resize_unspecified,
     range=_resized_range,
     raised=resize_raised,
     onnx=OnnxForm(

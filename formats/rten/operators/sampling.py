@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, reduction, shape
-from formats.rten.operators.shared.deviations import SPREAD, Told
+from formats.rten.operators.shared.deviations import SPREAD, Deviation
 from formats.rten.operators.shared.interpolation import ABOUT, HALF, Kernel, indices, inside, weight_matrix
 from formats.tensordata.plan import RARE
 
@@ -115,7 +115,7 @@ class Sampler:
         """The data with an axis resized."""
         if self.kernel.mode == "nearest":
             return self._gathered(data, place, self._nearest())
-        self.context.tell(SPREAD)
+        self.context.report(SPREAD)
         if self.kernel.antialias:
             return self._spread(data, place, rank)
         column = self.context.int64([-1] + [1] * (rank - place - 1))
@@ -247,13 +247,13 @@ def extrapolated(context: Context, data: str, axes: list[Axis], value: float) ->
     return data
 
 
-_HALFWAY = Told("halfway between two elements, onnxruntime may choose the other one", RARE)
+_HALFWAY = Deviation("halfway between two elements, onnxruntime may choose the other one", RARE)
 
 
 def tell_centre(context: Context, kernel: Kernel) -> None:
     """Report coordinates that runtimes do not round in the same way."""
     if kernel.coordinates == "half_pixel_symmetric":
-        context.tell(_HALFWAY, is_defined=False)
+        context.report(_HALFWAY, is_defined=False)
 
 
 def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:
@@ -262,7 +262,7 @@ def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis
     if kernel.mode == "nearest":
         tell_centre(context, kernel)
         return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
-    context.tell(SPREAD)
+    context.report(SPREAD)
     weights = weight_matrix(axis, kernel)
     oriented = weights if place == rank - 2 else weights.T
     return multiplied(context, data, context.array(oriented, context.elem_type(data) or FLOAT), place, rank)

@@ -27,7 +27,7 @@ from formats.rten.types import BYTES
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.deviations import Told
+    from formats.rten.operators.shared.deviations import Deviation
 
 _REDUCTION = {"none": "None", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
 _REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTION)
@@ -89,7 +89,7 @@ def wrapped(node: Node, context: Context) -> list[Node] | None:
     return widened((0, 2), narrow=narrow)(node, context)
 
 
-def _order_told(node: Node, context: Context) -> tuple[Told, ...]:
+def _order_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (*NAN_ORDER(node, context),) if get_string(node, "reduction") in ("min", "max") else ()
 
 
@@ -111,7 +111,7 @@ ScatterElements = OperatorSpec(
     dims=same,
     rewritings=(scatter_elements,),
     narrow=wrapped,
-    unspecified=_order_told,
+    unspecified=_order_unspecified,
     range=ranges.accumulated,
     onnx=OnnxForm(versions={"reduction": 18}),
 )
@@ -138,7 +138,7 @@ ScatterND = OperatorSpec(
     rewritings=(scatter_nd,),
     faults=(_NOT_CONTIGUOUS,),
     narrow=wrapped,
-    unspecified=_order_told,
+    unspecified=_order_unspecified,
     range=ranges.accumulated,
     onnx=OnnxForm(versions={"reduction": 18}),
 )

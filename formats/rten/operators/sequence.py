@@ -12,7 +12,7 @@ from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
 from formats.rten.operators import comparison, control_flow, elementwise, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import without_gaps
 from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar, unknown
 from formats.rten.operators.shared.spec import (
@@ -177,12 +177,12 @@ def _stacked(context: Context, sequence: str) -> str:
     return context.op(control_flow.Loop, context.op(SequenceLength, sequence), always, body=body)
 
 
-_OLD_AXES_TOLD = Told(_OLD_AXES.sentence, RESULTS)
+_OLD_AXES_DEVIATION = Deviation(_OLD_AXES.sentence, RESULTS)
 
 
-def _concatenation_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _concatenation_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     if get_int(node, "new_axis") and get_int(node, "axis") < 0:
-        return (_OLD_AXES_TOLD,)
+        return (_OLD_AXES_DEVIATION,)
     return ()
 
 
@@ -192,7 +192,7 @@ ConcatFromSequence = OperatorSpec(
     signature=Signature("S", "E"),
     dims=concat_from_sequence_dims,
     rewritings=(concat,),
-    deviation=_concatenation_deviation,
+    raised_deviations=_concatenation_deviations,
     faults=(_OLD_AXES,),
     range=ranges.of(0),
 )

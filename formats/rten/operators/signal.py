@@ -10,7 +10,7 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, with_input
 from formats.rten.operators import creation, elementwise, shape
-from formats.rten.operators.shared.deviations import Told, of_floats
+from formats.rten.operators.shared.deviations import Deviation, of_floats
 from formats.rten.operators.shared.rules import of_attribute, unknown
 from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
 from formats.tensordata.plan import SPECIAL
@@ -29,7 +29,7 @@ def dft_axis(node: Node, context: Context) -> list[Node] | None:
     return context.changed(with_input(node, 2, axis), without=("axis",))
 
 
-_NAN_ELSEWHERE: Final = Told(
+_NAN_ELSEWHERE: Final = Deviation(
     "with NaN or infinities, RTen and onnxruntime may return NaN for different elements", SPECIAL
 )
 _NOT_FINITE: Final = of_floats(_NAN_ELSEWHERE)

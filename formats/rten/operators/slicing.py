@@ -10,7 +10,7 @@ from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, with_input
 from formats.rten.operators import casting, comparison, creation, elementwise, indexing, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.shared.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
 from formats.rten.operators.shared.spec import (
@@ -172,7 +172,9 @@ _LIMITS = INT32_LIMITS[0] + 1, INT32_LIMITS[1] - 1
 _SIGNS = INT32_LIMITS[1], INT64_MAX
 
 
-_BACKWARD = Told("RTen returns nothing for a backward slice to the largest integer, onnxruntime all elements", RARE)
+_BACKWARD = Deviation(
+    "RTen returns nothing for a backward slice to the largest integer, onnxruntime all elements", RARE
+)
 
 
 def _within_limits(node: Node, context: Context) -> list[Node] | None:
@@ -185,16 +187,16 @@ def _within_limits(node: Node, context: Context) -> list[Node] | None:
     for place in (1, 2):
         held = context.scope.ints(inputs[place])
         if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(held or (), steps or (), strict=False)):
-            context.tell(_BACKWARD)
+            context.report(_BACKWARD)
         if held is not None and (min(held, default=0) < _LIMITS[0] or max(held, default=0) > greatest):
             inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in held))
     return context.changed(inputs) if inputs != list(node.input) else None
 
 
-_STEPS_AS_AXES = Told("RTen may read steps as axes if there are none", RESULTS)
+_STEPS_AS_AXES = Deviation("RTen may read steps as axes if there are none", RESULTS)
 
 
-def _slice_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _slice_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (_STEPS_AS_AXES,) if context.optional(4) and not context.optional(3) else ()
 
 
@@ -207,7 +209,7 @@ Slice = OperatorSpec(
     contents=slice_contents,
     older=(promoted(starts=1, ends=2, axes=3),),
     rewritings=(supported_slice,),
-    deviation=_slice_deviation,
+    raised_deviations=_slice_deviations,
     faults=(
         _IN_FRONT,
         _MANY_AXES,

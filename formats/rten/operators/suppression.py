@@ -27,7 +27,7 @@ from formats.rten.operators import (
     slicing,
 )
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import always
 from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
 from formats.tensordata.plan import RESULTS
@@ -210,12 +210,12 @@ def non_max_suppression_dims(node: Node, scope: Scope, types: list[ValueType]) -
     return [(None, 3)]
 
 
-_OTHER_BOXES = Told(
+_OTHER_BOXES = Deviation(
     "RTen lets boxes of different classes compete, computes overlap differently, and sorts the result by score", RESULTS
 )
 
 
-def _suppression_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def _suppression_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (_OTHER_BOXES,)
 
 
@@ -240,6 +240,6 @@ NonMaxSuppression = OperatorSpec(
     dims=non_max_suppression_dims,
     elements=(always(INT64),),
     rewritings=(non_max_suppression,),
-    deviation=_suppression_deviation,
+    raised_deviations=_suppression_deviations,
     range=ranges.sizes,
 )

@@ -21,7 +21,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import MALFORMED, find, make_node, with_fields
-from formats.rten.graph.makers import folded, folded_told
+from formats.rten.graph.makers import folded, folded_deviations
 from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
 from formats.rten.raising.integers import converted, has_limits, is_truth
 from formats.rten.raising.kinds import INTEGERS, UNKNOWN_OPERATOR, ValueKind, declared, integer_type, value_info
@@ -207,7 +207,7 @@ class GraphRaiser:
         likeness = self._precedents.likeness(made, self._shared.version, self._scope)
         precedent = self._precedents.follow(likeness, made, self._made)
         if precedent is not None:
-            self._tell(spec, precedent, node, where)
+            self._report(spec, precedent, node, where)
             self._nodes.append(precedent)
             for given, name in zip(node.output, precedent.output, strict=True):
                 self._add_output(given, name, ValueKind(self._scope.type_of(name).elem_type or FLOAT), [precedent])
@@ -215,7 +215,7 @@ class GraphRaiser:
         kinds: Sequence[ValueKind] = ()
         if spec.subgraphs is not None:
             made.attribute, kinds = self._subgraphs(node, spec.subgraphs, where)
-        context = self._tell(spec, made, node, where)
+        context = self._report(spec, made, node, where)
         nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, context)
         nodes[-1].name = made.name
         self._append(*nodes)
@@ -232,15 +232,15 @@ class GraphRaiser:
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
                 self._add_output(given, name, kind, nodes)
 
-    def _tell(self, spec: OperatorSpec, made: Node, node: Node, where: str) -> Context:
+    def _report(self, spec: OperatorSpec, made: Node, node: Node, where: str) -> Context:
         """Record how ONNX's results for a node differ from RTen's. Returns the context of the node."""
         context = self._context(made)
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
-        told = folded_told if is_folded else spec.deviation or (None if spec.raised else spec.told)
-        for rule in (told, spec.unspecified):
-            for sentence in () if rule is None else rule(made, context):
-                detail, name = f"{node.op_type}: {sentence.detail}", node.name or node.output[0]
-                self._shared.losses.add("deviation", detail, where, name, seen=sentence.seen)
+        own = folded_deviations if is_folded else spec.raised_deviations or (None if spec.raised else spec.deviations)
+        for rule in (own, spec.unspecified):
+            for deviation in () if rule is None else rule(made, context):
+                detail, name = f"{node.op_type}: {deviation.detail}", node.name or node.output[0]
+                self._shared.losses.add("deviation", detail, where, name, seen=deviation.seen)
         return context
 
     def _inputs_of(self, node: Node) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,14 +23,21 @@ from formats.tensordata.local.osio import SYSTEM, Capabilities
 from formats.tensordata.local.output import OutputFile
 from formats.tensordata.moved import MOVED
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
-from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden, temporaries
+from formats.tensordata.replacing.hidden import (
+    HiddenFileError,
+    hidden_path,
+    is_trusted,
+    open_hidden,
+    temporaries,
+    temporary_path,
+)
 from formats.tensordata.replacing.holder import boot
 from formats.tensordata.replacing.journal import Journal, Move, journal_path, load_journal
 from formats.tensordata.replacing.lock import ModelLock, try_lock
 from formats.tensordata.staging import put_on_disk, staged_move
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from formats.tensordata.file import File
@@ -152,8 +159,33 @@ def _is_left(model: Path) -> bool:
     return any(os.path.lexists(hidden_path(model, kind)) for kind in ("lock", "journal", "undo"))
 
 
+@contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """A new folder next to the model at `path`, whose lock this process has meanwhile.
+
+    If the process is killed, the next one that writes the model, or makes such a folder, removes it.
+    """
+    with ModelLock(path) as lock:
+        if lock.was_left and not os.path.lexists(journal_path(path)):  # a journal needs the files that were left
+            _clean(path, SYSTEM)
+        folder = temporary_path(path)
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            _remove_folder(folder, SYSTEM)
+
+
+def _remove_folder(folder: Path, capabilities: Capabilities) -> None:
+    """Remove a folder from `temporary_folder`; it stays if it has folders in it, which nobody makes there."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            unlink(path, capabilities)
+        folder.rmdir()
+
+
 def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
-    """Remove the temporary files of processes that have ended."""
+    """Remove the temporary files and folders of processes that have ended."""
     removed = []
     for path in temporaries(model):
         try:
@@ -162,9 +194,14 @@ def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
             if error.errno not in (errno.ELOOP, errno.EMLINK):  # a link that was put aside
                 continue
         else:
-            is_free = try_lock(descriptor)
+            is_free, status = try_lock(descriptor), os.fstat(descriptor)
             os.close(descriptor)
             if not is_free:  # in use; or nobody can know, because the filesystem has no locks
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                if is_trusted(status.st_uid, path.parent):
+                    _remove_folder(path, capabilities)
+                    removed.append(path)
                 continue
         unlink(path, capabilities)
         removed.append(path)

@@ -229,7 +229,7 @@ def test_the_page_on_adding_operators_is_true() -> None:
     table = page.partition("| field | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
     names = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     assert names <= {field.name for field in fields(OperatorSpec)}
-    assert {"row", "dims", "older", "rewritings", "faults", "deviation"} <= names
+    assert {"row", "dims", "older", "rewritings", "faults", "deviations"} <= names
     assert 'one("softsign", ' in page
     assert any(case.name == "softsign" for case in CASES)
 

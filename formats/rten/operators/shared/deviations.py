@@ -1,4 +1,4 @@
-"""Rules for reports on an operator: how RTen's results differ, as text after the operator's name."""
+"""Rules that say how RTen's results differ from ONNX's for a node."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from formats.tensordata.plan import SPECIAL
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import Deviation
+    from formats.rten.operators.shared.spec import DeviationRule
     from formats.tensordata.plan import Seen
 
 
-class Told(NamedTuple):
-    """A sentence of a report, and when one can see what it says. Each is a constant of its operator's module.
+class Deviation(NamedTuple):
+    """How RTen's results differ, as a report says it after the operator's name, and when one can see it.
 
-    A sentence has one class: what differs for ordinary numbers and what differs for NaN are two sentences.
+    Each is a constant of its operator's module. What differs for ordinary numbers and what differs for NaN are two.
     """
 
     detail: str
@@ -29,15 +29,15 @@ class Told(NamedTuple):
 _NOT_FLOATS: Final = INTS | BYTES | {BOOL}
 
 
-def of_floats(told: Told) -> Deviation:
-    """The report if the first input may have floats."""
+def of_floats(deviation: Deviation) -> DeviationRule:
+    """The rule that reports a deviation if the first input may have floats."""
 
-    def rule(node: Node, context: Context) -> tuple[Told, ...]:
-        return () if context.elem_type(node.input[0]) in _NOT_FLOATS else (told,)
+    def rule(node: Node, context: Context) -> tuple[Deviation, ...]:
+        return () if context.elem_type(node.input[0]) in _NOT_FLOATS else (deviation,)
 
     return rule
 
 
-SPREAD: Final = Told("it becomes products with zeros, which spread NaN and infinities", SPECIAL)
-ANY_NAN: Final = Told("if there are NaNs, RTen and onnxruntime may choose different numbers", SPECIAL)
+SPREAD: Final = Deviation("it becomes products with zeros, which spread NaN and infinities", SPECIAL)
+ANY_NAN: Final = Deviation("if there are NaNs, RTen and onnxruntime may choose different numbers", SPECIAL)
 NAN_ORDER: Final = of_floats(ANY_NAN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS
 from formats.tensordata.plan import RESULTS
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
 
 AS_INTEGERS: Final = Fault("computes whole floats as 32-bit integers if it knows them before the model runs")
-_AS_INTEGERS_TOLD: Final = Told(AS_INTEGERS.sentence, RESULTS)
+_AS_INTEGERS_DEVIATION: Final = Deviation(AS_INTEGERS.sentence, RESULTS)
 
 
 def may_be_known(name: str, context: Context) -> bool:
@@ -36,8 +36,10 @@ def may_be_folded(name: str, context: Context) -> bool:
     return is_small and context.scope.constant(name) is None and not context.scope.is_safe(AS_INTEGERS, name)
 
 
-def quotient_deviation(node: Node, context: Context) -> tuple[Told, ...]:
+def quotient_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     """Whether a node of a .rten file divides constants that are whole numbers."""
     constants = all(context.scope.constant(name) is not None for name in node.input)
-    told = constants and not context.is_integer(node.input[0]) and all(may_be_known(n, context) for n in node.input)
-    return (_AS_INTEGERS_TOLD,) if told else ()
+    may_differ = (
+        constants and not context.is_integer(node.input[0]) and all(may_be_known(n, context) for n in node.input)
+    )
+    return (_AS_INTEGERS_DEVIATION,) if may_differ else ()

@@ -13,7 +13,7 @@ from formats.python.late_dataclasses import dataclass
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_floats, get_int, get_string, get_strings, make_node
 from formats.rten.operators import activation, comparison, control_flow, elementwise, indexing, matrix, shape, slicing
-from formats.rten.operators.shared.deviations import Told
+from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.types import INT64_MAX
 from formats.tensordata.plan import RESULTS
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.operators.shared.spec import OperatorSpec
 
-_ZERO_THRESHOLD = Told("onnxruntime uses 0 as the alpha of a ThresholdedRelu that has none", RESULTS)
+_ZERO_THRESHOLD = Deviation("onnxruntime uses 0 as the alpha of a ThresholdedRelu that has none", RESULTS)
 # The activations by their names in lower case: the operator, if there is one, and the attributes with the defaults that
 # layers have.
 ACTIVATIONS: Mapping[str, tuple[OperatorSpec | None, tuple[tuple[str, float | None], ...]]] = {
@@ -217,7 +217,7 @@ class Direction:
                     raise Refused(f"does not give {key} of its activation {name!r}, for which ONNX has no default")
                 attributes[key] = number
             if name == "thresholdedrelu" and len(given["alpha"]) == left:
-                self.context.tell(_ZERO_THRESHOLD, is_defined=False)
+                self.context.report(_ZERO_THRESHOLD, is_defined=False)
             result.append((name, attributes))
         count = len(default)
         return result[self.number * count : (self.number + 1) * count] or result[:count]

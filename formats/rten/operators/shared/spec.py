@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, Interval, ValueType
     from formats.rten.graph.makers import Makers
-    from formats.rten.operators.shared.deviations import Told
+    from formats.rten.operators.shared.deviations import Deviation
     from formats.rten.target import Target
 
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
@@ -35,7 +35,7 @@ Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
 # `(node, context)`, for RTen's node with ONNX's inputs: the nodes that compute the same in ONNX.
 Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
 # `(node, context)`: how RTen's results differ from ONNX's for the same node; empty if they do not.
-Deviation: TypeAlias = "Callable[[Node, Context], Sequence[Told]]"
+DeviationRule: TypeAlias = "Callable[[Node, Context], Sequence[Deviation]]"
 # `(last node, makers of values)`: the one node of an operator for which a rewriting wrote several, or `None`.
 Folding: TypeAlias = "Callable[[Node, Makers], Node | None]"
 # `(node, scope, types of the inputs)`: what is known about the outputs. See `rules.py`.
@@ -260,10 +260,10 @@ class OperatorSpec:
     raised: Raising | None = None  # if ONNX writes the node differently
     foldings: tuple[Folding, ...] = ()  # find the nodes that its rewritings write, to write it again
     raised_version: int = 0  # the operator set with the written form, if it is newer than others need
-    deviation: Deviation | None = None
+    raised_deviations: DeviationRule | None = None  # of ONNX's node, from what RTen computes
     # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.
-    told: Deviation | None = None
-    unspecified: Deviation | None = None  # if ONNX does not define the result, and RTen and onnxruntime differ
+    deviations: DeviationRule | None = None
+    unspecified: DeviationRule | None = None  # if ONNX does not define the result, and RTen and onnxruntime differ
 
     def row_for(self, target: Target) -> Row | None:
         """How the loader of the target reads the operator; `None` if one of the releases lacks it."""
