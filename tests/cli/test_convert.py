@@ -13,13 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from select import select
 from types import SimpleNamespace
 from typing import Any
 
 import commands
 import onnx
 import pytest
+from terminal import on_terminal
 
 import formats
 from formats import __version__
@@ -671,26 +671,11 @@ def test_handlers_are_put_back(digits: Path, tmp_path: Path) -> None:
     assert before is signal.getsignal(signal.SIGINT)
 
 
-def on_terminal(slow: Any, *arguments: str) -> str:
-    """Return what the command shows on its own terminal."""
-    import pty
-
-    master, terminal = pty.openpty()
-    process = slow(*arguments, stderr=terminal, stdout=terminal)
-    shown = b""
-    while process.poll() is None or select([master], [], [], 0.2)[0]:
-        if select([master], [], [], 0.05)[0]:
-            shown += os.read(master, 4096)
-    os.close(terminal)  # only now: Linux may lose the last words of a terminal that nobody has open
-    os.close(master)
-    assert 0 == process.wait(timeout=60)
-    return shown.decode()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
     """Long work shows a bar with bytes and rate on a terminal, and the bar disappears at the end."""
-    shown = on_terminal(slow, "a.onnx", "--threads", "8")
+    code, shown = on_terminal(lambda end: slow("a.onnx", "--threads", "8", stderr=end, stdout=end))
+    assert 0 == code
     assert "MB/s" in shown
     assert "36.1 MB" in shown.replace("/36.1", " 36.1")
     assert shown.rstrip().splitlines()[-2].endswith("/s)")
@@ -700,7 +685,8 @@ def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
 @pytest.mark.parametrize("flag", ["--quiet", "--json"])
 def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
     """With `--quiet` or `--json`, there is no bar, even on a terminal."""
-    shown = on_terminal(slow, "a.onnx", "--threads", "8", flag)
+    code, shown = on_terminal(lambda end: slow("a.onnx", "--threads", "8", flag, stderr=end, stdout=end))
+    assert 0 == code
     assert "\x1b" not in shown
     assert not shown or json.loads(shown)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from commands import Done, run
 from rich.cells import cell_len
+from terminal import on_terminal
 
 import formats
 from formats import (
@@ -300,26 +301,14 @@ def test_parameters_are_counted_by_part(tmp_path: Path) -> None:
 
 def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
     """Return the lines that `formats` shows on a terminal with this many columns."""
-    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
-    leader, follower = pty.openpty()
+    pytest.importorskip("pty", reason="this system has no pseudo-terminals")
     environment = {**os.environ, "COLUMNS": str(columns), "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     command = [sys.executable, "-m", "formats", *arguments]
-    process = subprocess.Popen(command, cwd=folder, stdout=follower, stderr=subprocess.PIPE, env=environment)
-    os.close(follower)
-    shown = b""
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:  # how Linux reports that the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    assert process.wait(60) in (0, 1), process.stderr and process.stderr.read()
-    if process.stderr is not None:
-        process.stderr.close()
-    os.close(leader)
-    return shown.decode().splitlines()
+    code, shown = on_terminal(
+        lambda end: subprocess.Popen(command, cwd=folder, stdout=end, stderr=subprocess.DEVNULL, env=environment)
+    )
+    assert code in (0, 1), arguments
+    return shown.splitlines()
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

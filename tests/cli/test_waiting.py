@@ -272,7 +272,6 @@ def test_control_c_is_answered_at_once(route: str) -> None:
     command = [sys.executable, "-m", "formats", *route.format(address=address).split()]
     pipe = subprocess.PIPE
     running = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=follower, env=environment)
-    os.close(follower)
     try:
         shown = b""
         while BAR.encode() not in shown:  # it works, and waits
@@ -291,4 +290,5 @@ def test_control_c_is_answered_at_once(route: str) -> None:
         running.communicate()
         server.shutdown()
         server.server_close()
+        os.close(follower)  # only now: Linux may lose the last words of a terminal that nobody has open
         os.close(leader)

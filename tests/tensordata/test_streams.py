@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from remote_servers import large_model, write_sparse
+from terminal import on_terminal
 
 import formats
 from formats.errors import ExternalDataError, FormatError, OptionError, TensorDataError
@@ -293,29 +294,20 @@ def test_closed_streams(digits: Path, tmp_path: Path) -> None:
 @posix
 def test_terminals(digits: Path) -> None:
     """Text is written to a terminal, a model is not, and no model is read from it."""
-    import pty
 
-    def on_terminal(*arguments: str, stdin: bool = False) -> tuple[int, bytes]:
-        main, end = pty.openpty()
+    def shown(*arguments: str, stdin: bool = False) -> tuple[int, str]:
         command = [sys.executable, "-m", "formats", *arguments]
-        process = subprocess.Popen(command, stdin=end if stdin else subprocess.DEVNULL, stdout=end, stderr=end)
-        os.close(end)
-        got = b""
-        try:
-            while piece := os.read(main, 65536):
-                got += piece
-        except OSError:  # the other end is closed
-            pass
-        os.close(main)
-        return process.wait(), got
+        return on_terminal(
+            lambda end: subprocess.Popen(command, stdin=end if stdin else subprocess.DEVNULL, stdout=end, stderr=end)
+        )
 
-    code, got = on_terminal("convert", str(digits), "-", "--to", "onnxz")
-    assert (1, True) == (code, b"a terminal cannot show these bytes" in got)
-    assert b"PK" not in got
-    code, got = on_terminal("convert", str(digits), "-", "--to", "textproto")
-    assert (0, True) == (code, b"ir_version: 8" in got)
-    code, got = on_terminal("inspect", "-", stdin=True)
-    assert (2, True) == (code, b"stdin is a terminal" in got)
+    code, got = shown("convert", str(digits), "-", "--to", "onnxz")
+    assert (1, True) == (code, "a terminal cannot show these bytes" in got)
+    assert "PK" not in got
+    code, got = shown("convert", str(digits), "-", "--to", "textproto")
+    assert (0, True) == (code, "ir_version: 8" in got)
+    code, got = shown("inspect", "-", stdin=True)
+    assert (2, True) == (code, "stdin is a terminal" in got)
 
 
 @posix
