@@ -153,7 +153,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     ),
     "tensordata/replacing/test_publication.py": ("tensordata.replacing.journal tensordata.staging", "its two halves"),
     "tensordata/replacing/test_hidden.py": (
-        "tensordata.interrupted tensordata.replacing.holder tensordata.replacing.lock",
+        "tensordata.interrupted tensordata.replacing.holder",
         "what lies beside a model",
     ),
     "onnxzip/writing/test_editing.py": ("tensordata.replacing.tail_replacement", "only archives are edited in place"),

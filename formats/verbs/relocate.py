@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,21 +23,20 @@ from formats.options import SWITCH, made_each, names_of, option, progress_option
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
-from formats.tensordata.local.directory import sync_directory, unlink
+from formats.tensordata.local.directory import made_folders, sync_directory, unlink
 from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.local.osio import Located
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan
-from formats.tensordata.replacing.lock import locked_with_target
+from formats.tensordata.replacing.lock import locked_together
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
 from formats.verbs.report import WrittenFile
-from formats.verbs.steps.replacement import Work, execute_replacing, graph_plan, old_model
+from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
@@ -126,7 +125,8 @@ def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     if the files cannot be written. If it raises, nothing was written.
     """
     engine, replacement = _chosen(options)
-    return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, replacement, moves=False)
+    place = _place(dst, local_path_of(src))
+    return _relocate(_opened(local_path_of(src), place, engine, moves=False), place, engine, replacement, moves=False)
 
 
 def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[PlaceKeywords]) -> Relocation:
@@ -139,8 +139,17 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     same data. If it raises, nothing was written or removed.
     """
     engine, replacement = _chosen(options)
-    with _lock(local_path_of(src), engine.dry_run):  # no other process moves or removes it meanwhile
-        return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, replacement, moves=True)
+    path, place = local_path_of(src), _place(dst, local_path_of(src))
+    opened = _opened(path, place, engine, moves=True)
+    with ExitStack() as held:  # no other process moves or removes it meanwhile
+        if not engine.dry_run:
+            if engine.parents:
+                held.enter_context(made_folders(place.parent))
+            held.enter_context(locked_together([path, place, *([backup_of(place)] if replacement.backup else ())]))
+            if not opened.file.is_current():  # another process did, while this one waited for the locks
+                opened.model.close()
+                opened = _opened(path, place, engine, moves=True)
+        return _relocate(opened, place, engine, replacement, moves=True)
 
 
 def _chosen(given: Mapping[str, Any]) -> tuple[EngineOptions, ReplacementOptions]:
@@ -170,7 +179,9 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
     """
     if path in gone:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    with _lock(path, dry_run):
+    if not os.path.lexists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    with nullcontext() if dry_run or path.is_dir() else locked_together([path]):  # what reads a folder explains it
         opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
         there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
         listed = replace(opened.listed, files=tuple(there))
@@ -180,16 +191,6 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
         opened.model.close()  # some systems do not remove a file that is open
         removed, kept = _remove(listed, opened, dry_run), tuple(_kept(listed.files))
         return Relocation(listed.path, None, removed=removed, kept=kept, dry_run=dry_run)
-
-
-def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
-    """The locks of a model that exists; a dry run writes nothing and needs no lock.
-
-    Raises: FileNotFoundError if there is none.
-    """
-    if not os.path.lexists(path):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return nullcontext() if dry_run or path.is_dir() else locked_with_target(path)  # what reads a folder explains it
 
 
 def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
@@ -214,12 +215,18 @@ def _new_name(location: str, src: Path, dst: Path) -> str:
     return dst.stem + name[len(src.stem) :] if is_named_after(name, src) else name
 
 
-def _relocate(
-    src: Path, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
-) -> Relocation:
+def _opened(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> OpenedFiles:
+    """The model at `src`, which can be at `dst`. Raises: what `_check_destination` and `_check_all_read` do."""
     opened = open_files(src, None, READ_DEFAULTS, (dst,), alone=not moves)
     _check_destination(opened.listed, dst, parents=options.parents)
     _check_all_read(opened, "repair or remove that file first, or copy the model with `formats cp`")
+    return opened
+
+
+def _relocate(
+    opened: OpenedFiles, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
+) -> Relocation:
+    src = opened.listed.path
     in_place = dst.parent.resolve() == src.parent.resolve()
     names: dict[str, str] = {}  # of data files next to the new model, by location
     for file in opened.listed.files[1:]:

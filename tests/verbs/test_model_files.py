@@ -18,7 +18,7 @@ import pytest
 import formats
 from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, onnxpb
 from formats.errors import FormatError
-from formats.tensordata.replacing import further_name
+from formats.tensordata.replacing import further_name, lock
 from formats.verbs import model_files
 from formats.verbs import relocate as relocation
 
@@ -405,6 +405,49 @@ def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.Monke
     assert 1 == others[0].wait()
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == names(split.parent)
     assert 2 == len(weights(split.parent / "b.onnx"))
+
+
+IN_CIRCLES = """
+import random, sys, time, formats
+names, number, longest = sys.argv[3:], int(sys.argv[1]), 0.0
+state = random.Random(number)
+for turn in range(int(sys.argv[2])):
+    first = state.randrange(len(names))
+    src, dst = names[first], names[(first + (-1) ** number) % len(names)]
+    started = time.perf_counter()
+    try:
+        formats.mv(src, dst)
+    except (OSError, formats.FormatError) as error:
+        if "another process" in str(error):
+            raise
+    longest = max(longest, time.perf_counter() - started)
+print(longest)
+"""
+
+
+@pytest.mark.outer
+@pytest.mark.parametrize("layout", [{}, {"external_data": True}], ids=["one file", "two files"])
+def test_moves_in_circles_end_and_lose_no_model(tmp_path: Path, layout: Any) -> None:
+    """Processes that rename models in circles, in both directions, never wait for each other, and all models stay."""
+    (tmp_path / "in").mkdir()
+    places = ["a.onnx", "in/b.onnx", "c.onnx", "in/d.onnx", "e.onnx"]
+    for number, place in enumerate(places[:4]):
+        formats.save(model(number), tmp_path / place, **layout)
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", IN_CIRCLES, str(number), "100", *places], stdout=subprocess.PIPE, cwd=tmp_path
+        )
+        for number in range(4)
+    ]
+    longest = [float(process.communicate(timeout=300)[0]) for process in running]
+    assert max(longest) < lock.WAIT_SECONDS, longest
+    found = [path for place in places if (path := tmp_path / place).exists()]
+    assert sorted(weights(path) for path in found) == sorted(
+        [t.source().read() for t in model(n).graph.initializer] for n in range(4)
+    )
+    data = [f"{path.name}.data" for path in found] if layout else []
+    left = [*names(tmp_path), *names(tmp_path / "in")]
+    assert sorted([*(path.name for path in found), *data, "in"]) == sorted(left)
 
 
 @pytest.mark.parametrize("verb", ["remove", "move"])

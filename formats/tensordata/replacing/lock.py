@@ -15,6 +15,7 @@ import errno
 import os
 import sys
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -26,12 +27,13 @@ from formats.tensordata.replacing.holder import Holder
 from formats.wording.system_errors import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 WAIT_SECONDS = 10.0
 STEP_SECONDS = 0.01
 _TAKEN = frozenset((errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK))
 _NO_LOCKS = UNSUPPORTED | {errno.ENOLCK}
+_LENT: ContextVar[tuple[ModelLock, ...]] = ContextVar("locks that this thread holds for all that it does", default=())
 
 
 class ModelLock:
@@ -40,6 +42,8 @@ class ModelLock:
     `was_left`: whether the file of the lock existed before, because its process was killed, or because this process
     waited for it. After a call of `keep`, the file stays, because something is left to do. `locks`: whether the
     filesystem has locks; without them, nobody can know whether a process still needs its temporary files.
+
+    In `locked_together`, the lock that is held there serves instead.
 
     Raises: BlockingIOError if another process still has the lock after `wait_seconds`.
     """
@@ -54,6 +58,8 @@ class ModelLock:
         self._kept = False
 
     def __enter__(self) -> ModelLock:
+        if (lent := _lent(self.path)) is not None:
+            return lent
         end = monotonic() + self._wait_seconds
         while not self._take():
             if monotonic() > end:
@@ -75,6 +81,10 @@ class ModelLock:
     def keep(self) -> None:
         """Keep the file of the lock, so that the next process looks for files that were left behind."""
         self._kept = True
+
+    def is_of(self, path: Path) -> bool:
+        """Whether the file at `path` is that of this lock, which is held."""
+        return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), os.lstat(path))
 
     def _take(self) -> bool:
         """Whether this process has the lock now."""
@@ -160,25 +170,56 @@ class ModelLock:
 
 
 @contextmanager
-def locked_with_target(path: Path) -> Iterator[None]:
-    """A context that holds the lock of the model at `path`, and of the file that a link there leads to.
+def locked_together(paths: Iterable[Path]) -> Iterator[None]:
+    """A context that holds the locks of the models at these paths, and of the files that links there lead to.
 
-    So whoever names the link, and whoever names the file, wait for each other. All take the locks in the order of their
-    paths.
+    So whoever names a link, and whoever names the file, wait for each other. All processes take several locks in the
+    same order, so that no two of them wait for each other. What this thread does in the context uses these locks: it
+    must take no others, because these could come earlier in that order.
 
     Raises: BlockingIOError as `ModelLock` does.
     """
-    own, target = Path(os.path.realpath(path.parent)) / path.name, Path(os.path.realpath(path))
-    if target != own and not os.access(target.parent, os.W_OK):  # nobody changes files there by this name
-        target = own
+    places = {place: named for path in paths for place, named in _with_target(path)}
+    ordered = sorted(places, key=_rank) if len(places) > 1 else places
     with ExitStack() as stack:
-        for place in sorted({own, target}):
-            stack.enter_context(ModelLock(path if place == own else place))  # errors name the path as it was given
+        try:
+            for place in ordered:
+                held = stack.enter_context(ModelLock(places[place]))
+                stack.callback(_LENT.reset, _LENT.set((*_LENT.get(), held)))
+        except PermissionError:
+            stack.close()
+            for path in places.values():  # of several folders that cannot be written, the first one is told
+                with suppress(BlockingIOError), ModelLock(path, 0.0):
+                    pass
+            raise
         yield
+
+
+def _with_target(path: Path) -> Iterator[tuple[Path, Path]]:
+    """A path, and that of the file that a link there leads to: each without linked folders, and as errors name it."""
+    own, target = Path(os.path.realpath(path.parent)) / path.name, Path(os.path.realpath(path))
+    yield own, path
+    if target != own and os.access(target.parent, os.W_OK):  # otherwise, nobody changes files there by this name
+        yield target, target
+
+
+def _rank(path: Path) -> tuple[int, int, str, str]:
+    """The rank of a lock among others, however the folder is mounted, and whether or not it ignores case."""
+    folder = path.parent.stat()
+    return folder.st_ino, folder.st_dev, path.name.casefold(), path.name
+
+
+def _lent(path: Path) -> ModelLock | None:
+    """The lock whose file is at `path`, if this thread holds it for all that it does now."""
+    with suppress(OSError):
+        return next((held for held in _LENT.get() if held.is_of(path)), None)
+    return None
 
 
 def is_locked(path: Path) -> bool:
     """Whether another process, or thread, is writing the model at `path`; this check writes nothing."""
+    if _lent(hidden_path(path, "lock")) is not None:
+        return False
     try:
         descriptor = open_lock(hidden_path(path, "lock"))
     except OSError:

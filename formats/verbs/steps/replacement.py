@@ -26,12 +26,11 @@ from formats.tensordata.file import File
 from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
 from formats.tensordata.replacing.further_name import OneNameError
-from formats.tensordata.replacing.lock import ModelLock
+from formats.tensordata.replacing.lock import locked_together
 from formats.verbs.steps.opening import open_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from formats.codecs.contract import Codec
     from formats.ir.model import Model
@@ -137,7 +136,7 @@ def execute_replacing(
     gone = [(path, File.open(path)) for path in left if clean and path.is_file()]
     others = _Others(work.models[-1].parent, {*work.paths, *backup.places, *goes})
     gone += _gone(work, backup, others)
-    _execute(work, backup, engine, goes)
+    _execute(work, backup, engine)
     if not engine.dry_run:
         others = _Others(work.models[-1].parent, {*backup.places, *goes})  # another process may have written a graph
     removed = []
@@ -155,8 +154,8 @@ def execute_replacing(
 def _lock(stack: ExitStack, work: Work, gone: Collection[object], engine: EngineOptions) -> str:
     """Let no other process write the models while files are removed; if another one does, the reason why they stay."""
     try:
-        for path in sorted(work.models) if gone and not engine.dry_run else ():
-            stack.enter_context(ModelLock(path))
+        if gone and not engine.dry_run:
+            stack.enter_context(locked_together(work.models))
     except OSError as error:
         return error.strerror or str(error)
     return ""
@@ -172,15 +171,15 @@ def _removed(path: Path, file: File, engine: EngineOptions) -> str:
     return ""
 
 
-def _execute(work: Work, backup: _Backup, engine: EngineOptions, goes: Collection[Path]) -> None:
+def _execute(work: Work, backup: _Backup, engine: EngineOptions) -> None:
     try:
-        _execute_with(work, backup, engine, goes)
+        _execute_with(work, backup, engine)
     except OneNameError:  # the filesystem has no hard links, or a file is on another one
         copies = (*backup.copied, *map(_copy, backup.renamed))
-        _execute_with(work.in_files(), backup._replace(renamed=(), copied=copies), engine, goes)
+        _execute_with(work.in_files(), backup._replace(renamed=(), copied=copies), engine)
 
 
-def _execute_with(work: Work, backup: _Backup, engine: EngineOptions, goes: Collection[Path]) -> None:
+def _execute_with(work: Work, backup: _Backup, engine: EngineOptions) -> None:
     if backup.graphs and not work.plan.files:  # models that are written together all come last
         *data, model = work.renamed
         work = Work(work.plan._replace(files=(_copy(model),)), tuple(data))
@@ -189,15 +188,11 @@ def _execute_with(work: Work, backup: _Backup, engine: EngineOptions, goes: Coll
     plan = plan._replace(
         files=(*backup.copied, *companions, *backup.graphs, *models), models=plan.models + len(backup.graphs)
     )
-    with ExitStack() as stack:
-        for lock in () if engine.dry_run else _locks(work, backup, goes):
-            stack.enter_context(lock)
+    several = {*backup.places, *work.models}
+    if engine.dry_run or len(several) == 1:  # the engine locks a single model itself, and later
+        several = set()
+    with locked_together(several):
         execute(plan, engine, renamed=(*backup.renamed, *renamed))
-
-
-def _locks(work: Work, backup: _Backup, locked: Collection[Path]) -> Iterator[AbstractContextManager[object]]:
-    """The locks of all models but the last, which the engine locks itself; in the order of names, like all writers."""
-    return (ModelLock(path) for path in sorted({*backup.places, *work.models[:-1]}.difference(locked)))
 
 
 def _copy(renamed: Renamed) -> FilePlan:

@@ -491,52 +491,6 @@ def test_an_update_locks_the_file_itself(tmp_path: Path, monkeypatch: pytest.Mon
     assert formats.load(tmp_path / "m.onnxz").producer_name == "2"
 
 
-@needs_unix
-@pytest.mark.parametrize("held", ["m.onnx", "latest.onnx", "in/../m.onnx", "folder/m.onnx"])
-@pytest.mark.parametrize("named", ["m.onnx", "latest.onnx", "folder/latest.onnx"])
-@pytest.mark.parametrize("use", [formats.rm, lambda path: formats.mv(path, path.with_name("new.onnx"))])
-def test_a_lock_is_of_the_file(
-    tmp_path: Path, held: str, named: str, use: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever names a model by a link, or through a linked folder, waits for whoever names it otherwise."""
-    formats.save(model(), tmp_path / "m.onnx")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "latest.onnx").symlink_to("m.onnx")
-    (tmp_path / "folder").symlink_to(".")
-    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.05)
-    with lock.locked_with_target(tmp_path / held):
-        if "latest" not in held and named == "m.onnx":
-            assert lock.is_locked(tmp_path / "m.onnx")
-        with pytest.raises(BlockingIOError):
-            use(tmp_path / named)
-    use(tmp_path / named)
-    assert [] == [name for name in os.listdir(tmp_path) if name[0] == "."]
-
-
-@needs_unix
-def test_a_link_to_where_nobody_may_write_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link into a folder that cannot be written, such as a store of models, is removed without a lock there."""
-    (tmp_path / "store").mkdir()
-    formats.save(model(), tmp_path / "store" / "m.onnx")
-    (tmp_path / "m.onnx").symlink_to("store/m.onnx")
-    real = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: "store" not in os.fspath(path) and real(path, mode))
-    formats.rm(tmp_path / "m.onnx")
-    assert ["store"] == os.listdir(tmp_path)
-    assert ["m.onnx"] == os.listdir(tmp_path / "store")
-
-
-def test_a_lock_that_moved_away_is_left_alone(tmp_path: Path) -> None:
-    """If the folder is another one at the end, the lock of another process there stays."""
-    (tmp_path / "in").mkdir()
-    with lock.ModelLock(tmp_path / "in" / "m.onnx"):
-        (tmp_path / "in").rename(tmp_path / "moved")
-        (tmp_path / "in").mkdir()
-        other = lock.ModelLock(tmp_path / "in" / "m.onnx").__enter__()
-    assert hidden_path(tmp_path / "in" / "m.onnx", "lock").exists()
-    other.__exit__()
-
-
 @pytest.mark.parametrize("kind", ["other content", "the new file"])
 def test_an_inode_that_is_used_again_makes_no_file_new(tmp_path: Path, kind: str) -> None:
     """A file with the inode, size and time of a new file is put back only if it has its content, too."""

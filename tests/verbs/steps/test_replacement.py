@@ -20,7 +20,7 @@ from test_model_files import model, names, weights
 import formats
 from formats.errors import FormatError, OptionError
 from formats.tensordata.local import directory
-from formats.tensordata.replacing import further_name, publication
+from formats.tensordata.replacing import further_name, lock, publication
 from formats.tensordata.replacing.journal import journal_path
 from formats.verbs.steps import replacement
 
@@ -501,6 +501,66 @@ def test_other_verbs_lose_no_model_at_any_step(
             assert now == expected(2)
             return
     pytest.fail("there are more steps")
+
+
+LOCKING: dict[str, Callable[..., object]] = {
+    "convert": lambda path, **options: formats.convert(path.with_name("z.onnx"), path, **options),
+    "extract": lambda path, **options: formats.extract(path.with_name("z.onnx"), path, outputs=["y1"], **options),
+    "edit": lambda path, **options: formats.edit(path.with_name("z.onnx"), path, metadata={"a": "b"}, **options),
+    "over its backup": lambda path, **options: formats.mv(path, path.with_name("a.bak.onnx"), **options),
+    "cp": lambda path, **options: formats.cp(path.with_name("z.onnx"), path, **options),
+    "from above": lambda path, **options: formats.mv(path.with_name("A.onnx"), path, **options),
+    "from below": lambda path, **options: formats.mv(path.with_name("z.onnx"), path, **options),
+    "to a link": lambda path, **_: formats.mv(path, path.with_name("0.onnx"), overwrite=True),
+    "from a link": lambda path, **options: formats.mv(path.with_name("0.onnx"), path, **options),
+    "share": lambda path, **options: formats.share(
+        [path, path.with_name("z.onnx")], path.parent, external_data="common", **options
+    ),
+    "rm": lambda path, **_: formats.rm(path, all_data=True),
+    "rm of a link": lambda path, **_: formats.rm(path.with_name("0.onnx"), all_data=True),
+    "repair": lambda path, **_: formats.repair(path),
+}
+
+
+@pytest.mark.parametrize("layout", [{}, SPLIT], ids=str)
+@pytest.mark.parametrize("keeping", [{}, {"clean": True}, {"backup": True, "clean": True}], ids=str)
+@pytest.mark.parametrize("verb", LOCKING)
+def test_every_verb_takes_its_locks_in_one_order(
+    verb: str, keeping: Any, layout: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has locks takes another only if it comes later in the order of all, so that no two wait for each other."""
+    for number, name in enumerate(("a", "z", "A")):
+        formats.save(model(number), tmp_path / f"{name}.onnx", **layout | {"overwrite": True})
+    (tmp_path / "b").mkdir()
+    formats.save(model(4), tmp_path / "b" / "m.onnx")
+    (tmp_path / "0.onnx").symlink_to("b/m.onnx")
+    held: list[lock.ModelLock] = []
+    wrong: list[str] = []
+    taken = 0
+
+    def enter(self: lock.ModelLock) -> lock.ModelLock:
+        nonlocal taken
+        got = real_enter(self)
+        if got is self:
+            places = [each.path.with_name(each.path.name[1:]) for each in (*held, self)]
+            if held and lock._rank(places[-2]) >= lock._rank(places[-1]):
+                wrong.append(f"{places[-1].name} after {places[-2].name}")
+            held.append(self)
+            taken += 1
+        return got
+
+    def leave(self: lock.ModelLock, *error: object) -> None:
+        if self in held:
+            held.remove(self)
+        real_leave(self, *error)
+
+    real_enter, real_leave = lock.ModelLock.__enter__, lock.ModelLock.__exit__
+    monkeypatch.setattr(lock.ModelLock, "__enter__", enter)
+    monkeypatch.setattr(lock.ModelLock, "__exit__", leave)
+    LOCKING[verb](tmp_path / "a.onnx", overwrite=True, **keeping)
+    assert [] == wrong
+    assert [] == held
+    assert taken
 
 
 def test_two_processes_clean_at_once(tmp_path: Path) -> None:
