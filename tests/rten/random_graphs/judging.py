@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-
-import formats
 from random_graphs.builder import LIMIT, WIDES
 from random_graphs.graph import Graph, everything, free_names, run_in_onnxruntime
+
+import formats
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for a program, which has no paths of pytest
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, inliner
-
 from random_graphs.graph import Graph, free_names, info, run_in_onnxruntime
 from random_graphs.judging import Bench
 from random_graphs.whole import renamed
