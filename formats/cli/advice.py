@@ -59,7 +59,7 @@ VERBS = (
 OPTIONS = (
     Answer("--opset-version --target-opset --ops", "--opset"),
     Answer("--ir", "--ir-version"),
-    Answer("--rten-target --onnxruntime --ort --target-runtime", sentence=RUNTIMES),
+    Answer("--target --rten --rten-target --onnxruntime --ort --target-runtime", sentence=RUNTIMES),
     Answer("--fp16 --float16 --half", sentence="type --dtype float16"),
     Answer("--precision", "--dtype"),
     Answer("--bf16 --bfloat16 --int8 --uint8 --int4", sentence=SAME_RESULTS),
@@ -80,7 +80,7 @@ OPTIONS = (
     Answer("--input --in --infile --input-file --model --file --src -i", sentence="type the model without an option"),
     Answer("--format", sentence="--from is the format to read, and --to the format to write", verbs="convert batch"),
     Answer("--format --input-format --from-format --source-format", "--from"),
-    Answer("--to-format --output-format --target-format --target --type -t", "--to"),
+    Answer("--to-format --output-format --target-format --type -t", "--to"),
     Answer("--overwrite --yes --clobber --replace --assume-yes -y", "--force"),
     Answer("-f --force --yes", sentence="rm does not ask, so nothing has to be forced", verbs="rm"),
     Answer("--verbose -v -vv --log-level --debug-level", sentence="--json prints everything that is known"),

@@ -31,7 +31,7 @@ HELP_OF_VERBS = (
 )
 SIZES = "SIZE is a number of bytes, or 64K or 5GiB (powers of 1024), or 1.5GB (powers of 1000)."
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
-DESCRIPTION = "Convert, inspect, verify and compare models: .onnx, .onnxz and .rten."
+DESCRIPTION = "Convert, inspect, verify and compare models: .onnx, .onnxz, .rten and .ort."
 EXAMPLES = (
     "formats convert model.onnx model.rten",
     "formats inspect model.onnx",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import contract, lookup
 from formats.codecs.contract import Match, ReadOptions
-from formats.errors import OptionError, file_exists, no_directory
+from formats.errors import OptionError, UnknownFormatError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.onnxzip import CODEC
 from formats.onnxzip.names import FILES_PREFIX, MODEL_PREFIX, broken_by_name, broken_by_names
@@ -24,7 +24,7 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.plan import FilePlan, Permissions, PlacedWrite, WritePlan, in_order
 from formats.verbs.arguments import local_path_of
-from formats.verbs.steps.opening import located, open_model
+from formats.verbs.steps.opening import located, open_model, recognised
 from formats.verbs.steps.planning import raise_model
 from formats.verbs.trust import check_key, permissions
 from formats.wording.units import in_units
@@ -297,14 +297,11 @@ def unpack(
     Raises: FormatError if it is no archive; FileExistsError if the folder has something in it; other OSErrors. Then
     nothing is written.
     """
-    from formats.onnxzip import check
     from formats.onnxzip.reading.contents import read_contents
 
     source_path, target = local_path_of(path), local_path_of(folder)
     with located(source_path):
-        file = File.open(source_path)
-        source = CODEC.settled(file.span(), source_path) if CODEC.settled is not None else file.span()
-        check(source)
+        source = _checked_archive(source_path)
         contents = read_contents(source)
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(17, "it is not an empty folder", str(target))
@@ -334,6 +331,26 @@ def unpack(
         len(contents.entries()),
         contents.hashes is not None,
     )
+
+
+def _checked_archive(path: Path) -> Source:
+    """The bytes of an archive that keeps all rules of its format.
+
+    Raises: UnknownFormatError if it is something else; DecodeError that says which rule it breaks.
+    """
+    from formats.onnxzip import check
+
+    source: Source = File.open(path).span()
+    with recognised(source, path):
+        codec = None
+        with suppress(UnknownFormatError):  # the check says what is wrong with a damaged archive
+            codec = lookup.for_reading(source.read(0, min(contract.HEAD_BYTES, source.nbytes)), source.nbytes, path)
+        if codec is not None and codec.bundle is None:
+            raise UnknownFormatError(f"this is {codec.title}; `unpack` is for .onnxz archives", path=path)
+        if CODEC.settled is not None:
+            source = CODEC.settled(source, path)
+        check(source)
+        return source
 
 
 def _files_by_folder(contents: Contents, source: Source, target: Path) -> dict[Path, list[FilePlan]]:

@@ -88,7 +88,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
     """
     reading = made(ReadOptions, options, by=loads)
     source = Literal(buffer_of(data))
-    with _recognised(source, None):
+    with recognised(source, None):
         codec = _codec(source, None, format)
         check_key(reading, codec)
         _check_model(reading, codec)
@@ -133,7 +133,7 @@ def open_model(
 
     def read(file: File) -> Opened:
         source: Source = file.span()
-        with _recognised(source, path):
+        with recognised(source, path):
             codec = _codec(source, path, name, called)
             if key_is_for_it:
                 check_key(options, codec)
@@ -214,7 +214,7 @@ def located(path: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def _recognised(source: Source, path: Path | None) -> Iterator[None]:
+def recognised(source: Source, path: Path | None) -> Iterator[None]:
     """If no format reads a file, the error says what the file is, or why it may be incomplete, if this is known."""
     try:
         yield
