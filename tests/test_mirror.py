@@ -299,3 +299,15 @@ def test_what_tests_share_stands_with_them(path: Path) -> None:
             if path.stem in names:
                 rooms.add(file.relative_to(TESTS).parts[0])
     assert len(rooms) > 1
+
+
+def test_no_two_shared_modules_have_one_name(pytestconfig: pytest.Config) -> None:
+    """Modules and scripts that tests import by their name alone differ in it, or a test would get the other one."""
+    folders = {*pytestconfig.getini("pythonpath"), ROOT / "docs" / "pictures"}
+    names = Counter(
+        path.stem
+        for folder in folders
+        for path in folder.glob("*.py")
+        if not path.name.startswith(("test_", "__", "conftest"))
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -19,7 +19,7 @@ from typing import Any
 import commands
 import onnx
 import pytest
-from terminal import on_terminal
+from pseudo_terminal import on_terminal
 
 import formats
 from formats import __version__

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import Done, run
+from pseudo_terminal import on_terminal
 from rich.cells import cell_len
-from terminal import on_terminal
 
 import formats
 from formats import (

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pseudo_terminal import on_terminal
 from remote_servers import large_model, write_sparse
-from terminal import on_terminal
 
 import formats
 from formats.errors import ExternalDataError, FormatError, OptionError, TensorDataError
