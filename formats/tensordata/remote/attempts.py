@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import errno
 import random
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from itertools import count
+from threading import Thread
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, RemoteError
-from formats.tensordata.remote.stores import PASSING_STATUS, ChangedError, changed
+from formats.tensordata.remote.stores import PASSING_STATUS, ChangedError, changed, too_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,14 +48,14 @@ _PASSING_NUMBERS = frozenset((errno.EIO, errno.EBUSY, errno.ETIMEDOUT, errno.ECO
 _MISSING_CREDENTIALS = frozenset(("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"))
 
 
-def attempt(address: Address, action: Callable[[], T]) -> T:
-    """The result of `action`, which is repeated up to `retries` times if that may help.
+def attempt(address: Address, action: Callable[[], T], seconds: float | None = None) -> T:
+    """The result of `action`, which is repeated up to `retries` times if that may help, and each time gets `seconds`.
 
     Raises: FileNotFoundError, PermissionError, RemoteError and other OSErrors; ChangedError; FormatErrors as they are.
     """
     for tries in count():
         try:
-            return action()
+            return action() if seconds is None else _within(seconds, action, address)
         except Exception as error:  # noqa: PERF203 - whatever a library has; a request takes longer than to catch it
             if isinstance(error, FormatError):
                 raise
@@ -60,6 +64,30 @@ def attempt(address: Address, action: Callable[[], T]) -> T:
                 raise found from None
             sleep(_wait(tries, getattr(found, "wait_seconds", 0.0)))
     raise AssertionError("the loop has no end")
+
+
+def asked(request: Callable[[], T]) -> Future[T]:
+    """What a request will return; it has a thread of its own, which a process that ends does not wait for."""
+    answer = Future[T]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(request())
+        except BaseException as error:  # raised where it is awaited
+            answer.set_exception(error)
+
+    Thread(target=ask, name="request", daemon=True).start()
+    return answer
+
+
+def _within(seconds: float, action: Callable[[], T], address: Address) -> T:
+    """The result of `action`. Raises: RemoteError if it takes longer than `seconds`; what `action` raises."""
+    answer = asked(action)
+    with suppress(FutureTimeoutError):
+        return answer.result(seconds)
+    if answer.done():
+        return answer.result()
+    raise too_slow(address, seconds)
 
 
 def _wait(tries: int, asked_seconds: float) -> float:

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock, RLock, Thread, current_thread, main_thread
+from threading import Lock, RLock, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
@@ -23,8 +23,8 @@ from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import OpenedFile
 from formats.tensordata.moved import MOVED
-from formats.tensordata.remote.attempts import attempt
-from formats.tensordata.remote.stores import ChangedError, Identity, changed, filesystem_of, store_of
+from formats.tensordata.remote.attempts import asked, attempt
+from formats.tensordata.remote.stores import ChangedError, Identity, changed, filesystem_of, longest_seconds, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ class RemoteFile(File):
         )  # bytes were read, and nothing has shown yet that the file was still the same
         if identity is None:
             self._store = store = store_of(address)
-            identity, data = attempt(address, lambda: store.open(first_bytes))
+            identity, data = attempt(address, lambda: store.open(first_bytes), store.seconds(first_bytes))
             self._keep(0, data)
         self._identity = identity
         self.nbytes = identity.nbytes
@@ -243,7 +243,7 @@ class RemoteFile(File):
             return data
 
         try:
-            data = self._awaited(lambda: attempt(self._address, read))
+            data = self._awaited(lambda: attempt(self._address, read, store.seconds(stop - start)))
         except OSError:
             self._explain_failure(store)
             raise
@@ -259,15 +259,7 @@ class RemoteFile(File):
         """
         if current_thread() is main_thread():  # a signal ends the wait
             return request()
-        answer, before = Future[bytes](), self._given_up
-
-        def ask() -> None:
-            try:
-                answer.set_result(request())
-            except BaseException as error:  # raised where it is awaited
-                answer.set_exception(error)
-
-        Thread(target=ask, name="request", daemon=True).start()
+        answer, before = asked(request), self._given_up
         while self._given_up == before:
             with suppress(FutureTimeoutError):
                 return answer.result(WAIT_SECONDS)
@@ -282,7 +274,7 @@ class RemoteFile(File):
         if store.verifies:
             return
         try:
-            now = attempt(self._address, store.look)
+            now = attempt(self._address, store.look, store.seconds())
         except (OSError, FormatError):
             return
         if now != self._identity:
@@ -293,7 +285,7 @@ class RemoteFile(File):
         with self._lock:
             if self._store is None:
                 store = store_of(self._address)
-                found, _ = attempt(self._address, lambda: store.open(0))
+                found, _ = attempt(self._address, lambda: store.open(0), store.seconds())
                 if found != self._identity:
                     message = "the file has changed since the model was read from it"
                     raise TensorDataError(message, path=self.path)
@@ -329,7 +321,7 @@ class RemoteFile(File):
         Raises: ChangedError if it is another one; as `attempt` does.
         """
         store = self._opened()
-        if attempt(self._address, store.look) != self._identity:
+        if attempt(self._address, store.look, store.seconds()) != self._identity:
             raise changed(self._address)
 
     def close(self) -> None:
@@ -423,4 +415,4 @@ def kind_of(address: Address) -> str | None:
             return None
         return found
 
-    return attempt(address, look)
+    return attempt(address, look, longest_seconds(0))

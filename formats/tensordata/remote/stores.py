@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
     from formats.tensordata.remote.address import Address
 
-SILENCE_SECONDS = 60.0  # the time without a byte after which a request to a web server fails
+SILENCE_SECONDS = 60.0  # the time without a byte after which a request fails
 WHOLE_BYTES = 16 << 20  # the largest file that is read as a whole from a web server that sends no ranges
 TOLD = (  # the values of a store for an object that change with its content
     *("ETag", "etag", "e_tag", "VersionId", "version_id", "generation", "md5Hash", "md5", "content_md5", "blob_id"),
@@ -58,9 +58,20 @@ class ChangedError(TensorDataError):
     """An object is not the object that was opened."""
 
 
+def longest_seconds(nbytes: int) -> float:
+    """How long a request for so many bytes may take."""
+    return SILENCE_SECONDS + nbytes / LEAST_BYTES_PER_SECOND
+
+
 def changed(address: Address) -> ChangedError:
     """The error to raise if an object is not the object that was opened."""
     return ChangedError("the file has changed since it was read; run the command again", path=address)
+
+
+def too_slow(address: Address, seconds: float) -> RemoteError:
+    """The error to raise if a request takes longer than `longest_seconds`."""
+    message = f"the store took more than {seconds:.0f} s to answer one request"
+    return RemoteError(errno.EIO, message, str(address), is_passing=True)
 
 
 class Store:
@@ -75,6 +86,10 @@ class Store:
         self.address = address
         self.fs = fs
         self.path = path
+
+    def seconds(self, nbytes: int = 0) -> float | None:
+        """How long others wait for a request for so many bytes; `None` if it ends by itself."""
+        return longest_seconds(nbytes)
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
         """The current state of the object, and its first bytes, up to `first_bytes`, if one request gives both."""
@@ -146,6 +161,10 @@ class CachedStore(Store):
         super().__init__(address, fs, path)
         self._file: File | None = None
 
+    def seconds(self, nbytes: int = 0) -> float | None:
+        """Any time: nobody knows how large the object is that fsspec copies."""
+        return None
+
     @property
     def _copy(self) -> File:
         if self._file is None:
@@ -172,6 +191,10 @@ class WebStore(Store):
     def __init__(self, address: Address, fs: Any, path: str) -> None:
         super().__init__(address, fs, path)
         self._whole: bytes | None = None  # of a server that sends no ranges
+
+    def seconds(self, nbytes: int = 0) -> float | None:
+        """A request ends by itself, and closes its connection."""
+        return None
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
         """The current state of the file, and its first bytes: one request gives both."""
@@ -203,15 +226,14 @@ class WebStore(Store):
     async def _request(self, start: int, stop: int) -> tuple[Identity, bytes]:
         import asyncio
 
-        seconds = SILENCE_SECONDS + max(stop - start, WHOLE_BYTES if not start else 0) / LEAST_BYTES_PER_SECOND
+        seconds = longest_seconds(max(stop - start, WHOLE_BYTES if not start else 0))
         began = monotonic()
         try:
             return await asyncio.wait_for(self._answered(start, stop), seconds)
         except asyncio.TimeoutError:
             if monotonic() - began < seconds:  # that of aiohttp, for silence
                 raise
-            message = f"the server took more than {seconds:.0f} s to answer one request"
-            raise self.error(message, is_passing=True) from None
+            raise too_slow(self.address, seconds) from None
 
     async def _answered(self, start: int, stop: int) -> tuple[Identity, bytes]:
         import aiohttp

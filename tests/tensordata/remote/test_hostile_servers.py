@@ -123,6 +123,80 @@ def test_a_server_that_drips_is_left(servers: tuple[Lying, Lying], monkeypatch: 
     assert time.monotonic() - began < 5
 
 
+class Dripping(http.server.ThreadingHTTPServer):
+    """A server that answers as S3 does, but the bytes of some answers come one by one."""
+
+    def __init__(self, data: bytes, slow: str) -> None:
+        super().__init__(("127.0.0.1", 0), DrippingHandler)
+        self.data, self.slow, self.ends = data, slow, threading.Event()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def handle_error(self, *_: object) -> None:
+        """Print nothing if a client does not want the rest."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The storage options of a client."""
+        return {"key": "k", "secret": "s", "endpoint_url": f"http://127.0.0.1:{self.server_port}"}
+
+
+class DrippingHandler(http.server.BaseHTTPRequestHandler):
+    """Answers requests for an object, or to write one."""
+
+    server: Dripping
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+    def answer(self) -> None:
+        """Answer."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        part, total = self.server.data, len(self.server.data)
+        lines = ["HTTP/1.1 200 OK"]
+        if "Range" in self.headers:
+            first, last = map(int, self.headers["Range"][6:].split("-"))
+            part = part[first : last + 1]
+            lines = ["HTTP/1.1 206 Partial", f"Content-Range: bytes {first}-{first + len(part) - 1}/{total}"]
+        if self.command == "PUT":
+            part = b""
+        lines += [f"Content-Length: {len(part)}", 'ETag: "1"', "Last-Modified: Tue, 24 Nov 2026 00:00:00 GMT", "", ""]
+        data = "\r\n".join(lines).encode() + (b"" if self.command == "HEAD" else part)
+        if self.command != self.server.slow:
+            self.wfile.write(data)
+            return
+        for place in range(len(data)):
+            if self.server.ends.wait(0.05):
+                return
+            self.wfile.write(data[place : place + 1])
+
+    do_GET = do_HEAD = do_PUT = answer
+
+
+@pytest.mark.parametrize("slow", ["HEAD", "GET", "PUT"])
+def test_a_store_that_drips_is_left(slow: str, digits: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A store that always sends a byte in time gets an error, too, when it is asked, read or written."""
+    pytest.importorskip("s3fs")
+    server = Dripping(digits.read_bytes(), slow)
+    monkeypatch.setattr(stores, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(stores, "LEAST_BYTES_PER_SECOND", 1 << 26)
+    began = time.monotonic()
+    try:
+        with pytest.raises(OSError, match="took more than 1 s to answer one request"):
+            if slow == "PUT":
+                place = "s3://bucket/m.onnxz"
+                formats.convert(digits, place, overwrite=True, retries=0, storage_options=server.options)
+            else:
+                place = "s3://bucket/digits.onnx"
+                formats.convert(place, tmp_path / "m.onnxz", retries=0, storage_options=server.options)
+        assert time.monotonic() - began < 10
+        assert [path.name for path in tmp_path.iterdir()] == ["digits.onnx"]  # the source
+    finally:
+        server.ends.set()
+        server.shutdown()
+        server.server_close()
+
+
 CHAINS = ["simplecache::", "filecache::", "blockcache::", "asyncwrapper::", "dir::", "xx::yy::"]
 
 
