@@ -342,7 +342,7 @@ def _draw_model(drawn: PictureOptions, file: Path, found: Inspection, reading: d
     from formats.verbs.layout import layout
 
     files = layout(file, **reading)
-    _write(drawn, lambda as_html: model_picture(found, files, as_html=as_html))
+    _write(drawn, [found], lambda as_html: model_picture(found, files, as_html=as_html))
 
 
 def _draw_comparison(drawn: PictureOptions, result: Comparison, reading: dict[str, Any]) -> None:
@@ -351,18 +351,24 @@ def _draw_comparison(drawn: PictureOptions, result: Comparison, reading: dict[st
     from formats.verbs.inspect import inspect as inspect_model
 
     first, second = (inspect_model(path, nodes=True, **reading) for path in result.paths)
-    _write(drawn, lambda as_html: comparison_picture(result, first, second, as_html=as_html))
+    _write(drawn, [first, second], lambda as_html: comparison_picture(result, first, second, as_html=as_html))
 
 
-def _write(drawn: PictureOptions, draw: Callable[[bool], str]) -> None:
-    """Write a picture; it appears complete, or not at all."""
+def _write(drawn: PictureOptions, seen: Iterable[Inspection], draw: Callable[[bool], str]) -> None:
+    """Write a picture; it appears complete, or not at all, and has no more readers than the models in it."""
     from formats.tensordata.engine import EngineOptions, execute
-    from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
+    from formats.tensordata.file import is_address, is_stream
+    from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, WritePlan
     from formats.tensordata.sources.source import Literal
 
     assert drawn.picture is not None
     data = draw(drawn.picture.suffix.lower() == ".html").encode()
-    plan = WritePlan((FilePlan(drawn.picture, len(data), (PlacedWrite(0, Literal(data)),)),))
+    new = Permissions().new
+    for path in (file.path for each in seen for file in each.files):
+        if not (is_address(path) or is_stream(path)):
+            new &= path.stat().st_mode | OWNER_ACCESS
+    file = FilePlan(drawn.picture, len(data), (PlacedWrite(0, Literal(data)),))
+    plan = WritePlan((file,), permissions=Permissions(new))
     execute(plan, EngineOptions(overwrite=drawn.overwrite))
 
 

@@ -22,11 +22,11 @@ from formats.python.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders
-from formats.tensordata.plan import FilePlan, Permissions, PlacedWrite, WritePlan, in_order
+from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, in_order
 from formats.verbs.arguments import local_path_of
 from formats.verbs.steps.opening import located, open_model, recognised
 from formats.verbs.steps.planning import raise_model
-from formats.verbs.trust import check_key, permissions
+from formats.verbs.trust import check_key, common_permissions, permissions
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
@@ -188,7 +188,8 @@ def pack(
     kept = {name: each for name, each in files.items() if each not in skipped}
     with collector_paused():
         plan, shared = _plan(opened, kept, path, chosen)
-    plan = plan._replace(permissions=_permissions(opened.values()))
+    allowed = (permissions(each.source, each.codec, CODEC) for each in opened.values())
+    plan = plan._replace(permissions=common_permissions(allowed))
     execute(plan, engine)
     losses = in_order(plan.losses)
     seconds = perf_counter() - started
@@ -270,15 +271,6 @@ def _plan(
         losses += [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in new]
     packing.finish({name: File.open(file).span() for name, file in files.items()}, {})
     return packing.plan(path)._replace(losses=tuple(losses)), packing.shared_nbytes
-
-
-def _permissions(opened: Iterable[Opened]) -> Permissions:
-    """What all sources allow."""
-    found = [permissions(each.source, each.codec, CODEC) for each in opened]
-    new = replaced = 0o777
-    for each in found:
-        new, replaced = new & each.new, replaced & each.replaced
-    return Permissions(new, replaced)
 
 
 def unpack(

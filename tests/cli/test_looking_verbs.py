@@ -190,6 +190,26 @@ QUIET = {
 }
 
 
+PICTURES = (
+    ("inspect", "models/a.onnx", "--picture", "x.svg"),
+    ("diff", "models/a.onnx", "models/in/b.onnxz", "--picture", "x.html"),
+)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+@pytest.mark.parametrize("words", [*((verb, *words) for verb, words in QUIET.items()), *PICTURES], ids=" ".join)
+def test_no_verb_shows_others_what_they_may_not_see(folder: Path, words: tuple[str, ...]) -> None:
+    """A file that any verb writes has no more readers than the files that it comes from."""
+    for path in filter(Path.is_file, folder.rglob("*")):
+        path.chmod(0o600)
+    before = os.umask(0o022)
+    try:
+        assert 0 <= formats_(*words).exit_code <= 1
+    finally:
+        os.umask(before)
+    assert [path for path in folder.rglob("*") if path.is_file() and path.stat().st_mode & 0o077] == []
+
+
 def test_every_verb_can_be_quiet_and_speak_json(folder: Path) -> None:
     """`-q` prints only errors, `--json` prints one object, also for errors, and both together are refused."""
     assert {verb.name for verb in VERBS} == {*QUIET}
