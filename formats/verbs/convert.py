@@ -179,13 +179,14 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
         losses = (*_cautions(opened, target, chosen), *(done.losses if done else ()), *plan.losses)
         allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
         plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
+        notes = (*opened.notes, *opened.left_out(chosen.reading.model))  # now: the file may change afterwards
         plan, replaced = carry_out(plan, target, chosen, way.strict)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     return replace(
         report,
         source=path,
         source_format=opened.codec.name,
-        notes=(*opened.notes, *opened.left_out(chosen.reading.model)),
+        notes=notes,
         source_files=opened.files(path),
         backup=next(iter(replaced.backups), None),
         removed=replaced.removed,

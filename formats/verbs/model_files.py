@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
+    from formats.tensordata.sources.source import Source
 
 IS_A_MODEL = "it is a model itself"
 _GRAPHS = "*.onnx"  # other tools also write this format, and a location in it may be any file
@@ -72,10 +73,14 @@ class ModelFiles:
 
 
 class OpenedFiles(NamedTuple):
-    """A model that was read, and its open files: the model file, and the data files by location."""
+    """A model that was read, and its open files: the model file, and the data files by location.
+
+    `source` is the content of the model file; during an update in place, it is as it was before.
+    """
 
     listed: ModelFiles
     model: Model
+    source: Source
     file: File
     data: Mapping[str, File]
     unread: tuple[Path, ...]  # other graphs in the folder that cannot be read, so that they may use the data
@@ -141,7 +146,7 @@ def open_files(
         here = [own._replace(missing=absent[own.location].reason) if own.location in absent else own for own in files]
         gone = (_absent(path.parent / location, location, absent[location]) for location in absent.keys() - data.keys())
         files = [here[0], *sorted((*here[1:], *gone), key=lambda own: own.location)]
-    return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, file, data, unread if data else ())
+    return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, source, file, data, unread if data else ())
 
 
 def _absent(path: Path, location: str, file: AbsentFile) -> OwnFile:

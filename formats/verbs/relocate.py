@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS
-from formats.errors import FormatError, TensorDataError, UnsupportedError, no_directory
+from formats.errors import DecodeError, FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
 from formats.options import SWITCH, made_each, names_of, option, progress_option, settle
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
+from formats.tensordata.interrupted import owner_of
 from formats.tensordata.local.directory import made_folders, sync_directory, unlink
 from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.local.osio import Located
@@ -32,6 +33,7 @@ from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
+from formats.verbs.repair import check_finished, finish
 from formats.verbs.report import WrittenFile
 from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
     from formats.keywords import PlaceKeywords
+    from formats.tensordata.sources.source import Source
     from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
     from formats.verbs.steps.replacement import Replaced
 
@@ -139,17 +142,10 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     same data. If it raises, nothing was written or removed.
     """
     engine, replacement = _chosen(options)
-    path, place = local_path_of(src), _place(dst, local_path_of(src))
-    opened = _opened(path, place, engine, moves=True)
-    with ExitStack() as held:  # no other process moves or removes it meanwhile
-        if not engine.dry_run:
-            if engine.parents:
-                held.enter_context(made_folders(place.parent))
-            held.enter_context(locked_together([path, place, *([backup_of(place)] if replacement.backup else ())]))
-            if not opened.file.is_current():  # another process did, while this one waited for the locks
-                opened.model.close()
-                opened = _opened(path, place, engine, moves=True)
-        return _relocate(opened, place, engine, replacement, moves=True)
+    if not engine.dry_run:
+        finish(local_path_of(src))
+    place = _place(dst, local_path_of(src))
+    return _relocate(_opened(local_path_of(src), place, engine, moves=True), place, engine, replacement, moves=True)
 
 
 def _chosen(given: Mapping[str, Any]) -> tuple[EngineOptions, ReplacementOptions]:
@@ -179,9 +175,13 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
     """
     if path in gone:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    if not os.path.lexists(path):
+    if not os.path.lexists(path) and owner_of(path) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    with nullcontext() if dry_run or path.is_dir() else locked_together([path]):  # what reads a folder explains it
+    with ExitStack() as held:
+        if not (dry_run or path.is_dir()):  # what reads a folder explains it
+            finish(path)
+            held.enter_context(locked_together([path]))
+            check_finished(path)
         opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
         there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
         listed = replace(opened.listed, files=tuple(there))
@@ -224,6 +224,30 @@ def _opened(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> Ope
 
 
 def _relocate(
+    opened: OpenedFiles, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
+) -> Relocation:
+    if options.dry_run:
+        return _relocated(opened, dst, options, replacement, moves=moves)
+    src = opened.listed.path
+    try:
+        finish(dst)  # before this process has locks
+    except DecodeError:
+        if not options.overwrite:
+            raise
+    with ExitStack() as held:  # no other process changes, moves or removes these files meanwhile
+        if options.parents:
+            held.enter_context(made_folders(dst.parent))
+        places = [*([src] if moves else ()), dst, *([backup_of(dst)] if replacement.backup else ())]
+        held.enter_context(locked_together(places))
+        if moves and not opened.file.is_current():  # another process did, while this one waited for the locks
+            opened.model.close()
+            opened = _opened(src, dst, options, moves=True)
+        if moves:
+            check_finished(src)
+        return _relocated(opened, dst, options, replacement, moves=moves)
+
+
+def _relocated(
     opened: OpenedFiles, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
 ) -> Relocation:
     src = opened.listed.path
@@ -343,12 +367,16 @@ def _write(
         dst.parent / names.get(location, location) for location in opened.data if location not in data.keys() - here
     ]
     data = {location: place for location, place in data.items() if location not in here}
-    model = graph_plan(lookup.by_name(opened.listed.format), opened.model, dst) if changed else _whole(dst, opened.file)
+    model = (
+        graph_plan(lookup.by_name(opened.listed.format), opened.model, dst)
+        if changed
+        else FilePlan(dst, opened.source.nbytes, (PlacedWrite(0, opened.source),))
+    )
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
     renamed = [Renamed(*data[location], files[location].path) for location in plain] if moves else []
     as_it_is = not (changed or files[""].leads_to or files[""].stays)
-    copied = [_whole(*place) for location, place in data.items() if not (moves and location in plain)]
+    copied = [_whole(path, file.span()) for location, (path, file) in data.items() if not (moves and location in plain)]
     whole = moves and as_it_is and not copied
     if renamed or whole:
         opened.file.check_in_place()
@@ -381,9 +409,9 @@ def _is_there(path: Path, file: File) -> bool:
     return File.open(path).span() == file.span()
 
 
-def _whole(path: Path, file: File) -> FilePlan:
-    """A copy of a file."""
-    return FilePlan(path, file.nbytes, (PlacedWrite(0, file.span()),))
+def _whole(path: Path, source: Source) -> FilePlan:
+    """A copy of a whole file."""
+    return FilePlan(path, source.nbytes, (PlacedWrite(0, source),))
 
 
 def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:

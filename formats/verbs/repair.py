@@ -12,7 +12,7 @@ from formats.codecs.contract import MAX_DEPTH
 from formats.errors import FormatError
 from formats.onnxzip import CODEC as ARCHIVE
 from formats.python.late_dataclasses import dataclass
-from formats.tensordata.interrupted import owner_of, strange_files
+from formats.tensordata.interrupted import is_interrupted, owner_of, strange_files
 from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, undo_path
 from formats.verbs.arguments import local_path_of
@@ -92,6 +92,22 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(given), MAX_STRANGE))
     return Repair(given, completed, put_back, tuple(removed), notes, _refused(given))
+
+
+def finish(path: Path) -> None:
+    """Repair the model at `path` if a write of it was interrupted: a verb that changes its files must come after that.
+
+    Raises: as `repair` does.
+    """
+    if not path.is_dir() and is_interrupted(path):
+        repair(path)
+
+
+def check_finished(path: Path) -> None:
+    """Raises BlockingIOError if a write of the model at `path`, whose lock is held, was interrupted."""
+    if is_interrupted(path):
+        reason = "another process was killed just now while it wrote this model; run again"
+        raise BlockingIOError(errno.EWOULDBLOCK, reason, str(path))
 
 
 def _refused(path: Path) -> str:

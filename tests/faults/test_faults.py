@@ -7,11 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from scenarios import MORE, SCENARIOS, UNSYNCED, Scenario
+from scenarios import MORE, SCENARIOS, SPLIT, UNSYNCED, Killed, Scenario, hidden_files, killed, model, update, write
+
+import formats
+from formats.tensordata import engine
+from formats.tensordata.replacing import lock, publication
 
 HERE = Path(__file__).parent
 
@@ -70,7 +77,7 @@ RACES = ["new m.onnxz", "replaced m.onnx external_data", "update", "repair of se
 IN_PLACE = ["update", "repair of an update", "repair of several files"]
 
 
-def named(names: list[str]) -> list[Scenario]:
+def chosen(names: list[str]) -> list[Scenario]:
     """Return these scenarios, and all others that move or replace something if everything is tried."""
     return [scenario for scenario in SCENARIOS if scenario.name in names or EVERYTHING]
 
@@ -80,7 +87,7 @@ def named(names: list[str]) -> list[Scenario]:
     [
         pytest.param(system, scenario, id=f"{system}, {scenario.name}")
         for system in SYSTEMS
-        for scenario in named(OTHER_SYSTEMS)
+        for scenario in chosen(OTHER_SYSTEMS)
         # Without links, a killed process may leave an empty file in a new place, as docs/security.md says.
         if system != "no links" or scenario.replaces or scenario.name in OTHER_SYSTEMS
     ],
@@ -97,7 +104,7 @@ def test_other_systems(
 
 
 @pytest.mark.parametrize("system", ["usual", "no locks", "no locks for one"] if EVERYTHING else ["usual"])
-@pytest.mark.parametrize("scenario", named(RACES), ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", chosen(RACES), ids=lambda scenario: scenario.name)
 def test_a_second_process_at_every_call(
     scenario: Scenario, system: str, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +123,122 @@ def test_a_swap_at_every_call(scenario: Scenario, shim: Path, tmp_path: Path, mo
     result = run("driver.py", shim, tmp_path, scenario)
     assert [] == result["broken"]
     assert result["counts"]["swap"] > 5
+
+
+@pytest.mark.parametrize("verb", ["mv", "mv over another", "mv with a backup", "cp", "rm", "replaced with a backup"])
+@pytest.mark.parametrize("moves", ["update", 0, 1, 2, 3])
+def test_other_verbs_know_of_an_interrupted_write(moves: int | str, verb: str, tmp_path: Path) -> None:
+    """Whatever comes after a write that was killed, a reader finds a whole model where it should be, and no other."""
+    killed(update if moves == "update" else write("m.onnx", 2, "new", overwrite=True, **SPLIT), moves)(tmp_path)
+    path = tmp_path / ("m.onnxz" if moves == "update" else "m.onnx")
+    place, kept = (path.with_name(f"{stem}{path.suffix}") for stem in ("n", "n.bak"))
+    if verb.startswith("mv "):
+        formats.save(model("third", 3), place)
+    if verb == "cp":
+        seen = named(path)
+        formats.cp(path, place)
+        assert {seen} == {named(path), named(place)}
+        return
+    if verb == "rm":
+        formats.rm(path)
+    elif verb == "replaced with a backup":
+        formats.save(model("third", 3), path, overwrite=True, backup=True, clean=True)
+        assert ("third", "old" if moves == "update" else "new") == (
+            named(path),
+            named(path.with_name(f"m.bak{path.suffix}")),
+        )
+    else:
+        formats.mv(path, place, overwrite="over" in verb or "backup" in verb, backup="backup" in verb)
+        assert named(place) == ("old" if moves == "update" else "new")
+        assert "backup" not in verb or named(kept) == "third"
+    if verb != "replaced with a backup":
+        assert named(path) == "nothing"
+    assert [] == hidden_files(tmp_path)
+    used = {file.path.name for each in tmp_path.glob("*.onnx*") for file in formats.files(each).files}
+    assert used == {*os.listdir(tmp_path)}
+
+
+def named(path: Path) -> str:
+    """Return the name of the model that a reader finds, which is whole."""
+    try:
+        found = formats.load(path)
+    except FileNotFoundError:
+        return "nothing"
+    assert formats.verify(path, data=True).ok
+    return str(found.producer_name)
+
+
+@pytest.mark.parametrize("moves", range(7))
+@pytest.mark.parametrize("verb", ["save", "mv", "cp"])
+def test_a_model_of_an_interrupted_sharing_can_be_replaced(tmp_path: Path, moves: int, verb: str) -> None:
+    """A new write of one of several models that a killed process wrote together loses none of the others."""
+    scenario = next(each for each in SCENARIOS if each.name == "replaced m.onnx shared with n.onnx")
+    folder = tmp_path / "box"
+    folder.mkdir()
+    scenario.prepare(folder)
+    with killing(moves):
+        scenario.work(folder)
+    formats.save(model("third", 3), tmp_path / "third.onnx")
+    if verb == "save":
+        formats.save(model("third", 3), folder / "m.onnx", overwrite=True)
+    else:
+        getattr(formats, verb)(tmp_path / "third.onnx", folder / "m.onnx", overwrite=True)
+    assert ("third", "new") == (named(folder / "m.onnx"), named(folder / "n.onnx"))
+    assert [] == hidden_files(folder)
+
+
+@pytest.mark.parametrize("options", [{}, SPLIT], ids=["one file", "several files"])
+@pytest.mark.parametrize("moves", range(4))
+def test_a_kill_while_the_next_process_works(
+    tmp_path: Path, moves: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a process is killed while the next one begins, which is killed at any call, too, no model is lost."""
+    for calls in range(100):
+        folder = tmp_path / str(calls)
+        folder.mkdir()
+        killed(write("m.onnx", 2, "new", overwrite=True, **SPLIT), moves)(folder)
+        monkeypatch.setattr(engine, "finish_interrupted", lambda *arguments, **settings: None)  # it was too early
+        with killing(calls, "move", "unlink", "link") as left:
+            formats.save(model("third", 3), folder / "m.onnx", overwrite=True, **options)
+        monkeypatch.undo()
+        formats.repair(folder / "m.onnx")
+        assert named(folder / "m.onnx") in ("old", "new", "third")
+        assert [] == hidden_files(folder)
+        if left[0] > 0:
+            assert named(folder / "m.onnx") == "third"
+            return
+    pytest.fail("there are more calls")
+
+
+@contextmanager
+def killing(calls: int, *names: str) -> Iterator[list[int]]:
+    """A context in which the process seems to be killed after this number of calls, of moves or of these functions."""
+    left = [calls]
+
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            if left[0] <= 0:
+                raise Killed
+            left[0] -= 1
+            return real(*arguments)
+
+        return call
+
+    with suppress(Killed), ExitStack() as patches:
+        for name in names or ("move",):
+            patches.enter_context(patch.object(publication, name, counted(getattr(publication, name))))
+        patches.enter_context(patch.object(publication, "_give_up", lambda steps, lock: lock.keep()))
+        patches.enter_context(patch.object(lock, "_is_removed", lambda path: True))  # a killed process leaves the file
+        yield left
+
+
+@pytest.mark.outer
+def test_a_crowd_of_processes() -> None:
+    """Processes that work on one folder, and are killed and stopped, leave every model whole."""
+    command = [sys.executable, HERE / "crowd.py", "--minutes", "0.3", "--seed", str(os.getpid())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr), done.stdout
+    assert "'rounds': 2" in done.stdout
 
 
 def test_power_cuts(shim: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from formats.tensordata.local.directory import UNSUPPORTED
 from formats.tensordata.local.osio import OPEN_FLAGS
-from formats.tensordata.replacing.hidden import hidden_path, open_lock
+from formats.tensordata.replacing.hidden import hidden_path, open_lock, temporaries
 from formats.tensordata.replacing.holder import Holder
 from formats.wording.system_errors import explain
 
@@ -185,6 +185,7 @@ def locked_together(paths: Iterable[Path]) -> Iterator[None]:
         try:
             for place in ordered:
                 held = stack.enter_context(ModelLock(places[place]))
+                stack.callback(_keep_if_left, held, place)
                 stack.callback(_LENT.reset, _LENT.set((*_LENT.get(), held)))
         except PermissionError:
             stack.close()
@@ -193,6 +194,13 @@ def locked_together(paths: Iterable[Path]) -> Iterator[None]:
                     pass
             raise
         yield
+
+
+def _keep_if_left(held: ModelLock, place: Path) -> None:
+    """Keep the file of a lock if a killed process left temporary files, so that the next writer removes them."""
+    with suppress(OSError):  # the folder is gone
+        if held.was_left and temporaries(place):
+            held.keep()
 
 
 def _with_target(path: Path) -> Iterator[tuple[Path, Path]]:

@@ -78,6 +78,7 @@ def publish(
         return
     digests = put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
     with ModelLock(model) as lock:
+        _finish_own(model, capabilities, overwrite=overwrite)  # of a process that was killed since this one began
         if replaced is not None:
             replaced.check_in_place()
         if len(outputs) == 1:
@@ -143,6 +144,17 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
             lock.keep()  # the files that were left behind stay, because they may be needed
             raise
         return result._replace(removed=tuple(_clean(path, capabilities)))
+
+
+def _finish_own(path: Path, capabilities: Capabilities, *, overwrite: bool) -> None:
+    """Do what `finish_interrupted` does with the journal of the model at `path`, whose lock is held."""
+    try:
+        journal = load_journal(path)
+        if journal is not None:
+            _finish(path, journal, capabilities)
+    except DecodeError:
+        if not overwrite:
+            raise
 
 
 def _remove_journal(model: Path, capabilities: Capabilities) -> None:

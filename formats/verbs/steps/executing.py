@@ -44,6 +44,11 @@ def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: Replacemen
     models = [file.path for file in plan.files[-plan.models :]]
     if not (replacement.clean or replacement.backup):
         return plan, execute_replacing(Work(plan), engine)
+    if replacement.backup and not engine.dry_run:
+        from formats.verbs.repair import finish
+
+        for path in models:
+            finish(path)
     old = [old_model(path) for path in models if path.is_file()] if replacement.backup else []
     left = {last.parent / loss.where: loss for loss in plan.losses if loss.kind == LEFT_BEHIND}
     done = execute_replacing(Work(plan), engine, old=old, left=left, clean=replacement.clean)

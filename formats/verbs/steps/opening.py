@@ -50,7 +50,12 @@ class Opened(NamedTuple):
 
     def left_out(self, model: str | None) -> Iterable[Loss]:
         """A note on what the file has besides the model that was read, which has this name."""
-        bundle = self.codec.bundle(self.source) if self.codec.bundle and not self.notes else None
+        try:
+            bundle = self.codec.bundle(self.source) if self.codec.bundle and not self.notes else None
+        except FormatError:
+            for file in self.source.files():
+                file.check_unchanged()  # since it was opened, another process may have changed it in place
+            raise
         if bundle is not None and (others := bundle.others(model)):
             yield Loss("left_out", "", f"{others}, which the archive also has", USE)
 

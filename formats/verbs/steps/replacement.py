@@ -23,10 +23,13 @@ from formats.python.late_dataclasses import replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File
+from formats.tensordata.interrupted import owner_of
 from formats.tensordata.local.folder import unlink_same
 from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
 from formats.tensordata.replacing.further_name import OneNameError
-from formats.tensordata.replacing.lock import locked_together
+from formats.tensordata.replacing.hidden import hidden_path
+from formats.tensordata.replacing.lock import is_locked, locked_together
+from formats.tensordata.replacing.publication import finish_interrupted
 from formats.verbs.steps.opening import open_model
 
 if TYPE_CHECKING:
@@ -129,6 +132,8 @@ def execute_replacing(
     Raises: as `execute` does; UnsupportedError and FileExistsError if there can be no backup. If it raises, nothing
     was changed.
     """
+    if not engine.dry_run:
+        _finish_sharing(work, engine)
     backup = _planned(work, old, used, goes) if old else _Backup()
     moved = {each.old for each in backup.renamed}
     left = [path for path in left if path not in moved]
@@ -149,6 +154,18 @@ def execute_replacing(
             elif path not in moved:
                 removed.append(path)
     return Replaced(tuple(stays), backup.places, backup.files, tuple(removed))
+
+
+def _finish_sharing(work: Work, engine: EngineOptions) -> None:
+    """Finish the interrupted write of models that were written together with one of these; the engine does the others.
+
+    A killed process leaves its locks, so that without the file of one, nobody needs to search.
+    """
+    for path in work.models:
+        if os.path.lexists(hidden_path(path, "lock")) and not is_locked(path):
+            owner = owner_of(path)
+            if owner is not None and owner != path:
+                finish_interrupted(owner, overwrite=engine.overwrite, capabilities=engine.capabilities)
 
 
 def _lock(stack: ExitStack, work: Work, gone: Collection[object], engine: EngineOptions) -> str:

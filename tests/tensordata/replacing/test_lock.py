@@ -111,6 +111,17 @@ def test_what_is_done_under_a_lock_uses_it(tmp_path: Path) -> None:
     assert [] == os.listdir(tmp_path)
 
 
+def test_what_a_killed_process_left_is_not_forgotten(tmp_path: Path) -> None:
+    """If a verb that removes no temporary files meets those of a killed process, the next write removes them."""
+    formats.save(model(), tmp_path / "m.onnx")
+    (tmp_path / ".m.onnx.lock").touch()
+    (tmp_path / ".m.onnx.0123456789abcdef.tmp").touch()
+    formats.rm(tmp_path / "m.onnx")
+    assert [".m.onnx.0123456789abcdef.tmp", ".m.onnx.lock"] == sorted(os.listdir(tmp_path))
+    formats.save(model(), tmp_path / "m.onnx")
+    assert ["m.onnx"] == os.listdir(tmp_path)
+
+
 @needs_unix
 def test_all_take_locks_in_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several locks are taken in the same order, in whatever order, case and folders they are named."""
