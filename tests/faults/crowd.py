@@ -269,8 +269,6 @@ def main() -> int:
             broken = one_round(Path(name) / "box", options.processes, bool(number % 2), state, counts)
             for line in broken:
                 print(f"round {number}: {line}", flush=True)
-            if broken and (kept := os.environ.get("FORMATS_KEPT")):
-                shutil.copytree(Path(name) / "box", Path(kept) / str(number), symlinks=True)
             all_broken += broken
             number += 1
     print(f"{len(all_broken)} broken promises; {dict(sorted(counts.items()))}")

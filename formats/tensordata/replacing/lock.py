@@ -71,6 +71,8 @@ class ModelLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
+        with suppress(OSError):  # the folder is gone
+            self._kept |= self.was_left and bool(temporaries(self._model))  # the next process looks again for them
         if not self.locks and self._kept:  # whoever comes next must see that this process has ended its work
             Holder.none().write(descriptor)
         removed = self._kept or not self._is_in_place(descriptor) or _is_removed(self.path)  # before others can lock it
@@ -185,7 +187,6 @@ def locked_together(paths: Iterable[Path]) -> Iterator[None]:
         try:
             for place in ordered:
                 held = stack.enter_context(ModelLock(places[place]))
-                stack.callback(_keep_if_left, held, place)
                 stack.callback(_LENT.reset, _LENT.set((*_LENT.get(), held)))
         except PermissionError:
             stack.close()
@@ -194,13 +195,6 @@ def locked_together(paths: Iterable[Path]) -> Iterator[None]:
                     pass
             raise
         yield
-
-
-def _keep_if_left(held: ModelLock, place: Path) -> None:
-    """Keep the file of a lock if a killed process left temporary files, so that the next writer removes them."""
-    with suppress(OSError):  # the folder is gone
-        if held.was_left and temporaries(place):
-            held.keep()
 
 
 def _with_target(path: Path) -> Iterator[tuple[Path, Path]]:

@@ -215,8 +215,9 @@ def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
                     _remove_folder(path, capabilities)
                     removed.append(path)
                 continue
-        unlink(path, capabilities)
-        removed.append(path)
+        with suppress(PermissionError):  # of another user, in a folder where nobody removes the files of others
+            unlink(path, capabilities)
+            removed.append(path)
     return removed
 
 

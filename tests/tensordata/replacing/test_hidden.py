@@ -195,6 +195,24 @@ def test_a_forced_write_passes_strange_hidden_files(tmp_path: Path, make: Callab
     assert formats.load(path).producer_name == "2"
 
 
+def test_temporary_files_that_cannot_be_removed_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder like /tmp, what another user's killed process left is no error of a write that is done."""
+    path = tmp_path / "m.onnx"
+    for left in (path.with_name(".m.onnx.lock"), temporary_path(path)):
+        left.touch()
+    real = publication.unlink
+
+    def unlink(place: Path, *capabilities: Any) -> None:
+        if place.suffix == ".tmp":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(place))
+        real(place, *capabilities)
+
+    monkeypatch.setattr(publication, "unlink", unlink)
+    formats.save(model(), path)
+    assert formats.load(path).producer_name == "1"
+    assert not formats.repair(path).removed
+
+
 @needs_root
 def test_whose_hidden_files_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Own hidden files, those of root and of the folder's owner are followed, also by root, but no others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,15 +112,17 @@ def test_what_is_done_under_a_lock_uses_it(tmp_path: Path) -> None:
     assert [] == os.listdir(tmp_path)
 
 
-def test_what_a_killed_process_left_is_not_forgotten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", [formats.rm, lambda path: formats.edit(path, metadata={"a": "b"})], ids=["rm", "edit"])
+def test_what_a_killed_process_left_is_not_forgotten(tmp_path: Path, work: Callable[[Path], object]) -> None:
     """If a verb that removes no temporary files meets those of a killed process, the next write removes them."""
-    formats.save(model(), tmp_path / "m.onnx")
-    (tmp_path / ".m.onnx.lock").touch()
-    (tmp_path / ".m.onnx.0123456789abcdef.tmp").touch()
-    formats.rm(tmp_path / "m.onnx")
-    assert [".m.onnx.0123456789abcdef.tmp", ".m.onnx.lock"] == sorted(os.listdir(tmp_path))
-    formats.save(model(), tmp_path / "m.onnx")
-    assert ["m.onnx"] == os.listdir(tmp_path)
+    path = tmp_path / "m.onnxz"
+    formats.save(model(), path)
+    (tmp_path / ".m.onnxz.lock").touch()
+    (tmp_path / ".m.onnxz.0123456789abcdef.tmp").touch()
+    work(path)
+    assert [".m.onnxz.0123456789abcdef.tmp", ".m.onnxz.lock"] == sorted({*os.listdir(tmp_path)} - {path.name})
+    formats.save(model(), path, overwrite=True)
+    assert [path.name] == os.listdir(tmp_path)
 
 
 @needs_unix
@@ -150,6 +153,16 @@ def test_all_take_locks_in_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ".B.onnx.lock",
         ".c.onnx.lock",
     ]  # where case does not matter, b.onnx has this place
+
+
+@needs_unix
+def test_names_that_differ_in_case_only_may_have_one_lock(tmp_path: Path) -> None:
+    """Where the locks of two models are one file, because the filesystem ignores case, a process takes it once."""
+    (tmp_path / ".a.onnx.lock").touch()
+    os.link(tmp_path / ".a.onnx.lock", tmp_path / ".A.onnx.lock")
+    started = time.monotonic()
+    with lock.locked_together([tmp_path / "a.onnx", tmp_path / "A.onnx"]), lock.ModelLock(tmp_path / "a.onnx"):
+        assert time.monotonic() - started < lock.WAIT_SECONDS / 2
 
 
 def test_a_lock_that_cannot_be_taken_lets_the_others_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
