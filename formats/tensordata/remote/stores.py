@@ -366,7 +366,7 @@ def _identifying_values(headers: Mapping[str, str]) -> dict[str, str]:
     return {"ETag": headers.get("ETag", ""), "LastModified": headers.get("Last-Modified", "")}
 
 
-def counted(local: Path) -> Any:
+def _counted(local: Path) -> Any:
     """The callback of fsspec for an upload, which counts the bytes that are sent."""
     from fsspec.callbacks import Callback
 
@@ -382,6 +382,33 @@ def counted(local: Path) -> Any:
 
     MOVED.add(to_send=local.stat().st_size)
     return Counted()
+
+
+def send(address: Address, fs: Any, local: Path, path: str, **mode: Any) -> None:
+    """Upload a file to `path` of a store; one that can end its requests gets a limited time for them.
+
+    Others have their own limits. To go on without them would be wrong: they could still replace the file later.
+    """
+    mode["callback"] = _counted(local)
+    if not getattr(fs, "async_impl", False):
+        fs.put_file(str(local), path, **mode)
+        return
+    import asyncio
+
+    from fsspec.asyn import sync
+
+    seconds = longest_seconds(local.stat().st_size)
+
+    async def put() -> None:
+        await asyncio.wait_for(fs._put_file(str(local), path, **mode), seconds)
+
+    began = monotonic()
+    try:
+        sync(fs.loop, put)
+    except (asyncio.TimeoutError, TimeoutError):
+        if monotonic() - began < seconds:  # that of the store's library
+            raise
+        raise too_slow(address, seconds) from None
 
 
 def filesystem_of(address: Address) -> tuple[Any, str]:

@@ -11,7 +11,6 @@ import tempfile
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -22,7 +21,7 @@ from formats.tensordata.file import File
 from formats.tensordata.remote.address import WEB, Address
 from formats.tensordata.remote.attempts import attempt
 from formats.tensordata.remote.remote_file import PART_BYTES, RemoteFile
-from formats.tensordata.remote.stores import ChangedError, counted, filesystem_of, longest_seconds, too_slow
+from formats.tensordata.remote.stores import ChangedError, filesystem_of, longest_seconds, send
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +76,7 @@ class _Upload(NamedTuple):
         """
         mode = CREATES.get(self.address.scheme, {}) if creates else {}
         try:
-            attempt(self.address, lambda: self._send(path, mode))
+            attempt(self.address, lambda: send(self.address, self.fs, self.local, path, **mode))
         except (ChangedError, FileExistsError, FileNotFoundError) as error:
             if self.is_at(path):
                 return False
@@ -85,33 +84,6 @@ class _Upload(NamedTuple):
                 raise
             raise self.in_the_way() from None
         return True
-
-    def _send(self, path: str, mode: Mapping[str, Any]) -> None:
-        """Upload the file to `path` of the store; one that can end its requests gets a limited time for them.
-
-        Others have their own limits. To go on without them would be wrong: they could still replace the file later.
-        """
-        given = {"callback": counted(self.local), **mode}
-        if not getattr(self.fs, "async_impl", False):
-            self.fs.put_file(str(self.local), path, **given)
-            return
-        from asyncio import TimeoutError as CoroutineTimeoutError
-        from asyncio import wait_for
-
-        from fsspec.asyn import sync
-
-        seconds = longest_seconds(self.local.stat().st_size)
-
-        async def send() -> None:
-            await wait_for(self.fs._put_file(str(self.local), path, **given), seconds)
-
-        began = monotonic()
-        try:
-            sync(self.fs.loop, send)
-        except (CoroutineTimeoutError, TimeoutError):
-            if monotonic() - began < seconds:  # that of the store's library
-                raise
-            raise too_slow(self.address, seconds) from None
 
     def is_at(self, path: str) -> bool:
         """Whether `path` of the store has the bytes of the file; false if it cannot be read."""
