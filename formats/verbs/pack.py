@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _NAMED = re.compile(rf"(?P<name>[A-Za-z0-9_]+|{FILES_PREFIX}[^=]+)=(?P<path>.+)", re.DOTALL)
 _REPLACED = re.compile(r"[^A-Za-z0-9_]")
+OPEN_AT_ONCE = 64  # the files that are written together when an archive is unpacked; systems limit open files
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +307,11 @@ def unpack(
         try:
             for place in sorted(places, key=lambda each: (-len(each.parts), each)):  # the graphs last
                 folders.enter_context(made_folders(place))
-                plan = WritePlan(tuple(places[place]))
-                execute(plan, EngineOptions(progress=progress and part_of(progress, done, nbytes)))
-                written += (file.path for file in plan.files)
-                done += plan.nbytes
+                for first in range(0, len(places[place]), OPEN_AT_ONCE):
+                    plan = WritePlan(tuple(places[place][first : first + OPEN_AT_ONCE]))
+                    execute(plan, EngineOptions(progress=progress and part_of(progress, done, nbytes)))
+                    written += (file.path for file in plan.files)
+                    done += plan.nbytes
         except BaseException:
             for each in written:
                 with suppress(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -220,6 +221,21 @@ def test_unpacked_folder_is_usable(bundle: Path, tmp_path: Path) -> None:
     need("sha256sum")
     checked = subprocess.run(["sha256sum", "-c", "__SHA256SUMS"], cwd=tmp_path / "out", capture_output=True, timeout=60)
     assert 0 == checked.returncode, checked.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no open files")
+def test_an_archive_with_more_entries_than_open_files_is_unpacked(tmp_path: Path) -> None:
+    """An archive of 600 weights is unpacked by a process that may open 256 files."""
+    weights = [formats.from_numpy(np.full(300, number, np.float32), f"w{number}") for number in range(600)]
+    model = formats.Model(ir_version=10, graph=formats.Graph(name="g", initializer=weights))
+    formats.save(model, tmp_path / "m.onnxz")
+    script = (
+        "import resource, sys, formats; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256));"
+        "formats.unpack(sys.argv[1], sys.argv[2])"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "m.onnxz", tmp_path / "out"], check=False)
+    assert done.returncode == 0
+    assert formats.diff(tmp_path / "m.onnxz", tmp_path / "out" / "__MODEL_PROTO").equal
 
 
 def test_unpack_writes_all_or_nothing(bundle: Path, tmp_path: Path) -> None:
