@@ -26,6 +26,7 @@ T = TypeVar("T")
 MAX_FOUND_BYTES = 64 << 20  # of all journals in a folder that are read for one model
 MAX_FOUND = 1000  # journals in a folder that are looked at for one model
 OPEN_ATTEMPTS = 200  # a file takes its place within milliseconds, or seconds on a slow disk
+MISSES = 3  # after so many looks without a model and a journal, there is none
 OPEN_WAIT_SECONDS = 0.02
 READ_WAITS = (
     0.0,
@@ -82,6 +83,7 @@ def open_model(path: Path) -> File:
 
     Raises: FileNotFoundError and others as `File.open` does.
     """
+    misses = 0  # a write may have ended, and the next one begun, between the two looks at the folder
     for _ in range(OPEN_ATTEMPTS):
         try:
             return File.open(path)
@@ -91,7 +93,10 @@ def open_model(path: Path) -> File:
                 where = Path(os.path.realpath(path))
                 owner = owner_of(where)
             if owner is None:
-                break
+                misses += 1
+                if misses == MISSES:
+                    break
+                continue
         if is_locked(owner):
             sleep(OPEN_WAIT_SECONDS)
             continue

@@ -173,6 +173,7 @@ class DrippingHandler(http.server.BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = answer
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("slow", ["HEAD", "GET", "PUT"])
 def test_a_store_that_drips_is_left(slow: str, digits: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A store that always sends a byte in time gets an error, too, when it is asked, read or written."""

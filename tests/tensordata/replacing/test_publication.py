@@ -469,6 +469,26 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
     assert refused < found
 
 
+def test_a_reader_is_not_deceived_by_two_writes_in_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model is found although a write ended and the next began while the reader looked for it and for a journal."""
+    path = tmp_path / "m.onnx"
+    formats.save(model(1), path, **OPTIONS)
+    path.rename(tmp_path / "aside")
+    looks = 0
+
+    def look(place: Path) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:  # after the second attempt to open it
+            (tmp_path / "aside").rename(path)
+
+    monkeypatch.setattr("formats.tensordata.interrupted.owner_of", look)
+    assert number_of(path) == 1
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        formats.load(path)
+
+
 def test_writers_beside_each_other(tmp_path: Path) -> None:
     """Several processes that write one model at the same time leave the complete model of the last one, and no more."""
     path = tmp_path / "m.onnx"
