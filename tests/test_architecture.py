@@ -82,7 +82,7 @@ FULL_FOLDERS = {"formats.rten.operators": "a module for each family of operators
 CIRCLES = {frozenset({"formats.ir.model", "formats.ir.storage", "formats.ir.walk"})}
 FAMILIES = "formats.rten.operators."
 # How many modules, and families of operators among them, a conversion of the example to a format may import.
-IMPORTED = {"onnxz": (97, 0), "rten": (163, 22)}
+IMPORTED = {"onnxz": (98, 0), "rten": (164, 22)}
 # What a codec uses of another one.
 OF_OTHER_CODECS = {
     ("onnxzip", "formats.onnxpb.wire.decoder"): {"decode"},
@@ -103,6 +103,7 @@ LIGHT = {
     "formats.errors",
     "formats.python.handed",
     "formats.python.late_dataclasses",
+    "formats.python.threads",
     "formats.wording.units",
     "formats.wording.system_errors",
     "formats.keywords",
@@ -532,3 +533,22 @@ def test_rules_are_not_vacuous() -> None:
     convert = {entry.module for entry in imports(PACKAGE / "cli" / "process.py") if entry.lazy}
     assert {"formats", "glob"} <= convert
     assert "formats.ir.model" not in {entry.module for entry in imports(PACKAGE / "codecs" / "contract.py")}
+
+
+def test_threads_are_started_in_one_place() -> None:
+    """No module starts threads with what waits for them to begin: where memory is limited, that wait may never end."""
+    waits = {"threading": {"Thread", "Timer"}, "concurrent.futures": {"ThreadPoolExecutor"}, "concurrent": {"futures"}}
+    waits["multiprocessing.pool"] = {"ThreadPool"}
+    found = [
+        f"{dotted(path)}: {name}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (
+            {alias.name for alias in node.names} & waits.get(node.module or "", set())
+            if isinstance(node, ast.ImportFrom)
+            else {node.attr} & set().union(*waits.values())
+            if isinstance(node, ast.Attribute)
+            else ()
+        )
+    ]
+    assert not found

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from operator import sub
-from threading import Event, RLock, Thread
+from threading import Event, RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from formats.python.threads import InThread
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Progress:
         self._paused = False
         self._is_seen = True  # until the contrary is known
         self._ended = Event()
-        self._watch: Thread | None = None
+        self._watch: InThread[None] | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` bytes are done."""
@@ -65,8 +66,7 @@ class Progress:
 
     def watch(self) -> None:
         """From now on, show after a while that something is done, even if nobody calls this object."""
-        self._watch = Thread(target=self._show_later, name="progress", daemon=True)
-        self._watch.start()
+        self._watch = InThread(self._show_later).start()
 
     def _show_later(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):
@@ -128,7 +128,7 @@ class Progress:
         """Remove the bar, and stop watching."""
         self._ended.set()
         if self._watch is not None:
-            self._watch.join()
+            self._watch.wait()
         self.hide()
 
 

@@ -1,17 +1,19 @@
-"""Executes a plan: the only code that writes, and the only code with threads.
+"""Executes a plan: the only code that writes.
 
 It knows nothing about formats: it gets a plan and writes files. `tasks.py` splits a plan into tasks.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.options import SWITCH, count, option, progress_option, retries_option, settle, size, store_option
 from formats.python.late_dataclasses import dataclass, replace
+from formats.python.threads import InThread
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.local.osio import SYSTEM, Capabilities, processors
@@ -308,20 +310,19 @@ class Crew:
 
         Raises: the first error of any task.
         """
-        scratch_bytes = min(self._options.chunk_bytes, total)
-        crew = [
-            Thread(target=self._work, args=(scratch_bytes,), name=f"engine-{n}", daemon=True) for n in range(threads)
-        ]
+        work = partial(self._work, min(self._options.chunk_bytes, total))
+        crew = [InThread(work) for _ in range(threads)]
         try:
             # Starting a thread and waiting for it takes as long as writing a small file.
-            started = [] if threads == 1 and total <= self._options.chunk_bytes else self._start(crew)
-            if not started:
-                self._work(scratch_bytes)
-            for thread in started:
-                while thread.is_alive():
-                    thread.join(REPORT_SECONDS)
-                    if self._options.progress and thread.is_alive():
+            if threads > 1 or total > self._options.chunk_bytes:
+                for thread in crew:
+                    thread.start()
+            for thread in crew:
+                while not thread.wait(REPORT_SECONDS):
+                    if self._options.progress:
                         self._options.progress(self._done_bytes, total)
+                    if self._stopped:
+                        self._stop()  # again: a thread without memory may have woken no other
         except BaseException:
             self._stop()
             give_up()
@@ -329,26 +330,21 @@ class Crew:
         finally:
             self._stop()
             for thread in crew:
-                if thread.ident is not None:
-                    thread.join()
-        if self._error is not None:
-            try:
+                thread.wait()
+        try:
+            if self._error is not None:
                 raise self._error
-            finally:
-                self._error = None  # the error refers to this frame, and so to all its objects
-
-    @staticmethod
-    def _start(crew: list[Thread]) -> list[Thread]:
-        """The threads that run now: all, or as many as the system allows."""
-        with suppress(RuntimeError):
             for thread in crew:
-                thread.start()
-        return [thread for thread in crew if thread.ident is not None]
+                thread.result()
+        finally:
+            self._error = None  # the error refers to this frame, and so to all its objects
 
     def _work(self, scratch_bytes: int) -> None:
+        """Do tasks until none is left. Raises: nothing, unless there is no memory even to keep the error."""
+        scratch = memoryview(b"")
         try:
-            scratch = memoryview(bytearray(scratch_bytes))
             while task := self._take():
+                scratch = scratch or memoryview(bytearray(scratch_bytes))
                 try:
                     for run in task.runs:
                         if self._stopped:

@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from formats.errors import file_exists
+from formats.python.threads import InThread
 from formats.tensordata.local.directory import sync_files
 from formats.tensordata.replacing.hidden import is_hidden, temporary_path
 from formats.tensordata.replacing.journal import Move, Old, sample_of, sha256_of
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 
 def put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
     """Put all files on the disk, and return the SHA-256 of each, which is computed meanwhile."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as hashing:
-        digests = hashing.map(_digest_of, [output.readable_path for output in outputs])
+    hashing = InThread(lambda: [_digest_of(output.readable_path) for output in outputs]).start()
+    try:
         sync_files([output.descriptor for output in outputs])
-        return list(digests)
+    finally:
+        hashing.wait()
+    return hashing.result()
 
 
 def _digest_of(path: Path) -> str | None:

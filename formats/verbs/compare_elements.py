@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.errors import FormatError
 from formats.ir import dtypes
+from formats.python.threads import InThread
 from formats.tensordata.local.osio import processors
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from concurrent.futures import Future
 
     import numpy as np
 
@@ -81,16 +80,16 @@ def _found(first: Source, second: Source, row: DataType) -> list[_Found]:
     further = min(processors(), first.nbytes // THREAD_BYTES) - 1 if is_local else 0
     if further < 1:
         return [_compare(first, second, row, offsets)]
-    from concurrent.futures import ThreadPoolExecutor
-
-    others: list[Future[_Found]] = []
-    with ThreadPoolExecutor(further) as pool:
-        try:
-            with suppress(RuntimeError):  # the system may allow fewer threads
-                others.extend(pool.submit(_compare, first, second, row, offsets) for _ in range(further))
-            return [_compare(first, second, row, offsets), *(other.result() for other in others)]
-        finally:
-            deque(offsets, 0)  # after an error, no thread compares another block
+    work = partial(_compare, first, second, row, offsets)
+    others = [InThread(work) for _ in range(further)]
+    try:
+        for other in others:
+            other.start()
+        return [work(), *(other.result() for other in others)]
+    finally:
+        deque(offsets, 0)  # after an error, no thread compares another block
+        for other in others:
+            other.wait()
 
 
 def _compare(first: Source, second: Source, row: DataType, offsets: Iterator[int]) -> _Found:

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
+from formats.python import threads
 from formats.tensordata import engine, tasks
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
 from formats.tensordata.file import File
@@ -54,9 +55,8 @@ def options(request: pytest.FixtureRequest) -> EngineOptions:
 @pytest.fixture(autouse=True)
 def _nothing_is_left_running() -> Iterator[None]:
     """Check that no thread survives the test that started it."""
-    before = {*threading.enumerate()}
     yield
-    assert before >= {*threading.enumerate()}
+    assert not threads._ALIVE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,6 +301,39 @@ def test_only_the_first_of_many_errors(tmp_path: Path) -> None:
     plan = one_file(tmp_path / "model", *(Failing(1 << 20, act) for _ in range(4)))
     with pytest.raises(FormatError, match="broken"):
         execute(plan, EngineOptions(threads=4, chunk_bytes=1 << 20))
+    assert content(tmp_path) == {}
+
+
+@pytest.mark.parametrize("begins", [0, 1, 2])
+def test_threads_that_do_not_begin(begins: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If threads end before their first line, as at a limit of memory, everything is written all the same."""
+    start, started = threads.start_new_thread, []
+
+    def few(function: Any, arguments: Any) -> int:
+        started.append(function)
+        return start(function, arguments) if len(started) <= begins else 1
+
+    monkeypatch.setattr(threads, "start_new_thread", few)
+    monkeypatch.setattr(threads, "BEGIN_SECONDS", 0.05)
+    data = np.random.default_rng(2).bytes(100_000)
+    execute(one_file(tmp_path / "model", Literal(data)), EngineOptions(threads=3, chunk_bytes=1000))
+    assert len(started) == 3
+    assert content(tmp_path) == {"model": data}
+
+
+def test_an_error_that_a_thread_cannot_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a thread fails and has not even memory to stop the others, the write fails; it is never incomplete."""
+    stop = engine.Crew._stop
+
+    def without_memory(crew: engine.Crew, error: BaseException | None = None) -> None:
+        if error is not None:
+            raise MemoryError
+        stop(crew)
+
+    monkeypatch.setattr(engine.Crew, "_stop", without_memory)
+    plan = one_file(tmp_path / "model", Literal(bytes(5000)), Failing(1000, raiser(FormatError("broken"))))
+    with pytest.raises(MemoryError):
+        execute(plan, EngineOptions(threads=2, chunk_bytes=1000))
     assert content(tmp_path) == {}
 
 

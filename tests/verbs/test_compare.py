@@ -10,8 +10,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
-from threading import enumerate as enumerate_threads
 from typing import Any
 
 import numpy as np
@@ -39,6 +37,7 @@ from formats.errors import FormatError, TruncatedError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
+from formats.python import threads
 from formats.tensordata.sources.source import Literal
 from formats.verbs.compare import diff, differences
 
@@ -288,15 +287,15 @@ def test_differences_that_one_float32_stands_for(order: int, monkeypatch: pytest
 @pytest.mark.parametrize("allowed", [0, 1])
 def test_a_system_without_further_threads(allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the system allows fewer threads than there are processors, those that there are compare everything."""
-    start, started = Thread.start, []
+    start, started = threads.start_new_thread, []
 
-    def limited(thread: Thread) -> None:
+    def limited(function: Any, arguments: Any) -> int:
         if len(started) >= allowed:
             raise RuntimeError("can't start new thread")
-        started.append(thread)
-        start(thread)
+        started.append(function)
+        return start(function, arguments)
 
-    monkeypatch.setattr(Thread, "start", limited)
+    monkeypatch.setattr(threads, "start_new_thread", limited)
     monkeypatch.setattr("formats.verbs.compare_elements.processors", lambda: 4)
     first = np.zeros(2_000_000, "float32")
     second = first + np.float32(0.5)
@@ -324,7 +323,7 @@ def test_an_error_ends_a_comparison_with_threads(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(TruncatedError, match="too short"):
         list(differences(*tensors))
     assert len(reads) < 20
-    assert not [thread for thread in enumerate_threads() if thread.name.startswith("ThreadPoolExecutor")]
+    assert not threads._ALIVE
 
 
 def test_order_of_names_without_order_does_not_count() -> None:

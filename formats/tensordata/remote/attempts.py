@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import errno
 import random
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import suppress
 from itertools import count
-from threading import Thread
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, RemoteError
+from formats.python.threads import InThread
 from formats.tensordata.remote.stores import PASSING_STATUS, ChangedError, changed, too_slow
 
 if TYPE_CHECKING:
@@ -66,26 +63,10 @@ def attempt(address: Address, action: Callable[[], T], seconds: float | None = N
     raise AssertionError("the loop has no end")
 
 
-def asked(request: Callable[[], T]) -> Future[T]:
-    """What a request will return; it has a thread of its own, which a process that ends does not wait for."""
-    answer = Future[T]()
-
-    def ask() -> None:
-        try:
-            answer.set_result(request())
-        except BaseException as error:  # raised where it is awaited
-            answer.set_exception(error)
-
-    Thread(target=ask, name="request", daemon=True).start()
-    return answer
-
-
 def _within(seconds: float, action: Callable[[], T], address: Address) -> T:
     """The result of `action`. Raises: RemoteError if it takes longer than `seconds`; what `action` raises."""
-    answer = asked(action)
-    with suppress(FutureTimeoutError):
-        return answer.result(seconds)
-    if answer.done():
+    answer = InThread(action).start()
+    if answer.wait(seconds):
         return answer.result()
     raise too_slow(address, seconds)
 

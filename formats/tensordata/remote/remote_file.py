@@ -10,20 +10,19 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import suppress
+from collections import OrderedDict, deque
+from functools import partial
 from pathlib import Path
-from threading import Lock, RLock, current_thread, main_thread
+from threading import Lock, RLock, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
+from formats.python.threads import InThread
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import OpenedFile
 from formats.tensordata.moved import MOVED
-from formats.tensordata.remote.attempts import asked, attempt
+from formats.tensordata.remote.attempts import attempt
 from formats.tensordata.remote.stores import ChangedError, Identity, changed, filesystem_of, longest_seconds, store_of
 
 if TYPE_CHECKING:
@@ -209,24 +208,30 @@ class RemoteFile(File):
 
     def _large(self, offset: int, nbytes: int, put: Callable[[int, bytes], object]) -> None:
         """Call `put` with all parts of a range as they arrive, and with their places in the range."""
+        starts = iter(range(0, nbytes, PART_BYTES))  # each thread takes the next one
 
-        def one(start: int) -> None:
-            stop = min(start + PART_BYTES, nbytes)
-            put(start, self._request(offset + start, offset + stop))
+        def some() -> None:
+            for start in starts:
+                stop = min(start + PART_BYTES, nbytes)
+                put(start, self._request(offset + start, offset + stop))
 
-        starts = range(0, nbytes, PART_BYTES)
-        if len(starts) == 1:
-            one(0)
+        if nbytes <= PART_BYTES:
+            some()
             return
-        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-            try:
-                for _ in pool.map(one, starts):
-                    pass
-            except BaseException as error:
-                if not isinstance(error, Exception):  # a signal: whoever reads the file is stopped
-                    self.give_up()
-                pool.shutdown(cancel_futures=True)
-                raise
+        threads = [InThread(some) for _ in range(min(REQUESTS_AT_ONCE, -(-nbytes // PART_BYTES)))]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.result()
+        except BaseException as error:
+            if not isinstance(error, Exception):  # a signal: whoever reads the file is stopped
+                self.give_up()
+            raise
+        finally:
+            deque(starts, 0)  # after an error, no thread asks for another part
+            for thread in threads:
+                thread.wait()
 
     def _request(self, start: int, stop: int) -> bytes:
         """The bytes of a range, all of them.
@@ -257,12 +262,12 @@ class RemoteFile(File):
 
         Raises: TensorDataError if the file was given up.
         """
-        if current_thread() is main_thread():  # a signal ends the wait
+        if get_ident() == main_thread().ident:  # a signal ends the wait
             return request()
-        answer, before = asked(request), self._given_up
+        answer, before = InThread(request).start(), self._given_up
         while self._given_up == before:
-            with suppress(FutureTimeoutError):
-                return answer.result(WAIT_SECONDS)
+            if answer.wait(WAIT_SECONDS):
+                return answer.result()
         raise TensorDataError("nobody waits for these bytes any more", path=self.path)
 
     def give_up(self) -> None:
@@ -343,8 +348,7 @@ class _Copy:
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
         self._lock = Lock()
-        self._parts: dict[int, Future[None]] = {}  # by number
-        self._pool = ThreadPoolExecutor(REQUESTS_AT_ONCE)
+        self._parts: dict[int, InThread[None]] = {}  # by number
         self._output: OpenedFile | None = None
         place = Path(tempfile.gettempdir())
         with tempfile.TemporaryFile(prefix="formats-") as copy:
@@ -354,11 +358,11 @@ class _Copy:
     def file(self, offset: int, nbytes: int, request: Callable[[int, int], bytes]) -> LocalFile:
         """The copy, after a range of it is there; requests for the parts after the range have begun."""
         first, stop = offset // PART_BYTES, -(-(offset + nbytes) // PART_BYTES)
-        with self._lock:
-            for number in range(first, min(stop + REQUESTS_AT_ONCE - 1, -(-self._nbytes // PART_BYTES))):
-                if number not in self._parts:
-                    self._parts[number] = self._pool.submit(self._fetch, number * PART_BYTES, request)
         for number in range(first, stop):
+            with self._lock:
+                for ahead in range(number, min(number + REQUESTS_AT_ONCE, -(-self._nbytes // PART_BYTES))):
+                    if ahead not in self._parts:
+                        self._parts[ahead] = InThread(partial(self._fetch, ahead * PART_BYTES, request)).start()
             self._parts[number].result()
         return self._file
 
@@ -367,7 +371,6 @@ class _Copy:
         self._output.pwrite(start, request(start, min(start + PART_BYTES, self._nbytes)))
 
     def __del__(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
         if self._output is not None:  # the file was too large
             self._output.close()
 
