@@ -16,6 +16,7 @@ from formats.python.late_dataclasses import dataclass, replace
 from formats.python.threads import InThread
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
+from formats.tensordata.local.open_files import room_for_files
 from formats.tensordata.local.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.local.output import OutputFile, destination_of, follows_link
 from formats.tensordata.places import WRITE_TO_ADDRESS, WRITE_TO_STREAM
@@ -147,6 +148,7 @@ def execute(
     permissions = _permissions(plan, source_files)
     outputs, names = list[OutputFile](), list[FurtherName]()
     with ExitStack() as ending:
+        ending.enter_context(room_for_files(len(paths)))
         for found in renamed:
             name = FurtherName(found, overwrite=options.overwrite, owner=owner, capabilities=options.capabilities)
             names.append(name)
