@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +26,7 @@ from formats.verbs.arguments import path_of, shown
 from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from typing_extensions import Unpack
 
@@ -329,7 +330,8 @@ def _inspect(
     bundle = codec.bundle(source) if codec.bundle is not None else None
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
-    tensors = tuple(_entry(where, tensor, path) for where, tensor in found)
+    shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
+    tensors = tuple(_entry(where, tensor, shown_as) for where, tensor in found)
     link = ArchiveLink.of(model)
     inspection = Inspection(
         path=path,
@@ -480,10 +482,10 @@ def raw_nbytes(tensor: Tensor) -> int:
     return max(nbytes, 0)
 
 
-def _entry(where: str, tensor: Tensor, path: Path) -> TensorEntry:
+def _entry(where: str, tensor: Tensor, shown_as: Callable[[Path], Path]) -> TensorEntry:
     name = dtypes.type_name(tensor.data_type)
     span = span_of(tensor)
-    place = (None, None) if span is None else (shown(span.file.path, path), span.file_offset)
+    place = (None, None) if span is None else (shown_as(span.file.path), span.file_offset)
     return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), raw_nbytes(tensor), *place)
 
 
