@@ -197,6 +197,7 @@ def seconds_of(job: Job, library: Any, path: Path) -> tuple[float, bytes]:
     spent, count = 0.0, 0
     result: Any = None
     while spent < LEAST_SECONDS:
+        result = None  # so that no job frees what the one before it made
         given = job.prepare(library, path)
         gc.collect(0)
         start = time.process_time()

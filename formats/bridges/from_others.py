@@ -10,7 +10,7 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
 from formats.ir.storage import places_of
-from formats.onnx_compat.protos.merging import merge
+from formats.onnx_compat.protos.copies import in_ir
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES, locate_data
@@ -31,16 +31,17 @@ def model_of(model: Any) -> Model:
     """
     if isinstance(model, Model):
         return model
-    if isinstance(model, ProtoMessage) and isinstance(model._ir, Model):
-        return model._ir
-    found = type(model)
+    if isinstance(model, ProtoMessage) and model.DESCRIPTOR.ir_class is Model:
+        found: Model = in_ir(model)
+        return found
+    kind = type(model)
     if getattr(getattr(model, "DESCRIPTOR", None), "full_name", None) == "onnx.ModelProto":
         return from_onnx(model)
-    if found.__module__.split(".")[0] == "onnx_ir" and found.__name__ == "Model":
+    if kind.__module__.split(".")[0] == "onnx_ir" and kind.__name__ == "Model":
         return from_onnx_ir(model)
     if isinstance(model, (str, bytes, os.PathLike)):
-        raise TypeError(f"expected a model, got {found.__name__}; read it with formats.load or formats.loads")
-    raise TypeError(f"expected a model of formats, onnx or onnx_ir, got {found.__module__}.{found.__qualname__}")
+        raise TypeError(f"expected a model, got {kind.__name__}; read it with formats.load or formats.loads")
+    raise TypeError(f"expected a model of formats, onnx or onnx_ir, got {kind.__module__}.{kind.__qualname__}")
 
 
 # onnx
@@ -62,22 +63,25 @@ def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
     """The object of the IR for a message: from its bytes, or from its fields if there are too many bytes."""
     if (data := _serialized(proto)) is not None:
         return decode(Literal(data), message_class)
-    message, rest = message_class(), type(proto)()
+    parts: dict[str, Any] = {}
+    rest = type(proto)()
     for row in MESSAGES[message_class.message]:
         value = getattr(proto, row.name)
         if row.label == "repeated" and row.kind == "message":
-            setattr(message, row.name, [_from_protobuf(item, CLASSES[row.type_name]) for item in value])
+            parts[row.name] = [_from_protobuf(item, CLASSES[row.type_name]) for item in value]
         elif row.label == "repeated":
             getattr(rest, row.name).extend(value)
         elif not proto.HasField(row.name):
             continue
         elif row.kind == "message":
-            setattr(message, row.name, _from_protobuf(value, CLASSES[row.type_name]))
+            parts[row.name] = _from_protobuf(value, CLASSES[row.type_name])
         elif row.name == "raw_data":
-            message.raw_data = Literal(value)
+            parts[row.name] = Literal(value)
         else:
             setattr(rest, row.name, value)
-    merge(message, decode(Literal(rest.SerializeToString()), message_class))
+    message = decode(Literal(rest.SerializeToString()), message_class)
+    for name, part in parts.items():
+        setattr(message, name, part)
     return message
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.ir.model import Message, set_fields
+from formats.ir.model import Fielded, Message, set_fields
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Source
 
@@ -40,6 +40,11 @@ class Alike:
 
     __hash__ = object.__hash__
 
+    @property
+    def is_of_ir(self) -> bool:
+        """Whether the elements are those of the IR."""
+        return all(issubclass(element.message_class, Message) for element in self._elements)
+
     @cached_property
     def segments(self) -> list[bytes | Source]:
         """The bytes of the field."""
@@ -73,8 +78,8 @@ class Alike:
             message = _new(message_class)
             values = fields.copy()
             set_fields(message, values)
-            for name in lists:
-                values[name] = values[name][:]
+            for name, copy in lists:
+                values[name] = copy(values[name])
             copies.append(message)
         return copies
 
@@ -84,7 +89,7 @@ class Element(NamedTuple):
 
     message_class: type[Any]
     fields: dict[str, Any]
-    lists: tuple[str, ...]
+    lists: tuple[tuple[str, Callable[[Any], list[Any]]], ...]  # the names of lists, each with what copies it
 
 
 def elements_of(messages: Iterable[Any]) -> list[Element] | None:
@@ -94,12 +99,12 @@ def elements_of(messages: Iterable[Any]) -> list[Element] | None:
         if not isinstance(message, Message):
             return None
         fields: dict[str, Any] = {}
-        lists = []
+        lists: list[tuple[str, Callable[[Any], list[Any]]]] = []
         for name, value in vars(message).items():
             is_list = isinstance(value, list)
-            if isinstance(value[-1] if is_list and value else value, Message | Source):
+            if isinstance(value[-1] if is_list and value else value, Fielded | Source):
                 return None
             fields[name] = value[:] if is_list else value
-            lists += [name] * is_list
+            lists += [(name, list)] * is_list
         found.append(Element(type(message), fields, tuple(lists)))
     return found

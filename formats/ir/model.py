@@ -63,6 +63,10 @@ class Undecoded(Protocol):
         """Whether no element contains a message: no tensor, graph or node."""
 
     @property
+    def is_of_ir(self) -> bool:
+        """Whether the elements are those of the IR, not messages that are like those of `onnx`."""
+
+    @property
     def segments(self) -> list[bytes | Source]:
         """The elements as they are in the file, including their tags."""
 
@@ -94,7 +98,11 @@ else:
     MISSING = None
 
 
-class Message:
+class Fielded:
+    """An object that is made of the dictionary of its fields: a message here, or one that is like those of `onnx`."""
+
+
+class Message(Fielded):
     """The common base of all messages: a repeated field is created when it is first read.
 
     A decoder sets only the fields that it finds. A missing field is `None`, an empty list, or what `undecoded` has for
@@ -158,7 +166,7 @@ def entries(message: Message, name: str) -> list[Any]:
 
 
 # Sets all fields of a new message at once. An assignment to `__dict__` would call `__setattr__`, and take longer.
-set_fields: Callable[[Message, dict[str, Any]], None] = vars(Message)["__dict__"].__set__
+set_fields: Callable[[Fielded, dict[str, Any]], None] = vars(Fielded)["__dict__"].__set__
 
 
 def _set_first(message: Message, **values: Any) -> None:

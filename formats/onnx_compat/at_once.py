@@ -34,7 +34,7 @@ def read_small(source: Source) -> Source:
 
 
 def read_small_weights(tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Read the weights that are in files into memory, if they are small together."""
+    """Read the weights that are in files into memory, if they are small together; tensors may also be messages."""
     places = in_files(tensors)
     if sum(source.nbytes for _, _, source in places) <= AT_ONCE_BYTES:
         read_now(places, 1)
@@ -46,7 +46,7 @@ def in_files(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[Tensor, str, S
         (tensor, name, source)
         for _, tensor in tensors
         for name in WEIGHTS
-        if (source := getattr(tensor, name)) is not None and not isinstance(source, Literal)
+        if (source := vars(tensor).get(name)) is not None and not isinstance(source, Literal)
     ]
 
 
@@ -54,7 +54,7 @@ def read_now(places: list[tuple[Tensor, str, Source]], threads: int) -> None:
     """Read these weights into memory."""
     read = materialise([source for _, _, source in places], EngineOptions(threads=max(threads, 0))) if places else []
     for (tensor, name, _), data in zip(places, read, strict=True):
-        setattr(tensor, name, Literal(data.toreadonly()))
+        vars(tensor)[name] = Literal(data.toreadonly())
 
 
 def keep(sources: Iterable[Any]) -> None:

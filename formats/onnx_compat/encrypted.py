@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
-from formats.onnx_compat.protos.classes import ModelProto, unwrap, wrap
+from formats.onnx_compat.protos.classes import ModelProto, unwrap
+from formats.onnx_compat.protos.copies import adopted
 from formats.onnxpb.encryption import crypt
 from formats.onnxpb.options import CryptOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
@@ -70,4 +71,5 @@ def _decrypted(source: Source, path: Path | None, key: Key | str | bytes, encryp
         wanted = crypt.by_title(encryption)
         crypt.check_variant(source, wanted)
         allowed = None if wanted.tag_nbytes else wanted.number
-    return wrap(crypt.read_model(source, path, ReadOptions(key=key, allow_encryption=allowed)))
+    found: ModelProto = adopted(crypt.read_model(source, path, ReadOptions(key=key, allow_encryption=allowed)))
+    return found

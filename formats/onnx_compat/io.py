@@ -5,8 +5,8 @@
     model = onnx.load("model.onnx")
     onnx.save(model, "copy.onnx", save_as_external_data=True, location="copy.data")
 
-They accept and return the message classes of `formats.onnxpb`. A function that accepts a message also accepts the
-object of the IR under it. No function changes a message that it is given.
+They accept and return the message classes of `formats.onnxpb`. A function that accepts a message also accepts an object
+of the IR. No function changes a message that it is given.
 
 Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and similar functions; onnx-light for what that package lacks.
 """
@@ -22,7 +22,8 @@ from formats.codecs import contract, lookup
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
 from formats.onnx_compat.loading import ParseOptions, name_of, parse_part, read_model
-from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap, wrap
+from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap
+from formats.onnx_compat.protos.copies import adopted
 from formats.onnx_compat.protos.errors import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, plan_message
 from formats.onnxpb import serialization
@@ -74,7 +75,8 @@ def load(f: Readable, format: str | None = None, load_external_data: bool = True
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    return wrap(_parse(f, format, ParseOptions(load_external_data, **options)))
+    found: ModelProto = adopted(_parse(f, format, ParseOptions(load_external_data, **options)))
+    return found
 
 
 load_model = load
@@ -96,7 +98,8 @@ def load_tensor(f: Readable, format: str | None = None) -> TensorProto:
     source, path = _source(f, ParseOptions())
     form = _form_to_write(path, format)
     with protobuf_errors(name_of(form)):
-        return wrap(parse_part(Tensor, source, form))
+        found: TensorProto = adopted(parse_part(Tensor, source, form))
+        return found
 
 
 def load_tensor_from_string(s: Text, format: str | None = None) -> TensorProto:
@@ -114,9 +117,11 @@ def parse_file(message_class: type[M], path: str | os.PathLike[str], options: Pa
     Raises: as `load` does.
     """
     if message_class is ModelProto:
-        return message_class._of(_parse(path, None, options or ParseOptions()))
+        found: M = adopted(_parse(path, None, options or ParseOptions()))
+        return found
     with protobuf_errors():
-        return message_class._of(parse_part(message_class.DESCRIPTOR.ir_class, File.open(path).span(), CODEC))
+        part: M = adopted(parse_part(message_class.DESCRIPTOR.ir_class, File.open(path).span(), CODEC))
+        return part
 
 
 def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:

@@ -12,17 +12,19 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid1
 
 from formats.errors import TensorDataError
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
-from formats.ir.model import DEFAULT, EXTERNAL, StringStringEntry, Tensor
+from formats.ir.model import DEFAULT, EXTERNAL, Message, StringStringEntry, Tensor
 from formats.ir.storage import places_of
 from formats.onnx_compat.at_once import keep, read_small_weights
 from formats.onnx_compat.protos.classes import unwrap
+from formats.onnx_compat.protos.copies import in_ir
 from formats.onnx_compat.protos.errors import protobuf_errors
+from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnx_compat.saving import SerializeOptions, check_place, is_initialiser, moves_of
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.data_files import Outside
@@ -30,6 +32,9 @@ from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "ExternalDataInfo",
@@ -64,7 +69,7 @@ class ExternalDataInfo:
     """
 
     def __init__(self, tensor: Any) -> None:
-        places = places_of(unwrap(tensor))
+        places = places_of(tensor)
         self.location = places.get("location", "")
         self.offset = _number(places, "offset")
         self.length = _number(places, "length")
@@ -83,7 +88,7 @@ def _number(places: dict[str, str], key: str) -> int | None:
 
 def uses_external_data(tensor: Any) -> bool:
     """Whether the elements of a tensor are in another file."""
-    return bool(unwrap(tensor).data_location == EXTERNAL)
+    return bool(tensor.data_location == EXTERNAL)
 
 
 def set_external_data(
@@ -98,23 +103,49 @@ def set_external_data(
 
     Raises: ValueError if it has no raw data.
     """
-    message: Tensor = unwrap(tensor)
-    if message.raw_data is None:
-        raise ValueError(f"tensor {message.name!r} has no raw data that could be external")
-    _refer(message, location, offset, length, checksum, basepath)
+    if not _has_raw_data(tensor):
+        raise ValueError(f"tensor {tensor.name!r} has no raw data that could be external")
+    _refer(tensor, location, offset, length, checksum, basepath)
 
 
-def _refer(tensor: Tensor, location: str, offset: Any, length: Any, checksum: Any = None, basepath: Any = None) -> None:
+def _has_raw_data(tensor: Any) -> bool:
+    """Whether a tensor, a message or one of the IR, has raw data."""
+    return tensor.raw_data is not None if isinstance(tensor, Tensor) else tensor.HasField("raw_data")
+
+
+def _refer(tensor: Any, location: str, offset: Any, length: Any, checksum: Any = None, basepath: Any = None) -> None:
     values = {"location": location, "offset": offset, "length": length, "checksum": checksum, "basepath": basepath}
-    entries = [StringStringEntry(key, str(value)) for key, value in values.items() if value is not None]
     tensor.data_location = EXTERNAL
-    tensor.external_data[:] = entries
+    del tensor.external_data[:]
+    for key, value in values.items():
+        if value is None:
+            continue
+        if isinstance(tensor, Tensor):
+            tensor.external_data.append(StringStringEntry(key, str(value)))
+        else:
+            tensor.external_data.add(key=key, value=str(value))
+
+
+def _in_ir(message: Any, tensors: dict[int, Any]) -> Any:
+    """A message as an object of the IR; `tensors` gets the given tensor of each tensor in it, by its id.
+
+    Raises: TypeError for a message of another package, of which a change here would be lost.
+    """
+    if isinstance(message, Message):
+        tensors.update((id(tensor), tensor) for _, tensor in walk.tensors(message))
+        return message
+    if isinstance(message, ProtoMessage):
+        return in_ir(message, tensors)
+    kind = f"{type(message).__module__}.{type(message).__qualname__}"
+    raise TypeError(f"expected a message of formats.onnxpb or of formats, got {kind}; see onnx.external_data_helper")
 
 
 def remove_external_data_field(tensor: Any, field_key: str) -> None:
-    """Remove the entry with this key from the reference of a tensor."""
-    entries = unwrap(tensor).external_data
-    entries[:] = [entry for entry in entries if entry.key != field_key]
+    """Remove the entries with this key from the reference of a tensor."""
+    entries = tensor.external_data
+    for index in reversed(range(len(entries))):
+        if entries[index].key == field_key:
+            del entries[index]
 
 
 def convert_model_to_external_data(
@@ -137,13 +168,14 @@ def convert_model_to_external_data(
         if Path(location).exists():
             raise FileExistsError(f"the data file exists already: {location}")
     one_file = location or f"{uuid1()}.data"
-    for where, tensor in walk.tensors(unwrap(model)):
+    givens: dict[int, Any] = {}
+    for where, tensor in walk.tensors(_in_ir(model, givens)):
         source = tensor.raw_data
         if source is None or source.nbytes < size_threshold or not (convert_attribute or is_initialiser(where)):
             continue
         name = tensor.name or ""
         own_file = name if _FILE_NAME.fullmatch(name) else str(uuid1())
-        set_external_data(tensor, one_file if all_tensors_to_one_file else own_file)
+        set_external_data(givens[id(tensor)], one_file if all_tensors_to_one_file else own_file)
 
 
 def convert_model_from_external_data(model: Any) -> None:
@@ -151,11 +183,17 @@ def convert_model_from_external_data(model: Any) -> None:
 
     Raises: ValueError if one has none, because they were not loaded.
     """
-    for where, tensor in walk.external_tensors(unwrap(model)):
+    givens: dict[int, Any] = {}
+    for where, tensor in walk.external_tensors(_in_ir(model, givens)):
         if tensor.raw_data is None:
             raise ValueError(f"{where}: the tensor has no raw data; load its external data first")
-        tensor.data_location = DEFAULT
-        tensor.external_data.clear()
+        _inline(givens[id(tensor)])
+
+
+def _inline(tensor: Any) -> None:
+    """Remove the mark of a tensor."""
+    tensor.data_location = DEFAULT
+    del tensor.external_data[:]
 
 
 def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str]) -> None:
@@ -163,8 +201,10 @@ def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str])
 
     Raises: ExternalDataError if they are missing or may not be read; OSError.
     """
+    givens: dict[int, Any] = {}
+    found = _in_ir(tensor, givens)
     with protobuf_errors():
-        _load([("", unwrap(tensor))], DataFiles(Path(base_dir) / "model.onnx"))
+        _load([("", found)], givens, DataFiles(Path(base_dir) / "model.onnx"))
 
 
 def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -> None:
@@ -172,20 +212,24 @@ def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -
 
     Raises: ExternalDataError if they are missing or may not be read; OSError.
     """
+    givens: dict[int, Any] = {}
+    found = _in_ir(model, givens)
     with protobuf_errors():
-        found = unwrap(model)
         files = DataFiles(Path(base_dir) / "model.onnx", link=ArchiveLink.of(found))
-        _load(walk.external_tensors(found), files)
+        _load(walk.external_tensors(found), givens, files)
 
 
-def _load(tensors: Any, files: DataFiles) -> None:
-    found = list(tensors)
-    for where, tensor in found:
-        tensor.raw_data, tensor.external_source = files.find(tensor, where), None
-        tensor.data_location = DEFAULT
-        tensor.external_data.clear()
-    read_small_weights(found)
-    keep(tensor.raw_data for _, tensor in found)
+def _load(tensors: Iterable[tuple[str, Tensor]], givens: dict[int, Any], files: DataFiles) -> None:
+    loaded = []
+    for where, tensor in list(tensors):
+        source, given = files.find(tensor, where), givens[id(tensor)]
+        values = vars(given)  # sources are the same in a message and in the IR
+        values["raw_data"] = source
+        values.pop("external_source", None)
+        _inline(given)
+        loaded.append((where, given))
+    read_small_weights(loaded)
+    keep(vars(given)["raw_data"] for _, given in loaded)
 
 
 def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
@@ -218,7 +262,7 @@ def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
         writes += [PlacedWrite(offset, data)] if data.nbytes else []
         file = FilePlan(path, offset + data.nbytes, tuple(writes))
         execute(WritePlan((file,)), EngineOptions(overwrite=True))
-    _refer(message, info.location, offset, data.nbytes)
+    _refer(tensor, info.location, offset, data.nbytes)
 
 
 def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) -> Any:
@@ -230,8 +274,10 @@ def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) ->
     """
     path = Path(filepath) / "model.onnx"
     outside = Outside(OnnxOptions(external_data=True, alignment=1))
+    givens: dict[int, Any] = {}
+    found = _in_ir(model, givens)
     with protobuf_errors():
-        moves = [move for move in moves_of(unwrap(model), path, SerializeOptions()) if move.location is not None]
+        moves = [move for move in moves_of(found, path, SerializeOptions()) if move.location is not None]
         for tensor, source, location in moves:
             check_place(location or "", path, with_model=False)
             outside.add(tensor, source, location)
@@ -241,7 +287,8 @@ def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) ->
             execute(WritePlan((file,)), EngineOptions(overwrite=True))
         spans = [File.open(file.path).span() for file in files]
     for tensor, _, location in moves:
-        place = outside.places[id(tensor)]
-        _refer(tensor, location or "", place.offset, place.nbytes)
-        tensor.raw_data, tensor.external_source = None, spans[place.file].slice(place.offset, place.nbytes)
+        place, given = outside.places[id(tensor)], givens[id(tensor)]
+        _refer(given, location or "", place.offset, place.nbytes)
+        vars(given).pop("raw_data", None)
+        vars(given)["external_source"] = spans[place.file].slice(place.offset, place.nbytes)
     return model

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
+from formats.ir.model import Message
 from formats.onnx_compat.protos.classes import unwrap
+from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.wire.varints import WireType, decode_varint, skip_field
 
 __all__ = ["UnknownField", "UnknownFieldSet"]
@@ -31,7 +33,8 @@ class UnknownFieldSet(Sequence[UnknownField]):
     """The unknown fields of a message at the creation of this object, in their order."""
 
     def __init__(self, message: Any) -> None:
-        self._fields = _fields(unwrap(message).unknown_fields)
+        known = message if isinstance(message, (ProtoMessage, Message)) else unwrap(message)
+        self._fields = _fields(vars(known).get("unknown_fields", b""))
 
     @overload
     def __getitem__(self, index: int) -> UnknownField: ...

@@ -58,9 +58,10 @@ def sources(model: Any) -> list[Any]:
 
 def without_locations(model: Any) -> bytes:
     """Return the bytes of a model without the note of loaded external data, which says that the data are inside now."""
-    for _, tensor in walk.tensors(classes.unwrap(model)):
+    plain = classes.unwrap(model)
+    for _, tensor in walk.tensors(plain):
         tensor.data_location = tensor.data_location or None
-    return bytes(model.SerializeToString())
+    return bytes(classes.wrap(plain).SerializeToString())
 
 
 # Reading

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from formats.onnx_compat.protos import classes as proto
-from formats.onnx_compat.protos.field_properties import RepeatedProperty, Submessage
+from formats.onnx_compat.protos.field_properties import NumbersProperty, RepeatedProperty, Submessage
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = (ROOT / "formats/onnx_compat/protos/classes.pyi").read_text()
@@ -89,9 +89,10 @@ def test_members_are_those_of_the_classes() -> None:
         assert {*members} - METHODS == {member for member in real if not member.startswith("_")} - {"DESCRIPTOR"}, name
         for member, part in members.items():
             value = real.get(member)
-            if isinstance(value, RepeatedProperty):
+            if isinstance(value, (RepeatedProperty, NumbersProperty)):
                 declared = ast.unparse(part.returns).partition("[")[0]
-                assert declared in {kind.__name__ for kind in value._container.__mro__}, (name, member)
+                kind = type(getattr(proto.CLASSES[name](), member))
+                assert declared in {base.__name__ for base in kind.__mro__}, (name, member)
             elif isinstance(value, Submessage):
                 assert ast.unparse(part.returns) == value._class.DESCRIPTOR.scoped_name
             elif member.endswith("_FIELD_NUMBER"):

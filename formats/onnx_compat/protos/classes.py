@@ -2,7 +2,7 @@
 
     from formats.onnx_compat.protos.classes import ModelProto, TensorProto
 
-Each is a thin wrapper of the IR: `wrap` and `unwrap` convert between them at no cost.
+They have the values of the IR's messages: `wrap` and `unwrap` make one of the other. Both share weights.
 
 Spec: onnx.proto.
 """
@@ -11,25 +11,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from formats.ir.copies import copied
 from formats.ir.model import MESSAGE_CLASSES
+from formats.onnx_compat.protos.copies import adopted, containers_made, encoded_text, in_ir
 from formats.onnx_compat.protos.descriptor import DESCRIPTORS, ENUM_DESCRIPTORS, Descriptor, Enum
-from formats.onnx_compat.protos.field_properties import property_of
+from formats.onnx_compat.protos.field_properties import RepeatedProperty, property_of
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.wire.schema import ENUMS
+from formats.onnxpb.wire.tables import Family, tables_of
 
 
 def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
     """The class of a message, with its fields, their numbers and its enums."""
+    fields = descriptor.fields
+    texts = [field.name for field in fields if field.kind == "string" and not field.is_repeated and not field.siblings]
     members: dict[str, Any] = {
-        "__slots__": (),
         "__doc__": descriptor.ir_class.__doc__,
         "__module__": __name__,
         "__qualname__": descriptor.scoped_name,
         "DESCRIPTOR": descriptor,
-        "_properties": {field.name: property_of(field) for field in descriptor.fields},
+        "_properties": {field.name: property_of(field) for field in fields},
+        "_texts": frozenset(texts),
+        "_singular": frozenset(field.name for field in fields if not field.is_repeated),
     }
-    members.update(members["_properties"])
-    for field in descriptor.fields:
+    for field, shown in zip(fields, members["_properties"].values(), strict=True):
+        members[field.name] = shown if hasattr(shown, "__get__") else field.default_value
         members[f"{field.name.upper()}_FIELD_NUMBER"] = field.number
     for enum in descriptor.enum_types:
         members[enum.name] = Enum(enum)
@@ -40,35 +46,41 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
 
 
 CLASSES = {name: _message_class(descriptor) for name, descriptor in DESCRIPTORS.items()}
+for _class in CLASSES.values():
+    _repeated = [each for each in _class._properties.values() if isinstance(each, RepeatedProperty)]
+    for _property in _repeated:
+        _property.connect()
+    _class._lists_of_texts = {each.name: each.container for each in _repeated if each.container.holds_texts}
+FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made)
+ProtoMessage._tables = tables_of(FAMILY)
 for _name, _descriptor in DESCRIPTORS.items():
     if _descriptor.containing_type:
         setattr(CLASSES[_descriptor.containing_type.scoped_name], _descriptor.name, CLASSES[_name])
 
 
 def wrap(ir: Any) -> Any:
-    """The message over an object of the IR; a change of one is a change of the other.
+    """A message with the values of an object of the IR, of which it shares only the weights.
 
     Raises: TypeError if `ir` is not an object of the IR.
     """
     if not isinstance(ir, MESSAGE_CLASSES):
         raise TypeError(f"expected an object of formats.ir.model, got {type(ir).__name__}")
-    return CLASSES[ir.message]._of(ir)
+    return adopted(copied(ir))
 
 
 def unwrap(message: Any) -> Any:
-    """The object of the IR under a message; objects of the IR are returned as they are.
+    """An object of the IR with the values of a message, of which it shares only the weights.
 
-    A message of `onnx` gives a new object, with a copy of its values.
+    Objects of the IR are returned as they are. Messages of `onnx` are taken, too.
 
     Raises: TypeError for anything else.
     """
-    if isinstance(message, ProtoMessage):
-        return message._ir
     if isinstance(message, MESSAGE_CLASSES):
         return message
-    name = getattr(getattr(message, "DESCRIPTOR", None), "name", None)
+    name = getattr(getattr(message, "DESCRIPTOR", None), "scoped_name", None)
+    name = name or getattr(getattr(message, "DESCRIPTOR", None), "name", None)
     if name in CLASSES and (taken := CLASSES[name]._taken(message)) is not None:
-        return taken._ir
+        return in_ir(taken)
     raise TypeError(f"expected a message of formats.onnxpb or a model of formats, got {type(message).__name__}")
 
 

@@ -1,6 +1,7 @@
-"""The repeated fields of the message classes: sequences over the IR's fields, with protobuf's behaviour.
+"""The repeated fields of the message classes: lists with protobuf's behaviour.
 
-A container belongs to its field until the field is cleared; then it becomes an independent sequence.
+A container is in the dictionary of its message until its field is cleared; then it is an independent list. To read it
+is to read a Python list. What changes it checks the new elements.
 
 Spec: google.protobuf.internal.containers (protobuf 7).
 """
@@ -8,20 +9,21 @@ Spec: google.protobuf.internal.containers (protobuf 7).
 from __future__ import annotations
 
 import struct
-from abc import abstractmethod
 from collections.abc import MutableSequence
 from contextlib import suppress
 from pickle import PickleError
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast, overload
+from weakref import ref
 
-from formats.ir.copies import copied
+from formats.onnx_compat.protos.copies import COPIERS, all_copied, copied
+from formats.onnx_compat.protos.values import State, state_of
 from formats.onnxpb.text.fields import INTEGER_RANGES
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import SupportsIndex
+    from typing import Self, SupportsIndex
 
     import numpy as np
 
@@ -35,210 +37,126 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64", "int32": "int32", "int6
 _STRUCT_CODES = {"float": "f", "double": "d"}
 
 
-class Repeated(MutableSequence[T]):
-    """The common base of all repeated fields; `_owner` is the message with this field, until it is released."""
+class _NoListError(TypeError, AttributeError):
+    """What lists can do was asked of a repeated field, as an operator or by its name."""
 
-    __slots__ = ("__weakref__", "_field", "_owner", "_parts")
-    __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
-        self._owner: ProtoMessage | None = owner
-        self._field = field
-        self._parts = owner._known_parts()
+class Repeated(list[T]):
+    """The common base of repeated fields that are lists in the IR; each kind of elements has a class of its own.
 
-    @abstractmethod
-    def _read(self) -> list[Any]:
-        """The stored elements, which must not be changed."""
+    `own` is the class of containers that belong to no unset message; `_owner` is the unset message of others, of which
+    the first change makes it part of its parent.
+    """
 
-    @abstractmethod
-    def _edit(self) -> list[Any]:
-        """The elements for a change; the caller then passes them to `_store`."""
+    __slots__ = ()
 
-    def _store(self, items: list[Any]) -> None:
-        """Set the field to the elements `items`, which `_edit` returned."""
-
-    @abstractmethod
-    def _is_current(self, message: Any) -> bool:
-        """Whether this is still the field of `message`, an object of the IR."""
+    own: ClassVar[type[Any]]
+    holds_messages: ClassVar[bool] = False
+    holds_texts: ClassVar[bool] = False
+    field: ClassVar[FieldDescriptor]
+    _owner: ProtoMessage | None = None
 
     def _touch(self) -> None:
         """Make the owner part of its message."""
-        if self._owner is not None:
-            self._owner._touch()
-
-    def _release(self) -> None:
-        """Continue without the field, which was cleared."""
-        self._owner = None
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner._touch()
 
     def _stored(self, value: Any) -> Any:
-        """The stored form of `value`.
+        """The element for `value`.
 
         Raises: TypeError or ValueError if the field cannot have it.
         """
-        return self._field.check(value)  # type: ignore[misc]
-
-    def _shown(self, item: Any) -> Any:
-        """The shown form of a stored element."""
-        return item
+        return self.field.check(value)  # type: ignore[misc]
 
     def _all_stored(self, values: Any) -> list[Any]:
         return [self._stored(value) for value in _iterable(values)]
 
-    def __len__(self) -> int:
-        return len(self._read())
-
-    def __iter__(self) -> Iterator[T]:
-        return map(self._shown, self._read())
-
-    @overload
-    def __getitem__(self, key: SupportsIndex) -> T: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> list[T]: ...
-
-    def __getitem__(self, key: Any) -> Any:
-        found = self._read()[key]
-        return [self._shown(item) for item in found] if isinstance(key, slice) else self._shown(found)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        new = self._all_stored(value) if isinstance(key, slice) else self._stored(value)
-        items = self._edit()
-        items[key] = new
-        self._store(items)
-
-    def __delitem__(self, key: Any) -> None:
-        items = self._edit()
-        del items[key]
-        self._store(items)
-
-    def insert(self, index: int, value: T) -> None:
-        """Insert `value` before the element at `index`."""
-        self[index:index] = [value]
+    def append(self, value: T) -> None:
+        """Add `value` at the end."""
+        stored = self._stored(value)
+        if self._owner is not None:
+            self._touch()
+        list.append(self, stored)
 
     def extend(self, values: Iterable[T]) -> None:
         """Append all `values`, or none if one of them is wrong."""
         new = self._all_stored(values)
-        items = self._edit()
-        items += new
-        self._store(items)
-
-    def append(self, value: T) -> None:
-        """Add `value` at the end."""
-        self.extend((value,))
-
-    def clear(self) -> None:
-        """Remove all elements."""
-        if len(self):
-            del self[:]
-
-    def reverse(self) -> None:
-        """Reverse the order."""
-        items = self._edit()
-        items.reverse()
-        self._store(items)
-
-    def sort(self, *, key: Callable[[T], Any] | None = None, reverse: bool = False) -> None:
-        """Sort in place, as `list.sort` does."""
-        if len(self):
-            shown: Callable[[Any], Any] = key or (lambda value: value)
-            items = self._edit()
-            items.sort(key=lambda item: shown(self._shown(item)), reverse=reverse)
-            self._store(items)
-
-    def remove(self, value: T) -> None:
-        """Remove the first element equal to `value`.
-
-        Raises: ValueError if there is none.
-        """
-        if value not in self:
-            raise ValueError("remove(x): x not in container")
-        del self[self.index(value)]
+        if self._owner is not None:
+            self._touch()
+        list.extend(self, new)
 
     def MergeFrom(self, other: Iterable[T]) -> None:  # noqa: N802 - protobuf's name
         """Append the elements of `other`."""
         self.extend(other)
 
-    def __iadd__(self, values: Any) -> Any:
+    def insert(self, index: SupportsIndex, value: T) -> None:
+        """Insert `value` before the element at `index`."""
+        stored = self._stored(value)
+        if self._owner is not None:
+            self._touch()
+        list.insert(self, index, stored)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        new = self._all_stored(value) if isinstance(key, slice) else self._stored(value)
+        if self._owner is not None:
+            self._touch()
+        list.__setitem__(self, key, new)
+
+    def __delitem__(self, key: Any) -> None:
+        if self._owner is not None:
+            self._touch()
+        list.__delitem__(self, key)
+
+    def reverse(self) -> None:
+        """Reverse the order."""
+        if self._owner is not None:
+            self._touch()
+        list.reverse(self)
+
+    # What lists can do and repeated fields of protobuf cannot
+
+    @property
+    def _missing(self) -> NoReturn:
+        raise _NoListError("a repeated field cannot do this; make it a list first")
+
+    copy = __add__ = __mul__ = __rmul__ = __imul__ = _missing
+
+    def __iadd__(self, values: Any) -> Any:  # type: ignore[misc]
         raise TypeError("a repeated field does not support +=; use extend")
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (Repeated, list)):
-            return NotImplemented
-        return list(self) == list(other)
+    def _not_ordered(self, other: object) -> NoReturn:
+        raise TypeError("repeated fields have no order; make them lists first")
 
-    def __repr__(self) -> str:
-        return repr(list(self))
+    __lt__ = __le__ = __gt__ = __ge__ = _not_ordered
 
-    def __deepcopy__(self, memo: object) -> Repeated[T]:
-        owner: ProtoMessage = self._field.containing_type._concrete_class()
-        copy: Repeated[T] = getattr(owner, self._field.name)
-        copy.extend(self)
-        return copy
+    def __deepcopy__(self, memo: object) -> Self:
+        return cast("Self", self.own(all_copied(self) if self.holds_messages else self))  # type: ignore[type-var]
 
-    def __reduce__(self) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise PickleError("a repeated field cannot be pickled; make it a list first")
 
 
-class RepeatedList(Repeated[T]):
-    """A repeated field that is a list in the IR."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
-        self._owner = owner  # all here, not by `super`: programs make very many containers
-        self._field = field
-        self._parts = owner._parts or owner._known_parts()
-        self._items: list[Any] = getattr(owner._ir, field.name)
-
-    def _read(self) -> list[Any]:
-        return self._items
-
-    def _edit(self) -> list[Any]:
-        self._touch()
-        return self._items
-
-    def _is_current(self, message: Any) -> bool:
-        return getattr(message, self._field.name) is self._items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def extend(self, values: Iterable[T]) -> None:
-        """Append all `values`, or none if one of them is wrong."""
-        new = self._all_stored(values)
-        if self._owner is not None and self._owner._parent is not None:
-            self._owner._touch()
-        self._items += new
-
-
-class RepeatedScalars(RepeatedList[T]):
+class RepeatedScalars(Repeated[T]):
     """A repeated field of numbers, texts or bytes that is a list in the IR."""
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._items)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy
 
-        return numpy.array(self._items, dtype or _NUMPY_NAMES.get(self._field.kind))
+        return numpy.array(list(self), dtype or _NUMPY_NAMES.get(self.field.kind))
 
 
 class RepeatedTexts(RepeatedScalars[T]):
-    """A repeated field of texts. One that is not UTF-8 is shown as bytes."""
+    """A repeated field of texts. One that is not UTF-8 is bytes."""
 
     __slots__ = ()
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._items) if "".join(self._items).isascii() else map(shown_text, self._items)
+    holds_texts = True
 
     def _all_stored(self, values: Any) -> list[Any]:
         items = list(_iterable(values))
-        return items if are_texts(items) else super()._all_stored(items)
-
-    def _shown(self, item: Any) -> Any:
-        return item if item.isascii() else shown_text(item)
+        return items if are_texts(items) else [self._stored(item) for item in items]
 
 
 def are_texts(items: list[Any]) -> bool:
@@ -254,54 +172,110 @@ def are_texts(items: list[Any]) -> bool:
     return True
 
 
-def shown_text(text: str) -> Any:
-    """A text, or the bytes that it was read from if they are not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="surrogateescape")
-    return text
+class RepeatedMessages(Repeated[M]):
+    """A repeated field of messages; added messages are copied."""
+
+    __slots__ = ()
+    holds_messages = True
+    message_class: ClassVar[type[Any]]
+
+    def _stored(self, value: Any) -> Any:
+        if type(value) is self.message_class:
+            return copied(value)
+        found = self.message_class._taken(value)
+        if found is None:
+            raise TypeError(f"expected a message of {self.message_class}, got {type(value)}")
+        return found  # a copy already
+
+    def _all_stored(self, values: Any) -> list[Any]:
+        items = list(_iterable(values))
+        own = self.message_class
+        if all(type(item) is own for item in items):
+            return all_copied(items)
+        return [self._stored(item) for item in items]
+
+    def add(self, **values: Any) -> M:
+        """Append a new message with the fields `values`."""
+        new = self.message_class(**values)
+        if self._owner is not None:
+            self._touch()
+        list.append(self, new)
+        return cast("M", new)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("a repeated field of messages does not support assignment")
 
 
-class RepeatedNumbers(Repeated[T]):
-    """A repeated field of numbers that is a source in the IR: the packed payload.
+def container_class(field: FieldDescriptor) -> tuple[type[Repeated[Any]], type[Repeated[Any]]]:
+    """The class of containers of a field, and the class of those of unset messages, which have an `_owner`."""
+    base: type[Repeated[Any]] = RepeatedScalars
+    members: dict[str, Any] = {"__slots__": (), "__module__": __name__, "field": field}
+    if field.message_type:
+        base = RepeatedMessages
+        members["message_class"] = field.message_type._concrete_class
+    elif field.kind == "string":
+        base = RepeatedTexts
+    own: Any = type(base.__name__, (base,), members)
+    of_unset: Any = type(base.__name__, (own,), {"__slots__": ("_owner",), "__module__": __name__})
+    own.own = own
+    if not own.holds_messages:
+        COPIERS[own] = COPIERS[of_unset] = own
+    return own, of_unset
 
-    Elements are decoded when they are read. Appending is cheap; any other change writes all elements again.
+
+class RepeatedNumbers(MutableSequence[T]):
+    """A repeated field of numbers that is a source, as in the IR: the packed payload.
+
+    Elements are decoded when they are read. Appending is cheap; any other change writes all elements again. `_values`
+    is the dictionary of the message with this field, until the field is cleared.
     """
 
-    __slots__ = ("_ir",)
+    __slots__ = ("__weakref__", "_field", "_owner", "_state", "_values")
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
-        super().__init__(owner, field)
-        self._ir = owner._ir
+        self._owner: ProtoMessage | None = owner
+        self._field = field
+        self._values: dict[str, Any] = owner.__dict__
+        self._state = state_of(owner)
 
     @property
     def _source(self) -> Source | None:
-        source: Source | None = getattr(self._ir, self._field.name)
-        return source
+        return self._values.get(self._field.name)
 
     def _read(self) -> list[Any]:
+        """The elements, which must not be changed."""
         source = self._source
         if source is None:
             return []
-        if self._parts.decoded[0] is not source:
-            self._parts.decoded = (source, _decoded(source, self._field.kind).tolist())
-        return self._parts.decoded[1]
+        known, elements = self._state.decoded
+        if known is not source:
+            elements = _decoded(source, self._field.kind).tolist()
+            _remember(self._state, source, elements)
+        return elements
 
     def _edit(self) -> list[Any]:
+        """The elements for a change; the caller then passes them to `_store`."""
         self._touch()
         return list(self._read())
 
     def _store(self, items: list[Any]) -> None:
-        setattr(self._ir, self._field.name, Literal(_encoded(items, self._field.kind)) if items else None)
+        """Set the field to the elements `items`."""
+        if items:
+            self._values[self._field.name] = Literal(_encoded(items, self._field.kind))
+        else:
+            self._values.pop(self._field.name, None)
+
+    def _touch(self) -> None:
+        """Make the owner part of its message."""
+        if self._owner is not None:
+            self._owner._touch()
 
     def _release(self) -> None:
-        super()._release()
-        source, self._ir = self._source, type(self._ir)()
-        setattr(self._ir, self._field.name, source)
-
-    def _is_current(self, message: Any) -> bool:
-        return message is self._ir
+        """Continue without the field, which is cleared now."""
+        source, self._owner, self._values = self._source, None, {}
+        if source is not None:
+            self._values[self._field.name] = source
 
     def _all_stored(self, values: Any) -> list[Any]:
         items, kind = list(_iterable(values)), self._field.kind
@@ -312,7 +286,41 @@ class RepeatedNumbers(Repeated[T]):
             layout = f"<{len(items)}{_STRUCT_CODES[kind]}"
             with suppress(OverflowError):  # a number that is too large becomes infinite
                 return list(struct.unpack(layout, struct.pack(layout, *items)))
-        return super()._all_stored(items)
+        return [self._field.check(item) for item in items]  # type: ignore[misc]
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._read())
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> T: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[T]: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._read()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        new = self._all_stored(value if isinstance(key, slice) else (value,))
+        items = self._edit()
+        items[key] = new if isinstance(key, slice) else new[0]
+        self._store(items)
+
+    def __delitem__(self, key: Any) -> None:
+        items = self._edit()
+        del items[key]
+        self._store(items)
+
+    def insert(self, index: SupportsIndex, value: T) -> None:
+        """Insert `value` before the element at `index`."""
+        self[index:index] = [value]
+
+    def append(self, value: T) -> None:
+        """Add `value` at the end."""
+        self.extend((value,))
 
     def extend(self, values: Iterable[T]) -> None:
         """Append all `values`, or none if one of them is wrong."""
@@ -320,62 +328,77 @@ class RepeatedNumbers(Repeated[T]):
         self._touch()
         if not new:
             return
-        source, decoded = self._source, self._parts.decoded
+        source, (known, elements) = self._source, self._state.decoded
         grown = Growing.of(source, _encoded(new, self._field.kind))
-        setattr(self._ir, self._field.name, grown)
-        if decoded[0] is source and source is not None:
-            decoded[1].extend(new)
-            self._parts.decoded = (grown, decoded[1])
+        self._values[self._field.name] = grown
+        if known is source and source is not None:
+            elements.extend(new)
+            _remember(self._state, grown, elements)
+
+    def MergeFrom(self, other: Iterable[T]) -> None:  # noqa: N802 - protobuf's name
+        """Append the elements of `other`."""
+        self.extend(other)
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        if len(self):
+            del self[:]
+
+    def reverse(self) -> None:
+        """Reverse the order."""
+        items = self._edit()
+        items.reverse()
+        self._store(items)
+
+    def sort(self, *, key: Callable[[T], Any] | None = None, reverse: bool = False) -> None:
+        """Sort in place, as `list.sort` does."""
+        if len(self):
+            items = self._edit()
+            items.sort(key=key, reverse=reverse)
+            self._store(items)
+
+    def remove(self, value: T) -> None:
+        """Remove the first element equal to `value`.
+
+        Raises: ValueError if there is none.
+        """
+        del self[self._read().index(value)]
+
+    def __iadd__(self, values: Any) -> Any:
+        raise TypeError("a repeated field does not support +=; use extend")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (RepeatedNumbers, list)):
+            return NotImplemented
+        return self._read() == list(other)
+
+    def __repr__(self) -> str:
+        return repr(self._read())
+
+    def __deepcopy__(self, memo: object) -> RepeatedNumbers[T]:
+        owner: ProtoMessage = self._field.containing_type._concrete_class()
+        copy: RepeatedNumbers[T] = getattr(owner, self._field.name)
+        copy.extend(self)
+        return copy
+
+    def __reduce__(self) -> Any:
+        raise PickleError("a repeated field cannot be pickled; make it a list first")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return _decoded(self._source or Literal(b""), self._field.kind).astype(dtype or _NUMPY_NAMES[self._field.kind])
 
 
-class RepeatedMessages(RepeatedList[M]):
-    """A repeated field of messages; added messages are copied."""
+_last: ref[State] | None = None
 
-    __slots__ = ("_class",)
 
-    def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
-        self._owner = owner
-        self._field = field
-        self._parts = owner._parts or owner._known_parts()
-        self._items: list[Any] = getattr(owner._ir, field.name)
-        self._class: type[M] = field.message_type._concrete_class  # type: ignore[union-attr]
-
-    def _stored(self, value: Any) -> Any:
-        if type(value) is self._class:
-            return copied(value._ir)
-        found = self._class._taken(value)
-        if found is None:
-            raise TypeError(f"expected a message of {self._class}, got {type(value)}")
-        return found._ir  # a copy already
-
-    def _shown(self, item: Any) -> M:
-        return self._parts.message(self._class, item)
-
-    def __iter__(self) -> Iterator[M]:
-        return self._parts.messages(self._class, self._items)
-
-    def add(self, **values: Any) -> M:
-        """Append a new message with the fields `values`."""
-        new = self._class(**values)._ir
-        self._edit().append(new)
-        return self._shown(new)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        raise TypeError("a repeated field of messages does not support assignment")
-
-    def insert(self, index: int, value: T) -> None:
-        """Insert a copy of `value` before the element at `index`."""
-        new = self._stored(value)
-        self._edit().insert(index, new)
-
-    def pop(self, index: int = -1) -> M:
-        """The element at `index`, which is no longer part of the field."""
-        found = self[index]
-        del self[index]
-        return found
+def _remember(state: State, source: Source, elements: list[Any]) -> None:
+    """Keep the elements of a source that was decoded, and no other: as objects they take much more than as bytes."""
+    global _last
+    before = None if _last is None else _last()
+    if before is not None and before is not state:
+        before.decoded = (None, [])
+    state.decoded = (source, elements)
+    _last = ref(state)
 
 
 class Growing(Source):

@@ -10,7 +10,7 @@ use; google.protobuf's descriptor.proto for the numbers of types.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -356,11 +356,6 @@ class Descriptor(_InFile):
 
     def _found(self, pool: Any) -> Any:
         return pool.FindMessageTypeByName(self.full_name)
-
-    @cached_property
-    def names_with_parts(self) -> tuple[str, ...]:
-        """The fields that hold a message or a container."""
-        return tuple(field.name for field in self.fields if field.is_repeated or field.message_type)
 
     @property
     def fields_by_camelcase_name(self) -> dict[str, FieldDescriptor]:

@@ -1,4 +1,7 @@
-"""The fields of the message classes: each is a property that reads and writes the IR's field.
+"""The fields of the message classes: how each is read while it is unset, set, cleared and merged.
+
+A field that is set is in the dictionary of its message, where Python finds it before it looks at the class. So only
+unset fields and sources are read here. A scalar has its default in the class.
 
 Spec: google.protobuf.message (protobuf 7).
 """
@@ -10,153 +13,111 @@ from weakref import ref
 
 from formats.onnx_compat.protos.containers import (
     Repeated,
-    RepeatedMessages,
     RepeatedNumbers,
-    RepeatedScalars,
-    RepeatedTexts,
     are_texts,
-    shown_text,
+    container_class,
 )
-from formats.tensordata.sources.source import Literal, Source
+from formats.onnx_compat.protos.copies import all_adopted, copied
+from formats.onnx_compat.protos.values import State, in_use, made, state_of
+from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from formats.ir.model import Undecoded
     from formats.onnx_compat.protos.descriptor import FieldDescriptor
     from formats.onnx_compat.protos.message import ProtoMessage
 
 
 class Property:
-    """One field as a property of a message class."""
+    """One field of a message class."""
 
-    __slots__ = ("check", "default", "descriptor", "name", "siblings")
+    __slots__ = ("descriptor", "name", "siblings")
 
     def __init__(self, descriptor: FieldDescriptor) -> None:
         self.descriptor = descriptor
         self.name = descriptor.name
-        self.default = descriptor.default_value
-        self.check = cast("Callable[[Any], Any]", descriptor.check)
         self.siblings = descriptor.siblings
 
-    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
-        raise NotImplementedError
+    def assign(self, message: ProtoMessage, value: Any) -> None:
+        """Set the field by an assignment.
 
-    def __set__(self, message: ProtoMessage, value: Any) -> None:
+        Raises: AttributeError if it is not for that; TypeError or ValueError if the field cannot have the value.
+        """
         raise AttributeError(f'Assignment not allowed to message or repeated field "{self.name}"; change it in place.')
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
         """Set the field of a new message to a constructor's argument."""
-        self.__set__(message, value)
+        self.assign(message, value)
 
     def is_set(self, message: ProtoMessage) -> bool:
         """Whether the field is set, or not empty."""
-        return getattr(message._ir, self.name) is not None
+        return self.name in message.__dict__
 
     def clear(self, message: ProtoMessage) -> None:
         """Clear the field; parts of it that are in use become independent."""
-        self._release(message)
-        setattr(message._ir, self.name, None)
+        message.__dict__.pop(self.name, None)
 
-    def _release(self, message: ProtoMessage) -> None:
-        if message._parts is not None:
-            message._parts.forget((id(message._ir), self.name))
-
-    def _clear_siblings(self, message: ProtoMessage) -> None:
+    def _clear_siblings(self, values: dict[str, Any]) -> None:
         for sibling in self.siblings:
-            setattr(message._ir, sibling, None)
+            values.pop(sibling, None)
 
 
 class Scalar(Property):
-    """A number, a text or bytes."""
+    """A number, a text or bytes. A text that is not UTF-8 is bytes."""
 
-    __slots__ = ()
-
-    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
-        if message is None:
-            return self
-        value = getattr(message._ir, self.name)
-        return self.default if value is None else value
-
-    def __set__(self, message: ProtoMessage, value: Any) -> None:
-        stored = self.check(value)
-        if message._parent is not None:
-            message._touch()
-        message._ir.__dict__[self.name] = stored  # as `__setattr__` would, which looks at the other members of a oneof
-        if self.siblings:
-            self._clear_siblings(message)
-
-
-class Text(Scalar):
-    """A text. One that is not UTF-8 is shown as bytes."""
-
-    __slots__ = ()
-
-    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
-        if message is None:
-            return self
-        value = getattr(message._ir, self.name)
-        if value is None:
-            return ""
-        return value if value.isascii() else shown_text(value)
-
-
-class Enumerated(Scalar):
-    """A number of an enum. One that the enum does not have is like an unknown field: kept, but not shown."""
-
-    __slots__ = ("_known",)
+    __slots__ = ("check",)
 
     def __init__(self, descriptor: FieldDescriptor) -> None:
         super().__init__(descriptor)
-        self._known = frozenset(descriptor.enum_type.values_by_number)  # type: ignore[union-attr]
+        self.check = cast("Callable[[Any], Any]", descriptor.check)
 
-    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
-        if message is None:
-            return self
-        value = getattr(message._ir, self.name)
-        return value if value in self._known else self.default
+    def assign(self, message: ProtoMessage, value: Any) -> None:
+        """Set the field."""
+        stored = self.check(value)
+        values = message.__dict__
+        if "_state" in values:
+            message._touch()
+        values[self.name] = stored
+        if self.siblings:
+            self._clear_siblings(values)
 
-    def is_set(self, message: ProtoMessage) -> bool:
-        """Whether the field is set to a number that the enum has."""
-        return getattr(message._ir, self.name) in self._known
 
-
-class Place(Property):
-    """Bytes that are a source in the IR. A program that reads the field reads them from the source."""
+class Place(Scalar):
+    """Bytes that are a source, as in the IR. A program that reads the field reads them from the source."""
 
     __slots__ = ()
 
     def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
-        source = getattr(message._ir, self.name)
-        return self.default if source is None else source.read()
+        source = message.__dict__.get(self.name)
+        return b"" if source is None else source.read()
 
-    def __set__(self, message: ProtoMessage, value: Any) -> None:
-        stored = Literal(self.descriptor.check(value))  # type: ignore[misc]
+    def __set__(self, message: ProtoMessage, value: Any) -> None:  # with it, Python reads the field here
+        self.assign(message, value)
+
+    def assign(self, message: ProtoMessage, value: Any) -> None:
+        """Set the field."""
+        stored = Literal(self.check(value))
         message._touch()
-        setattr(message._ir, self.name, stored)
+        message.__dict__[self.name] = stored
 
 
 class Submessage(Property):
-    """A message, whether it is set or not."""
+    """A message. It can be read while it is unset, and becomes part of its message when it is first changed."""
 
     __slots__ = ()
 
     def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
-        parts = message._parts or message._known_parts()
-        ir = getattr(message._ir, self.name)
-        if ir is not None:
-            known = parts._known.get(id(ir))  # not `Parts.message`: this is the way to everything in a model
-            found = None if known is None else known()
-            return parts._made(self._class, ir) if found is None else found
-        key = (id(message._ir), self.name)
-        found = parts.get(key)
+        unset = state_of(message).unset
+        found = in_use(unset, self.name)
         if found is None:
-            found = self._class._of(object.__new__(self._class.DESCRIPTOR.ir_class), parts)
-            found._parent = (message, self)
-            parts.set(key, found)
+            found = made(self._class, {"_state": State((message, self.name))})
+            unset[self.name] = ref(found)
         return found
 
     @property
@@ -165,72 +126,88 @@ class Submessage(Property):
 
     def attach(self, message: ProtoMessage, inner: ProtoMessage) -> None:
         """Set the field to a message that was read while it was unset, except if another one was set since."""
-        parts = message._known_parts()
-        parts.forget((id(message._ir), self.name))
-        if getattr(message._ir, self.name) is None:
-            setattr(message._ir, self.name, inner._ir)
-            parts.set(id(inner._ir), inner)
-            self._clear_siblings(message)
+        values = message.__dict__
+        state_of(message).unset.pop(self.name, None)
+        if self.name not in values:
+            values[self.name] = inner
+            self._clear_siblings(values)
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
         """Set the field of a new message to a copy of a message, or to one with the fields of a dictionary."""
-        inner = self.__get__(message)
         if isinstance(value, dict):
-            inner._fill(value)
-            inner.SetInParent()
-        elif isinstance(value, self._class):
-            inner.CopyFrom(value)
+            inner = self._class(**value)
+        elif (taken := self._class._taken(value)) is not None:
+            inner = copied(taken) if taken is value else taken
         else:
             raise TypeError(
                 f"Parameter to initialize message field must be dict or instance of same class: expected "
                 f"{self._class} got {type(value)}."
             )
+        self.attach(message, inner)
+
+    def clear(self, message: ProtoMessage) -> None:
+        """Clear the field; the message that it has becomes independent."""
+        values = message.__dict__
+        values.pop(self.name, None)
+        if "_state" in values and (held := in_use(state_of(message).unset, self.name)) is not None:
+            del state_of(message).unset[self.name]
+            state_of(held).parent = None
 
 
 class RepeatedProperty(Property):
     """A container."""
 
-    __slots__ = ("_container",)
+    __slots__ = ("_of_unset", "container")
 
     def __init__(self, descriptor: FieldDescriptor) -> None:
         super().__init__(descriptor)
-        self._container: type[Repeated[Any]] = RepeatedScalars
-        if descriptor.message_type:
-            self._container = RepeatedMessages
-        elif descriptor.in_place:
-            self._container = RepeatedNumbers
-        elif descriptor.kind == "string":
-            self._container = RepeatedTexts
+        self.container: type[Repeated[Any]]
+        self._of_unset: type[Repeated[Any]]
+
+    def connect(self) -> None:
+        """Make the classes of containers, for which all classes of messages are needed."""
+        self.container, self._of_unset = container_class(self.descriptor)
 
     def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
-        parts = message._parts or message._known_parts()
-        key = (id(message._ir), self.name)
-        known = parts._known.get(key)  # not `Parts.get`, likewise
-        found = None if known is None else known()
-        if found is None or not found._is_current(message._ir):
-            found = self._container(message, self.descriptor)
-            parts._known[key] = ref(found)
-            if len(parts._known) > parts._limit:
-                parts._forget_unused()
-        return found
+        name, values = self.name, message.__dict__
+        state = values.get("_state")
+        if state is not None and state.parent is not None:
+            container = self._of_unset()
+            container._owner = message
+        else:
+            left = values["undecoded"].get(name) if "undecoded" in values else None
+            container = self.container(self._decoded(message, left) if left else ())
+        return values.setdefault(name, container)
+
+    def _decoded(self, message: ProtoMessage, left: Undecoded) -> list[Any]:
+        """The elements of an undecoded list."""
+        if not self.container.holds_messages:
+            return left.decode()  # of numbers or bytes: texts are never left
+        if left.is_of_ir and isinstance(left, FieldsInSource):
+            return left.of(message._tables).decode()
+        elements = left.decode()
+        return all_adopted(elements) if left.is_of_ir else elements
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
         """Append a constructor's argument; for messages, also dictionaries of their fields."""
-        if self._container is RepeatedTexts and message._parts is None and isinstance(value, (list, tuple)):
+        if self.container.holds_texts and isinstance(value, (list, tuple)):
             items = list(value)
             if are_texts(items):  # most arguments
-                message._ir.__dict__[self.name] = items
+                message.__dict__[self.name] = self.container(items)
                 return
         container = self.__get__(message)
-        if not self.descriptor.message_type:
+        if not self.container.holds_messages:
             container.extend(value)
             return
         try:
             items = list(value)
         except TypeError:
             raise TypeError(f"Argument for field {self.descriptor.full_name} is not iterable") from None
+        if not any(isinstance(item, dict) for item in items):
+            container.extend(items)
+            return
         for item in items:
             if isinstance(item, dict):
                 container.add(**item)
@@ -239,21 +216,57 @@ class RepeatedProperty(Property):
 
     def is_set(self, message: ProtoMessage) -> bool:
         """Whether the field has elements."""
-        value = getattr(message._ir, self.name)
-        return bool(value.nbytes) if isinstance(value, Source) else bool(value)
+        values = message.__dict__
+        return bool(values[self.name]) if self.name in values else self.name in values.get("undecoded", ())
+
+    def clear(self, message: ProtoMessage) -> None:
+        """Clear the field; its container becomes an independent list."""
+        values = message.__dict__
+        values.pop(self.name, None)
+        if self.name in values.get("undecoded", ()):
+            values["undecoded"] = {name: left for name, left in values["undecoded"].items() if name != self.name}
+
+
+class NumbersProperty(Property):
+    """A container of numbers that are a source, as in the IR."""
+
+    __slots__ = ()
+
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
+        if message is None:
+            return self
+        numbers = state_of(message).numbers
+        found = in_use(numbers, self.name)
+        if found is None:
+            found = RepeatedNumbers(message, self.descriptor)
+            numbers[self.name] = ref(found)
+        return found
+
+    def __set__(self, message: ProtoMessage, value: Any) -> None:  # with it, Python reads the field here
+        self.assign(message, value)
+
+    def fill(self, message: ProtoMessage, value: Any) -> None:
+        """Append a constructor's argument."""
+        self.__get__(message).extend(value)
+
+    def is_set(self, message: ProtoMessage) -> bool:
+        """Whether the field has elements."""
+        source = message.__dict__.get(self.name)
+        return source is not None and source.nbytes > 0
 
     def clear(self, message: ProtoMessage) -> None:
         """Clear the field; a container of it that is in use keeps its elements and becomes independent."""
-        self._release(message)
-        setattr(message._ir, self.name, None if self.descriptor.in_place else [])
+        values = message.__dict__
+        if "_state" in values and (held := in_use(state_of(message).numbers, self.name)) is not None:
+            del state_of(message).numbers[self.name]
+            held._release()
+        values.pop(self.name, None)
 
 
 def property_of(descriptor: FieldDescriptor) -> Property:
     """The property for a field."""
     if descriptor.is_repeated:
-        return RepeatedProperty(descriptor)
+        return NumbersProperty(descriptor) if descriptor.in_place else RepeatedProperty(descriptor)
     if descriptor.message_type:
         return Submessage(descriptor)
-    if descriptor.enum_type:
-        return Enumerated(descriptor)
-    return (Place if descriptor.in_place else Text if descriptor.kind == "string" else Scalar)(descriptor)
+    return (Place if descriptor.in_place else Scalar)(descriptor)

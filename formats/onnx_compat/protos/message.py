@@ -1,7 +1,6 @@
-"""The common base of all message classes: protobuf's behaviour over one object of the IR.
+"""The common base of all message classes: protobuf's behaviour over the dictionary of the fields that are set.
 
-A message is a thin wrapper: its values are those of the IR object, and reading a submessage twice gives the same object
-while the first one exists. An unset submessage can be read; it becomes part of its message when it is first changed.
+An unset submessage can be read; it becomes part of its message when it is first changed.
 
 Spec: google.protobuf.message (protobuf 7).
 """
@@ -9,16 +8,15 @@ Spec: google.protobuf.message (protobuf 7).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
-from weakref import ref
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from formats.errors import FormatError
-from formats.ir.copies import UNCHANGEABLE, copied
+from formats.onnx_compat.protos.copies import copied, in_ir
 from formats.onnx_compat.protos.errors import as_protobufs
-from formats.onnx_compat.protos.field_properties import Property, Submessage
 from formats.onnx_compat.protos.merging import merge, same
 from formats.onnx_compat.protos.message_files import PARSE_FILE, SERIALIZE_FILE
 from formats.onnx_compat.protos.reprs import SHORT_TEXTS
+from formats.onnx_compat.protos.values import Valued
 from formats.onnxpb.wire.decoder import decode_checked
 from formats.onnxpb.wire.encoder import encode
 from formats.python.collector import collector_paused
@@ -26,96 +24,18 @@ from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
 
     from formats.onnx_compat.loading import ParseOptions
+    from formats.onnx_compat.protos.containers import Repeated
     from formats.onnx_compat.protos.descriptor import Descriptor, FieldDescriptor
+    from formats.onnx_compat.protos.field_properties import Property, Submessage
+    from formats.onnx_compat.protos.values import State
     from formats.onnx_compat.saving import SerializeOptions
+    from formats.onnxpb.wire.tables import MessageTable
     from formats.tensordata.plan import Segment
     from formats.tensordata.sources.source import Source
 
 M = TypeVar("M", bound="ProtoMessage")
-
-FEW = 1024  # with fewer parts in use, unused ones need not be searched
-
-
-class Parts:
-    """The parts of one model that are in use, so that the same part is always the same object.
-
-    The key of a message is the id of its IR object; the key of a container or an unset message is the id of the outer
-    IR object and the field's name. `decoded` is the packed payload that was last decoded.
-    """
-
-    __slots__ = ("_known", "_limit", "decoded")
-
-    def __init__(self) -> None:
-        self._known: dict[Any, ref[Any]] = {}
-        self._limit = FEW
-        self.decoded: tuple[Source | None, list[Any]] = (None, [])
-
-    def get(self, key: Any) -> Any:
-        """The part with the key `key`, or `None`."""
-        known = self._known.get(key)
-        return None if known is None else known()
-
-    def set(self, key: Any, part: Any) -> None:
-        """Store a part with the key `key` while it is in use."""
-        self._known[key] = ref(part)
-        if len(self._known) > self._limit:
-            self._forget_unused()
-
-    def _forget_unused(self) -> None:
-        self._known = {key: known for key, known in self._known.items() if known() is not None}
-        self._limit = max(2 * len(self._known), FEW)
-
-    def forget(self, key: Any) -> None:
-        """Forget the part with the key `key`, which becomes independent."""
-        known = self._known.pop(key, None)
-        part = None if known is None else known()
-        if part is not None:
-            part._release()
-
-    def message(self, message_class: type[M], ir: Any) -> M:
-        """The message over `ir`."""
-        found = self.get(id(ir))
-        return self._made(message_class, ir) if found is None else cast("M", found)
-
-    def messages(self, message_class: type[M], irs: Iterable[Any]) -> Iterator[M]:
-        """The messages over all `irs`."""
-        for ir in irs:
-            known = self._known.get(id(ir))  # not `get` and `_made`: tools iterate over all nodes again and again
-            found = None if known is None else known()
-            if found is None:
-                found = object.__new__(message_class)
-                found._ir = ir
-                found._parts = self
-                found._parent = None
-                self._known[id(ir)] = ref(found)
-                if len(self._known) > self._limit:
-                    self._forget_unused()
-            yield found
-
-    def _made(self, message_class: type[M], ir: Any) -> M:
-        message = object.__new__(message_class)
-        message._ir = ir
-        message._parts = self
-        message._parent = None
-        self._known[id(ir)] = ref(message)
-        if len(self._known) > self._limit:
-            self._forget_unused()
-        return message
-
-
-# The class of all messages of protobuf, if it is installed: then `isinstance` accepts ours.
-if TYPE_CHECKING:
-
-    class Message:
-        """Nothing that ours do not have."""
-else:
-    try:
-        from google.protobuf.message import Message
-    except ImportError:
-        Message = object
 
 
 def is_foreign(value: Any, message_class: type[Any]) -> bool:
@@ -135,33 +55,38 @@ class MessageType(type):
         return super().__instancecheck__(value) or ("DESCRIPTOR" in vars(cls) and is_foreign(value, cls))
 
 
-class ProtoMessage(Message, metaclass=MessageType):
-    """A message of ONNX with protobuf's behaviour; its subclasses have a property for each field."""
+class ProtoMessage(Valued, metaclass=MessageType):
+    """A message of ONNX with protobuf's behaviour."""
 
-    __slots__ = ("__weakref__", "_ir", "_parent", "_parts")
     __hash__ = None  # type: ignore[assignment]
 
     DESCRIPTOR: ClassVar[Descriptor]
-    _properties: ClassVar[dict[str, Property]]  # by name, in the order of the descriptor's fields
+    _properties: ClassVar[dict[str, Property]]  # by name, in the order of the numbers of the fields
+    _texts: ClassVar[frozenset[str]]  # the fields to which a text is assigned without another effect
+    _lists_of_texts: ClassVar[dict[str, type[Repeated[str]]]]  # their containers
+    _singular: ClassVar[frozenset[str]]
+    _tables: ClassVar[dict[str, MessageTable]]  # those of all messages
 
     def __init__(self, *arguments: Any, **values: Any) -> None:
         """A message with the given fields: values, messages or dictionaries of their fields, iterables of those."""
         if arguments:
             raise TypeError("No positional arguments allowed")
-        self._ir: Any = object.__new__(self.DESCRIPTOR.ir_class)  # without values, which takes a tenth of the time
-        self._parts: Parts | None = None
-        self._parent: tuple[ProtoMessage, Submessage] | None = None  # its place when it is changed
-        if values:
-            self._fill(values)
-
-    @classmethod
-    def _of(cls: type[M], ir: Any, parts: Parts | None = None) -> M:
-        """The message that wraps an object of the IR."""
-        self = cls.__new__(cls)
-        self._ir = ir
-        self._parts = parts
-        self._parent = None
-        return self
+        if not values:
+            return
+        texts, lists, fields = self._texts, self._lists_of_texts, self.__dict__
+        for name, value in values.items():
+            if value.__class__ is str and name in texts and value.isascii():  # most arguments
+                fields[name] = value
+                continue
+            if value.__class__ is list and name in lists:  # most others
+                for item in value:
+                    if item.__class__ is not str or not item.isascii():
+                        break
+                else:
+                    fields[name] = lists[name](value)
+                    continue
+            if value is not None:
+                (self._properties.get(name) or self._field(name)).fill(self, value)
 
     @classmethod
     def _taken(cls: type[M], value: Any) -> M | None:
@@ -170,11 +95,18 @@ class ProtoMessage(Message, metaclass=MessageType):
             return value
         return cls.FromString(value.SerializePartialToString()) if is_foreign(value, cls) else None
 
-    def _fill(self, values: Mapping[str, Any]) -> None:
-        known = self._properties
-        for name, value in values.items():
-            if value is not None:
-                (known.get(name) or self._field(name)).fill(self, value)
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a scalar field."""
+        values = self.__dict__
+        if value.__class__ is str and name in self._texts and value.isascii() and "_state" not in values:
+            values[name] = value  # most assignments
+        elif name in self._properties:
+            self._properties[name].assign(self, value)
+        else:
+            raise AttributeError(f"Assignment not allowed (no field {name!r} in protocol message object).")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name!r} cannot be deleted; `ClearField` clears a field")
 
     def _field(self, name: Any) -> Property:
         found = self._properties.get(_name(name))
@@ -182,25 +114,13 @@ class ProtoMessage(Message, metaclass=MessageType):
             raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no field "{_name(name)}".')
         return found
 
-    def _fields(self) -> Iterable[Property]:
-        return self._properties.values()
-
-    def _known_parts(self) -> Parts:
-        if self._parts is None:
-            self._parts = Parts()
-        return self._parts
-
     def _touch(self) -> None:
         """Make the message part of its parent."""
         message = self
-        while message._parent is not None:
-            (parent, field), message._parent = message._parent, None
-            field.attach(parent, message)
+        while (state := message.__dict__.get("_state")) is not None and state.parent is not None:
+            (parent, name), state.parent = state.parent, None
+            cast("Submessage", parent._properties[name]).attach(parent, message)
             message = parent
-
-    def _release(self) -> None:
-        """Make this message independent, because the field was cleared."""
-        self._parent = None
 
     # Presence
 
@@ -209,6 +129,8 @@ class ProtoMessage(Message, metaclass=MessageType):
 
         Raises: ValueError for any other name.
         """
+        if name.__class__ is str and name in self._singular:
+            return name in self.__dict__
         if name in self.DESCRIPTOR.oneofs_by_name:
             return self.WhichOneof(name) is not None
         field = self._field(name)
@@ -228,15 +150,16 @@ class ProtoMessage(Message, metaclass=MessageType):
         oneof = self.DESCRIPTOR.oneofs_by_name.get(_name(name))
         if oneof is None:
             raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no oneof "{name}".')
-        values = self._ir.__dict__
+        values = self.__dict__
         for field in oneof.fields:
-            if values.get(field.name) is not None:
+            if field.name in values:
                 return field.name
         return None
 
     def ListFields(self) -> list[tuple[FieldDescriptor, Any]]:
         """The fields that are set or not empty, with their values, in the order of their numbers."""
-        return [(field.descriptor, field.__get__(self)) for field in self._fields() if field.is_set(self)]
+        fields = self._properties.values()
+        return [(field.descriptor, getattr(self, field.name)) for field in fields if field.is_set(self)]
 
     def ClearField(self, name: Any) -> None:
         """Clear a field, or the set field of a oneof.
@@ -253,15 +176,12 @@ class ProtoMessage(Message, metaclass=MessageType):
 
     def Clear(self) -> None:
         """Clear all fields, and remove unknown ones."""
-        self._clear(self._fields())
-
-    def _clear(self, fields: Iterable[Property]) -> None:
         self._touch()
-        for field in fields:
-            field.clear(self)
-        self._ir.unknown_fields = b""
-        if hasattr(self._ir, "external_source"):
-            self._ir.external_source = None
+        values = self.__dict__
+        if "_state" in values:  # parts of this message may be in use that are not in the dictionary
+            for field in self._properties.values():
+                field.clear(self)
+        values.clear()
 
     def SetInParent(self) -> None:
         """Set the message in its parent, even if it is empty."""
@@ -270,7 +190,7 @@ class ProtoMessage(Message, metaclass=MessageType):
     def DiscardUnknownFields(self) -> None:
         """Remove unknown fields, at any depth."""
         self._touch()
-        self._ir.unknown_fields = b""
+        self.__dict__.pop("unknown_fields", None)
         for descriptor, value in self.ListFields():
             if descriptor.message_type:
                 for message in value if descriptor.is_repeated else (value,):
@@ -292,21 +212,8 @@ class ProtoMessage(Message, metaclass=MessageType):
         Raises: TypeError for a message of another class.
         """
         other = self._of_class(other, "MergeFrom")
-        self._merge(copied(other._ir) if other._ir is self._ir else other._ir)
-
-    def _merge(self, ir: Any) -> None:
         self._touch()
-        self._touch_parts(ir)
-        merge(self._ir, ir)
-
-    def _touch_parts(self, ir: Any) -> None:
-        """Also set the parts in use that `ir` has, so that they stay in use."""
-        for field in self._fields() if self._parts else ():
-            value = getattr(ir, field.name)
-            if isinstance(field, Submessage) and value is not None:
-                part = field.__get__(self)
-                part._touch()
-                part._touch_parts(value)
+        merge(self, copied(other) if other is self else other)
 
     def CopyFrom(self, other: Any) -> None:
         """Make the message equal to `other`.
@@ -314,30 +221,28 @@ class ProtoMessage(Message, metaclass=MessageType):
         Raises: TypeError for a message of another class.
         """
         other = self._of_class(other, "CopyFrom")
-        if other._ir is self._ir:
+        if other is self:
             return
-        if self._is_alone():
-            self._become(copied(other._ir))
-        else:
-            self._clear([field for field in self._fields() if field.is_set(self)])  # unset ones that are held stay so
-            self._merge(other._ir)
-
-    def _is_alone(self) -> bool:
-        """Whether nobody can hold a part of this message: it has none, as when it is new, and no container is held."""
-        parts = self._parts
-        if parts is None:
-            return True
-        if not UNCHANGEABLE.issuperset(map(type, vars(self._ir).values())):
-            return False
-        place = id(self._ir)
-        return not any(parts.get((place, name)) is not None for name in self.DESCRIPTOR.names_with_parts)
-
-    def _become(self, ir: Any) -> None:
-        """Take the values of `ir`, which nothing else uses; no part of this message may be in use."""
+        new = copied(other)
         self._touch()
-        values = vars(self._ir)
+        if self.__dict__ and self._emptied():
+            merge(self, new)
+        else:
+            self.__dict__.update(new.__dict__)
+
+    def _emptied(self) -> bool:
+        """Clear all fields that are set; whether parts may be in use that are not, which stay in use."""
+        values = self.__dict__
+        kept: dict[str, Any] = {name: each for name, each in values.items() if isinstance(each, list) and not each}
+        state: State | None = values.get("_state")
+        if state is not None:
+            for name in [name for name in state.numbers if name in values]:
+                self._properties[name].clear(self)
+            if any(part() is not None for part in (*state.unset.values(), *state.numbers.values())):
+                kept["_state"] = state
         values.clear()
-        values.update(vars(ir))
+        values.update(kept)
+        return bool(kept)
 
     def _of_class(self: M, other: Any, method: str) -> M:
         found = self._taken(other)
@@ -348,11 +253,11 @@ class ProtoMessage(Message, metaclass=MessageType):
         return found
 
     def __copy__(self: M) -> M:
-        return self._of(copied(self._ir))
+        return copied(self)
 
     def __deepcopy__(self: M, memo: object) -> M:
         with collector_paused():
-            return self._of(copied(self._ir))
+            return copied(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (), {"serialized": self.SerializeToString()}
@@ -362,7 +267,7 @@ class ProtoMessage(Message, metaclass=MessageType):
 
     def __eq__(self, other: object) -> bool:
         found = self._taken(other)
-        return NotImplemented if found is None else same(self._ir, found._ir)
+        return NotImplemented if found is None else same(self, found)
 
     # Bytes
 
@@ -386,15 +291,12 @@ class ProtoMessage(Message, metaclass=MessageType):
         Raises: DecodeError if there is none; then the message is empty.
         """
         try:
-            ir = self._decoded(data)
+            new = self._decoded(data)
         except FormatError:
             self.Clear()
             raise
-        if self._parts is None:
-            self._become(ir)
-        else:
-            self.Clear()
-            self._merge(ir)
+        self.Clear()
+        self.__dict__.update(new.__dict__)
         return len(data)
 
     def MergeFromString(self, data: bytes | bytearray | memoryview) -> int:
@@ -402,7 +304,9 @@ class ProtoMessage(Message, metaclass=MessageType):
 
         Raises: DecodeError if there is none; then the message is unchanged.
         """
-        self._merge(self._decoded(data))
+        new = self._decoded(data)
+        self._touch()
+        merge(self, new)
         return len(data)
 
     @classmethod
@@ -411,7 +315,7 @@ class ProtoMessage(Message, metaclass=MessageType):
 
         Raises: DecodeError if there is none.
         """
-        return cls._of(cls._decoded(data))
+        return cls._decoded(data)
 
     def ParseFromFile(self, path: str | os.PathLike[str], options: ParseOptions | None = None) -> None:
         """Make the message the one in a file, with its external data.
@@ -433,18 +337,19 @@ class ProtoMessage(Message, metaclass=MessageType):
         SERIALIZE_FILE()(self, path, options, location)
 
     @classmethod
-    def _decoded(cls, data: Any) -> Any:
+    def _decoded(cls: type[M], data: Any) -> M:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, {type(data).__name__} found")
         try:
-            return decode_checked(Literal(bytes(data)), cls.DESCRIPTOR.ir_class)
+            found: M = decode_checked(Literal(bytes(data)), cls.DESCRIPTOR.scoped_name, cls._tables)
         except FormatError as error:
             as_protobufs(error)
             raise
+        return found
 
     def _segments(self) -> list[Segment]:
         try:
-            return encode(self._ir)
+            return encode(self, table=self._tables[self.DESCRIPTOR.scoped_name])
         except FormatError as error:
             as_protobufs(error)
             raise
@@ -452,7 +357,7 @@ class ProtoMessage(Message, metaclass=MessageType):
     def __str__(self) -> str:
         from formats.onnxpb.text.textproto import to_text
 
-        return to_text(self._ir, is_shown=True)
+        return to_text(in_ir(self), is_shown=True)
 
     def __repr__(self) -> str:
         return SHORT_TEXTS.get(self.DESCRIPTOR.scoped_name, str)(self)

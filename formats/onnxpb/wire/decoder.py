@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.alike import Alike, Element
-from formats.ir.model import EXTERNAL, Node, Tensor, ValueInfo, set_fields
+from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.lazy.metadata import Metadata, end_of_entries
@@ -37,6 +37,7 @@ from formats.onnxpb.wire.lazy.templates import (
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,
+    CLOSED_ENUM,
     ENTRIES,
     FIXED_WIDTH,
     INTEGER,
@@ -122,26 +123,30 @@ def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX
     return message, decoder.has_references or any(fields.has_references for fields in decoder.left)
 
 
-def decode_checked(source: Literal, message_class: type[T]) -> T:
-    """The message in `source`, all of which was decoded, so that nothing can be wrong later.
+def decode_checked(source: Literal, name: str, family: dict[str, MessageTable]) -> Any:
+    """The message with this name in `source`, all of which was decoded, so that nothing can be wrong later.
 
-    The lists that `decode` would leave undecoded keep their bytes, and their elements for the first who reads them: a
-    list that nobody reads is copied and written as it is.
+    `family` has the tables of the classes to make. The lists that `decode` would leave undecoded keep their bytes, and
+    their elements for the first who reads them: a list that nobody reads is copied and written as it is.
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong.
     """
-    message = _new(message_class)
-    table = tables()[message_class.message]  # type: ignore[attr-defined]
+    values: dict[str, Any] = {}
+    table = family[name]
     with collector_paused():
-        decoder = Decoder(source, MAX_DEPTH, least=CHECKED_BYTES)
+        decoder = Decoder(source, MAX_DEPTH, least=CHECKED_BYTES, family=family)
         try:
-            decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
+            decoder.merge(values, table, 0, source.nbytes, 0)
             decoder.join()
             if decoder.messages + sum(fields.check() for fields in decoder.left) <= MAX_MESSAGES:
-                return message
+                return _made(table, values)
         except FormatError:
             pass
-    return decode(source, message_class, at_once=True)  # which finds the place, from the start of the message
+        values = {}
+        decoder = Decoder(source, MAX_DEPTH, at_once=True, family=family)
+        decoder.merge(values, table, 0, source.nbytes, 0)  # which finds the place, from the start of the message
+        decoder.join()
+    return _made(table, values)
 
 
 def _decoded(
@@ -164,7 +169,8 @@ def _decoded(
 class Decoder:
     """The source that is decoded, and what was read of it so far.
 
-    `at_once` leaves nothing undecoded; with `least`, lists of this size are left that are checked afterwards.
+    `at_once` leaves nothing undecoded; with `least`, lists of this size are left that are checked afterwards. `family`
+    has the tables of the messages to make, by default those of the IR.
 
     While a message is decoded, it is the dict of its fields.
     """
@@ -176,10 +182,12 @@ class Decoder:
         at_once: bool = False,
         usual_tensor: UsualTensor | None = None,
         least: int = 0,
+        family: dict[str, MessageTable] | None = None,
     ) -> None:
         self.source = source
         self.usual_tensor = usual_tensor
-        self.inline_bytes = INLINE_BYTES if all(file.is_local for file in source.files()) else FAR_INLINE_BYTES
+        is_near = isinstance(source, Literal) or all(file.is_local for file in source.files())
+        self.inline_bytes = INLINE_BYTES if is_near else FAR_INLINE_BYTES
         self.max_depth = max_depth
         self.at_once = at_once
         self.is_checked = least > 0
@@ -187,7 +195,9 @@ class Decoder:
         self.messages = 0
         self.has_references = False  # of what was decoded
         self.left: list[FieldsInSource] = []  # what was not
-        self.tensor, self.attribute = tables()["TensorProto"], tables()["AttributeProto"]
+        self.tables = tables() if family is None else family
+        self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
+        self.node, self.entry = self.tables["NodeProto"], self.tables["StringStringEntryProto"]
         self.rests: dict[bytes, Rest] = {}  # of nodes
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
@@ -242,7 +252,7 @@ class Decoder:
         if depth > self.max_depth:
             raise self.excess(depth)
         position = start
-        ahead = min(HEAD_BYTES, WINDOW_BYTES) if table.message_class is Tensor else WINDOW_BYTES
+        ahead = min(HEAD_BYTES, WINDOW_BYTES) if table is self.tensor else WINDOW_BYTES
         lists = table.lists
         while position < end:
             if window and window[0] in lists:
@@ -283,10 +293,13 @@ class Decoder:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
             if row and row.action in (MESSAGE, BULK):
                 if row.name in values and not row.repeated:
-                    self.large(_to_merge(values[row.name]), row.inner, begin, stop, depth + 1, window[after:])
+                    present = _to_merge(values[row.name])
+                    self.large(present, row.inner, begin, stop, depth + 1, window[after:])
+                    finish(row.inner, present)
                 else:
-                    inner = _new(row.inner.message_class)
-                    self.large(inner.__dict__, row.inner, begin, stop, depth + 1, window[after:])
+                    fields: dict[str, Any] = {}
+                    self.large(fields, row.inner, begin, stop, depth + 1, window[after:])
+                    inner = _made(row.inner, fields)
                     if undecoded := self.undecoded(values, table, row, (size, size), depth):
                         undecoded.add_known(position, stop, inner)
                     else:
@@ -340,7 +353,7 @@ class Decoder:
         if self.at_once or row.action != BULK:
             return None
         left: dict[str, FieldsInSource] = values.get("undecoded", {})
-        moved = row.inner.message_class is Tensor and sizes[1] >= MOVED_BYTES and not self.is_checked
+        moved = row.inner is self.tensor and sizes[1] >= MOVED_BYTES and not self.is_checked
         if row.name not in left and row.name not in values and sizes[0] >= self.least and not moved:
             fields = FieldsInSource(self, table, row.name, depth)
             left = values["undecoded"] = {**left, row.name: fields}
@@ -395,7 +408,7 @@ class Decoder:
             decode_left(values, name)
             return start
         self.messages += count
-        values["undecoded"] = {**left, name: Metadata(data[start:stop])}
+        values["undecoded"] = {**left, name: Metadata(data[start:stop], self.entry)}
         return stop
 
     def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
@@ -415,11 +428,11 @@ class Decoder:
 
         In the elements of tensors, these bytes are common, so such a tensor is decoded to be certain.
         """
-        if row.inner.message_class is ValueInfo:  # in which there are no tensors
+        if row.inner.name == "ValueInfoProto":  # in which there are no tensors
             return False
         if all(data.find(text, start, stop) < 0 for text in _EXTERNAL):  # a third of the time that the pattern takes
             return False
-        if row.inner.message_class is not Tensor:
+        if row.inner is not self.tensor:
             return None if _ANY_EXTERNAL.search(data, start, stop) else False
         elements = data[start:stop]
         ends = ends_of_fields(elements, 0)
@@ -432,7 +445,8 @@ class Decoder:
             element: dict[str, Any] = {}
             begin = ends[index - 1] if index else 0
             try:
-                Decoder(Literal(elements), self.max_depth, at_once=True).merge(element, table, begin, ends[index], 0)
+                decoder = Decoder(Literal(elements), self.max_depth, at_once=True, family=self.tables)
+                decoder.merge(element, table, begin, ends[index], 0)
             except FormatError:  # decoding all of them will find the place
                 return True
             if element[row.name][0].data_location == EXTERNAL:
@@ -483,7 +497,7 @@ class Decoder:
                         try:
                             value = data[begin:position].decode()
                         except UnicodeDecodeError:
-                            value = data[begin:position].decode("utf-8", "surrogateescape")
+                            value = table.decode_text(data[begin:position])
                     elif action <= LAST_MESSAGE:
                         if action == BULK and start >= run_end and not self.at_once:
                             run_end, left = self.leave(values, table, row, data, start, end, (origin, depth))
@@ -493,8 +507,9 @@ class Decoder:
                         if name in values and not repeated:
                             present = _to_merge(values[name])
                             self.fields(present, inner, data, begin, position, origin, depth + 1)
+                            finish(inner, present)
                             continue
-                        if inner.message_class is Node:
+                        if inner is self.node:
                             nodes = values.setdefault(name, [])
                             position = self.nodes(nodes, inner, data, (tag, begin, position, end), origin, depth + 1)
                             continue
@@ -512,6 +527,7 @@ class Decoder:
                                 fields = {}
                                 set_fields(value, fields)
                                 self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                                finish(inner, fields)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:
@@ -543,6 +559,13 @@ class Decoder:
                     if not self.leave_list(values, row, start, position, origin):
                         position, by_tag = start, table.by_tag
                     continue
+                elif action == CLOSED_ENUM:
+                    value, position = decode_varint(data, position)
+                    value = signed(value, inner.width)
+                    if value not in inner.numbers:
+                        unknown = unknown or []
+                        unknown.append(data[start:position])
+                        continue
                 elif action == PLACE_RUN:
                     run = data[start] == tag and unpacked(self.source, origin + start, origin + end, tag, inner)
                     if run:
@@ -587,7 +610,7 @@ class Decoder:
 
     def nodes(
         self,
-        nodes: list[Node],
+        nodes: list[Any],
         table: MessageTable,
         data: bytes,
         place: tuple[int, int, int, int],
@@ -600,7 +623,7 @@ class Decoder:
         read. If the rest of an earlier node has the same bytes, the fields of that are used.
         """
         tag, begin, stop, end = place
-        rests = self.rests
+        rests, message_class, finish = self.rests, table.message_class, table.finish
         values: dict[str, Any]
         while True:
             inputs, outputs, name, position = names_in_front(data, begin, stop)
@@ -619,7 +642,9 @@ class Decoder:
                 self.fields(values, table, data, position, stop, origin, depth)
             else:
                 self.messages += rest.message_count
-            node = _new(Node)
+            if finish:
+                finish(values)
+            node = _new(message_class)
             set_fields(node, values)
             nodes.append(node)
             if end - stop <= MAX_VARINT_BYTES or data[stop] != tag:
@@ -665,7 +690,7 @@ class Decoder:
                 elif tag == METADATA and "metadata_props" not in left:
                     position, entries = end_of_entries(data, begin, end)
                     count += entries
-                    left["metadata_props"] = Metadata(data[begin:position])
+                    left["metadata_props"] = Metadata(data[begin:position], self.entry)
                     if not entries:
                         return None
                 else:
@@ -691,21 +716,43 @@ class Decoder:
         if template and depth + template.height - 1 <= self.max_depth and self.messages < MAX_MESSAGES:
             self.messages += template.message_count
             return template.copy()
-        message = _new(table.message_class)
-        self.fields(message.__dict__, table, data, begin, end, origin, depth)
-        if is_alike and (template := Template.of(message)):
+        fields: dict[str, Any] = {}
+        self.fields(fields, table, data, begin, end, origin, depth)
+        message = _made(table, fields)
+        if is_alike and (template := Template.of(message, table)):
             if len(known) >= MAX_KNOWN:
                 known.clear()
             known[key] = template
         return message
 
 
+def finish(table: MessageTable, values: dict[str, Any]) -> None:
+    """Change the fields of a message that was decoded to what its class has."""
+    if table.finish:
+        table.finish(values)
+
+
+def _made(table: MessageTable, values: dict[str, Any]) -> Any:
+    """The message with these fields, all of which were decoded."""
+    if table.finish:
+        table.finish(values)
+    message = _new(table.message_class)
+    set_fields(message, values)
+    return message
+
+
 def _to_merge(message: Any) -> dict[str, Any]:
-    """The fields of a message to which others will be added; if it is a copy, all of its lists are made."""
+    """The fields of a message to which others will be added; if it is a copy, all of its lists are made.
+
+    Its lists become those of Python; who added the others finishes it again.
+    """
     values: dict[str, Any] = message.__dict__
-    for name, left in [*message.undecoded.items()]:
+    for name, left in [*values.get("undecoded", {}).items()]:
         if isinstance(left, Unmade):
             decode_left(values, name)
+    for name, value in values.items():
+        if isinstance(value, list) and type(value) is not list:
+            values[name] = list(value)
     return values
 
 

@@ -28,17 +28,20 @@ JOINED_BYTES = 256  # data this small in memory are copied into the message: che
 MAX_SEGMENTS = 1 << 12  # bytes in more pieces are joined, because each piece takes memory of its own
 
 
-def encode(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> list[Segment]:
+def encode(
+    message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None, table: MessageTable | None = None
+) -> list[Segment]:
     """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
 
     `replace` is called with every tensor, at any depth, and its result is written instead: a tensor, or the bytes of
-    one. Undecoded lists are written as they were read, and `replace` is not called with their tensors.
+    one. Undecoded lists are written as they were read, and `replace` is not called with their tensors. `table` is that
+    of the class of the message, if it is not one of the IR.
 
     Raises: EncodeError if a field has a value that its type cannot express.
     """
     with collector_paused():
         try:
-            return _encode(message, tables()[type(message).message], replace)
+            return _encode(message, table or tables()[type(message).message], replace)
         except RecursionError:
             raise EncodeError("the model is nested too deeply, or contains itself") from None
 
@@ -57,7 +60,7 @@ def misfits_located(model: Any) -> Iterator[None]:
 def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor | bytes] | None) -> list[Any]:
     """The segments of a message: a single one if all of them are bytes, so that there are few."""
     values = message.__dict__
-    left = message.undecoded
+    left = values.get("undecoded", {})
     segments: list[Any] = []
     sources = False
     behind = 0  # the index behind the last segment that may be a source
@@ -76,7 +79,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                 raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
             if action == TEXT:  # most fields
                 for item in value if repeated else (value,):
-                    payload = item.encode() if item.isascii() else item.encode("utf-8", "surrogateescape")
+                    payload = item.encode() if item.isascii() else inner(item)
                     size = len(payload)
                     if size < 0x80:
                         segments += (short[size], payload)
@@ -126,7 +129,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             raise
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
             raise misfit(name, value, item, repeated) from error
-    segments.append(message.unknown_fields)
+    segments.append(values.get("unknown_fields", b""))  # so that a single segment is never a source
     return segments if sources else [b"".join(segments)]
 
 

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.wire.lazy.long_lists import LIST_TAGS
-from formats.onnxpb.wire.schema import MESSAGES
+from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.onnxpb.wire.varints import INT64, WireType, encode_varint, make_tag
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from formats.onnxpb.wire.lazy.templates import Template
     from formats.onnxpb.wire.schema import MessageField
 
 # What to do with a field. Text comes first, then messages, then other fields with a length.
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
-INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, ENTRIES = range(7, 13)
+INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, ENTRIES, CLOSED_ENUM = range(7, 14)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
@@ -34,8 +36,15 @@ class FieldRow(NamedTuple):
     action: int
     name: str
     repeated: bool
-    inner: Any = None  # the argument of the action: the table of a message, the width of an integer, a struct
+    inner: Any = None  # of the action: the table of a message, the width of an integer, a struct, what encodes a text
     siblings: tuple[str, ...] = ()  # the other members of the oneof
+
+
+class ClosedEnum(NamedTuple):
+    """The width of a number, and the numbers that a field can have."""
+
+    width: tuple[int, bool]
+    numbers: frozenset[int]
 
 
 class FieldToWrite(NamedTuple):
@@ -52,15 +61,32 @@ def _short(tag: bytes) -> list[bytes]:
     return [tag + encode_varint(value) for value in range(0x80)]
 
 
+class Family(NamedTuple):
+    """Classes of messages that the binary format can be read to and written from, and how their values differ.
+
+    `finish` makes, for the message with a name, the function that changes the fields of a message in which everything
+    was decoded; `None` if they are as they should be.
+    """
+
+    classes: Mapping[str, type[Any]]
+    decode_text: Callable[[bytes], Any]  # bytes that are not UTF-8
+    encode_text: Callable[[Any], bytes]  # a text that is not ASCII
+    has_closed_enums: bool  # whether a number that an enum does not have is an unknown field, as in protobuf
+    finish: Callable[[str], Callable[[dict[str, Any]], None] | None]
+
+
 class MessageTable:
     """The rows of one message, by tag for decoding and by name for encoding."""
 
-    def __init__(self, message_class: type[Any]) -> None:
-        self.message_class = message_class
+    def __init__(self, name: str, family: Family) -> None:
+        self.message_class = family.classes[name]
+        self.name = name
+        self.decode_text = family.decode_text
+        self.finish = family.finish(name)
         self.by_tag: dict[int, FieldRow] = {}
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
         self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for metadata that may be left undecoded
-        self.has_known = message_class.message in _ALIKE
+        self.has_known = name in _ALIKE
         self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
@@ -78,15 +104,32 @@ class MessageTable:
         return found
 
 
+def decoded_text(data: bytes) -> str:
+    """The text of bytes that are not UTF-8: these are in surrogates."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encoded_text(text: str) -> bytes:
+    """The bytes of a text that is not ASCII; those that are not UTF-8 are in surrogates."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 @cache
 def tables() -> dict[str, MessageTable]:
-    """The table of every message, by its name in onnx.proto."""
-    all_tables = {cls.message: MessageTable(cls) for cls in MESSAGE_CLASSES}
+    """The table of every message of the IR, by its name in onnx.proto."""
+    return tables_of(
+        Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, encoded_text, False, lambda _: None)
+    )
+
+
+def tables_of(family: Family) -> dict[str, MessageTable]:
+    """The table of every message of a family, by its name in onnx.proto."""
+    all_tables = {name: MessageTable(name, family) for name in family.classes}
     for name, table in all_tables.items():
         in_place = SOURCE_FIELDS[name]
         for field in MESSAGES[name]:
             table.order[field.name] = field.number
-            _add_rows(table, field, field.name in in_place, all_tables)
+            _add_rows(table, field, field.name in in_place, all_tables, family)
     for table in all_tables.values():
         entries = {tag: row for tag, row in table.by_tag.items() if row.name == "metadata_props" and tag < 0x80}
         table.quick = table.by_tag | {tag: row._replace(action=ENTRIES) for tag, row in entries.items()}
@@ -98,11 +141,17 @@ def tables() -> dict[str, MessageTable]:
     return all_tables
 
 
-def _add_rows(table: MessageTable, field: MessageField, in_place: bool, all_tables: dict[str, MessageTable]) -> None:
+def _add_rows(
+    table: MessageTable,
+    field: MessageField,
+    in_place: bool,
+    all_tables: dict[str, MessageTable],
+    family: Family,
+) -> None:
     repeated = field.label == "repeated"
     siblings = tuple(
         other.name
-        for other in MESSAGES[table.message_class.message]
+        for other in MESSAGES[table.name]
         if field.oneof and other.oneof == field.oneof and other is not field
     )
 
@@ -122,6 +171,8 @@ def _add_rows(table: MessageTable, field: MessageField, in_place: bool, all_tabl
         else:
             fixed = wire_type != WireType.VARINT
             table.by_tag[tag] = main = row(FIXED_WIDTH if fixed else INTEGER, inner)
+            if field.kind == "enum" and family.has_closed_enums:
+                table.by_tag[tag] = row(CLOSED_ENUM, ClosedEnum(inner, frozenset(ENUMS[field.type_name].values())))
             if repeated:
                 table.by_tag[packed_tag] = row(PACKED, inner)
     else:
@@ -129,7 +180,7 @@ def _add_rows(table: MessageTable, field: MessageField, in_place: bool, all_tabl
         if field.kind == "message":
             main = row(BULK if repeated and field.type_name in _BULK else MESSAGE, all_tables[field.type_name])
         elif field.kind == "string":
-            main = row(TEXT)
+            main = row(TEXT, family.encode_text)
         else:
             main = row(PLACE if in_place else BYTES)
         table.by_tag[tag] = main

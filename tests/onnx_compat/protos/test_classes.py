@@ -20,6 +20,7 @@ from formats.errors import DecodeError, FormatError
 from formats.ir import model as ir
 from formats.onnx_compat.protos import classes
 from formats.onnx_compat.protos.containers import Growing
+from formats.onnxpb.wire.encoder import encode
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.tensordata.sources.source import Literal, Source
 
@@ -550,23 +551,20 @@ def test_text() -> None:
     assert text == str(node) == repr(node)
 
 
-# The wrapped message and the object under it
+# Messages of the IR, and ours
 
 
 def test_wrap_and_unwrap() -> None:
-    """A message and the IR object under it are two views of the same data."""
-    node = ir.Node(name="n", input=["a"])
+    """A message and an object of the IR are made of each other, with the same values, and change independently."""
+    node = ir.Node(name="n", input=["a"], attribute=[ir.Attribute(name="k", type=2, i=3)])
     message = classes.wrap(node)
     assert isinstance(message, classes.NodeProto)
-    assert node is classes.unwrap(message) is classes.unwrap(node)
+    assert node == classes.unwrap(message)
+    assert classes.unwrap(node) is node
     message.input.append("b")
+    message.attribute[0].name = "changed"
     node.input.append("c")
-    node.name = "changed"
-    assert ["a", "b", "c"] == list(message.input) == node.input
-    assert "changed" == message.name
-    message.attribute.add(i=3)
-    node.attribute.append(ir.Attribute(i=4))
-    assert [3, 4] == [attribute.i for attribute in message.attribute]
+    assert (["a", "b"], ["a", "c"], "k") == (list(message.input), node.input, node.attribute[0].name)
     for wrong in (1, onnx.NodeProto()):
         with pytest.raises(TypeError):
             classes.wrap(wrong)
@@ -575,17 +573,24 @@ def test_wrap_and_unwrap() -> None:
     assert ir.Node(name="n") == classes.unwrap(onnx.NodeProto(name="n"))
 
 
-def test_changes_under_the_skin_are_seen() -> None:
-    """A list or message that is replaced in the IR is replaced in the message at once."""
-    graph = ir.Graph(node=[ir.Node(name="old")])
-    message = classes.wrap(ir.Model(graph=graph))
-    nodes, old = message.graph.node, message.graph.node[0]
-    graph.node = [ir.Node(name="new")]
-    assert ["new"] == [node.name for node in message.graph.node]
-    assert ["old"] == [node.name for node in nodes]
-    assert "old" == old.name
-    classes.unwrap(message).graph = ir.Graph(name="another")
-    assert "another" == message.graph.name
+def test_weights_are_shared() -> None:
+    """A message made of an object of the IR has the same sources, and so has an object made of a message."""
+    source = Literal(bytes(1000))
+    model = ir.Model(graph=ir.Graph(initializer=[ir.Tensor(raw_data=source)]))
+    message = classes.wrap(model)
+    assert classes.unwrap(message).graph.initializer[0].raw_data is source
+    assert copy.deepcopy(message).graph.initializer[0].raw_data == bytes(1000)
+
+
+def test_what_the_ir_can_hold_survives() -> None:
+    """Texts that are not UTF-8, unknown numbers of enums and unknown fields are the same after the way to a message."""
+    node = ir.Node(
+        name="\udcff", input=["\udcfe", "a"], attribute=[ir.Attribute(type=99)], unknown_fields=b"\xf8\x07\x05"
+    )
+    message = classes.wrap(node)
+    assert (b"\xff", [b"\xfe", "a"], 0) == (message.name, list(message.input), message.attribute[0].type)
+    data = b"".join(encode(node))  # type: ignore[arg-type]
+    assert data == message.SerializeToString() == b"".join(encode(classes.unwrap(message)))  # type: ignore[arg-type]
 
 
 def test_reading_changes_nothing() -> None:

@@ -12,6 +12,7 @@ from formats import onnxpb
 from formats.errors import DecodeError
 from formats.ir.model import Graph, Model
 from formats.onnxpb.wire import decoder
+from formats.onnxpb.wire.tables import tables
 from formats.tensordata.sources.source import Literal
 
 NODES = 100
@@ -69,7 +70,7 @@ def test_all_is_checked_when_it_is_parsed(text: bytes) -> None:
 
 def test_references_of_unread_tensors_are_known() -> None:
     """Tensors with external data are found in a list that was only checked."""
-    parsed = decoder.decode_checked(Literal(DATA), Model)
+    parsed = decoder.decode_checked(Literal(DATA), "ModelProto", tables())
     assert parsed.graph.undecoded["initializer"].has_references
     assert not parsed.graph.undecoded["node"].has_references
 
@@ -117,7 +118,7 @@ def test_values_are_read_later_as_at_once(change: str) -> None:
         made.graph.CopyFrom(decoder_of(graph))
     serialised = made.SerializeToString()
     found, expected = (
-        decoder.decode_checked(Literal(serialised), Model),
+        decoder.decode_checked(Literal(serialised), "ModelProto", tables()),
         decoder.decode(Literal(serialised), Model, at_once=True),
     )
     assert "value_info" in found.graph.undecoded
@@ -139,10 +140,10 @@ def test_short_values_at_the_end(last: bytes) -> None:
         expected: Any = decoder.decode(Literal(data), Graph, at_once=True).value_info
     except DecodeError as error:
         with pytest.raises(DecodeError) as found:
-            decoder.decode_checked(Literal(data), Graph)
+            decoder.decode_checked(Literal(data), "GraphProto", tables())
         assert str(found.value) == str(error)
     else:
-        assert decoder.decode_checked(Literal(data), Graph).value_info == expected
+        assert decoder.decode_checked(Literal(data), "GraphProto", tables()).value_info == expected
 
 
 @pytest.mark.parametrize("wrong", [b"\x0a\x02\x08", b"\x0a\x04\x12\x02\x0a\x7f"])

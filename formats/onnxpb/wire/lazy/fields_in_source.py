@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError
 from formats.ir import walk
-from formats.ir.model import EXTERNAL, Differing, Tensor, ValueInfo
+from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import decode_prefix
@@ -37,12 +37,23 @@ class FieldsInSource:
     def __init__(self, decoder: Decoder, table: MessageTable, name: str, depth: int) -> None:
         self.source, self.max_depth, self.usual_tensor = decoder.source, decoder.max_depth, decoder.usual_tensor
         self._decoder_class = type(decoder)
-        self.message, self.name, self.depth = table.message_class.message, name, depth  # for copies
+        self.tables, self.message, self.name, self.depth = decoder.tables, table.name, name, depth  # for copies
         self.ranges: list[tuple[int, int]] = []
         self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
         self.largest_nbytes = 0
         self._has_references = self._is_doubtful = False
         self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know what is in them
+
+    @property
+    def is_of_ir(self) -> bool:
+        """Whether the elements are messages of the IR."""
+        return self.tables is tables()
+
+    def of(self, family: dict[str, MessageTable]) -> FieldsInSource:
+        """The same elements, as messages of the family with these tables."""
+        other = copy(self)
+        other.tables, other.known, other._decoded = family, {}, []
+        return other
 
     @property
     def has_references(self) -> bool:
@@ -117,12 +128,12 @@ class FieldsInSource:
 
         Few programs read values. Types have the same bytes as earlier ones, so that this takes a fifth of the time.
         """
-        table, data = tables()[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
-        if table.message_class is not ValueInfo or not isinstance(data, bytes):
+        table, data = self.tables[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
+        if table.name != "ValueInfoProto" or not isinstance(data, bytes):
             return 0
-        types = tables()["TypeProto"]
+        types = self.tables["TypeProto"]
         known = types.known
-        decoder = self._decoder_class(self.source, self.max_depth)
+        decoder = self._decoder_class(self.source, self.max_depth, family=self.tables)
         count = 0
         for position, stop in self.ranges:
             while position < stop:
@@ -153,8 +164,10 @@ class FieldsInSource:
         for file in self.source.files():
             file.check_unchanged()
         values: dict[str, Any] = {}
-        table = tables()[self.message]
-        decoder = self._decoder_class(self.source, self.max_depth, at_once=True, usual_tensor=self.usual_tensor)
+        table = self.tables[self.message]
+        decoder = self._decoder_class(
+            self.source, self.max_depth, at_once=True, usual_tensor=self.usual_tensor, family=self.tables
+        )
         try:
             with collector_paused():
                 for start, stop in self.ranges:

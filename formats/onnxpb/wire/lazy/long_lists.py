@@ -111,6 +111,7 @@ class LongList:
 
     has_references = False
     is_flat = True
+    is_of_ir = True  # as numbers are those of any message
 
     def __init__(self, source: Source) -> None:
         self.source = source

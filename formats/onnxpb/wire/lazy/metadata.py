@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.model import StringStringEntry, set_fields
+from formats.ir.model import Message, set_fields
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxpb.wire.varints import WireType, make_tag
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.ir.model import Undecoded
+    from formats.onnxpb.wire.tables import MessageTable
     from formats.tensordata.sources.source import Source
 
 _KEY, _VALUE = (make_tag(field.number, WireType.LEN) for field in MESSAGES["StringStringEntryProto"][:2])
@@ -59,19 +62,28 @@ def _size_of_two_bytes(data: bytes, position: int) -> int:
 
 
 class Metadata:
-    """Entries that are left undecoded, as `end_of_entries` found them; `field` has them with their tags."""
+    """Entries that are left undecoded, as `end_of_entries` found them; `field` has them with their tags.
+
+    `table` is that of an entry.
+    """
 
     has_references = False
     is_flat = True
 
-    def __init__(self, field: bytes) -> None:
+    def __init__(self, field: bytes, table: MessageTable) -> None:
         self._field = field
+        self._table = table
 
     def __eq__(self, other: object) -> bool:
         """Whether the other has the same bytes."""
         return isinstance(other, Metadata) and self._field == other._field
 
     __hash__ = object.__hash__
+
+    @property
+    def is_of_ir(self) -> bool:
+        """Whether the entries are those of the IR."""
+        return issubclass(self._table.message_class, Message)
 
     @property
     def largest_nbytes(self) -> int:
@@ -89,10 +101,13 @@ class Metadata:
         places: list[int] = []
         end_of_entries(data, 0, len(data), places)
         entries = []
+        message_class, decode_text = self._table.message_class, self._table.decode_text
         for index in range(0, len(places), 4):
             key, middle, value, stop = places[index : index + 4]
-            entry = _new(StringStringEntry)
-            set_fields(entry, {"key": text_of(data[key:middle]), "value": text_of(data[value:stop])})
+            entry = _new(message_class)
+            set_fields(
+                entry, {"key": text_of(data[key:middle], decode_text), "value": text_of(data[value:stop], decode_text)}
+            )
             entries.append(entry)
         return entries
 
@@ -100,9 +115,9 @@ class Metadata:
         """Nothing: there are few entries."""
 
 
-def text_of(data: bytes) -> str:
-    """The text of a field; bytes that are no UTF-8 are kept as surrogates."""
+def text_of(data: bytes, decode_text: Callable[[bytes], Any]) -> Any:
+    """The text of a field; `decode_text` makes it of bytes that are not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return data.decode("utf-8", "surrogateescape")
+        return decode_text(data)

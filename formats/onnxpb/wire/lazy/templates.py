@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.ir.model import Graph, Message, Tensor, set_fields
+from formats.ir.model import Fielded, Message, set_fields
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxpb.wire.varints import WireType, make_tag
 from formats.tensordata.sources.source import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.ir.model import Undecoded
+    from formats.onnxpb.wire.tables import MessageTable
 
 _TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
 INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
@@ -31,6 +34,7 @@ _MESSAGE_TAGS = frozenset(
 )
 KNOWN_BYTES = 1 << 7  # a message up to this size is looked up
 MAX_KNOWN = 1 << 11  # templates of a kind of messages, in all models that this process reads
+_NO_TEMPLATES = ("GraphProto", "TensorProto")
 _new = object.__new__
 
 
@@ -65,41 +69,44 @@ def names_in_front(data: bytes, position: int, end: int) -> tuple[list[str], lis
 
 
 class Template(NamedTuple):
-    """A message to be copied: values that never change, the names of lists of such values, and messages in it."""
+    """A message to be copied: values that never change, the names of lists of such values, and messages in it.
+
+    Each list has a function that copies it: a message has lists of its own kind.
+    """
 
     message_class: type[Any]
     fields: dict[str, Any]
-    lists: tuple[str, ...]
+    lists: tuple[tuple[str, Callable[[Any], list[Any]]], ...]
     inner: tuple[tuple[str, Template], ...]
     message_count: int
     height: int  # 1 if there is no message in it
 
     @classmethod
-    def of(cls, message: Message) -> Template | None:
-        """The template of such messages, or `None` if there can be none."""
-        if isinstance(message, (Graph, Tensor)):
+    def of(cls, message: Fielded, table: MessageTable) -> Template | None:
+        """The template of such messages, which have this table, or `None` if there can be none."""
+        if table.name in _NO_TEMPLATES:
             return None
         fields: dict[str, Any] = {}
-        lists: list[str] = []
+        lists: list[tuple[str, Callable[[Any], list[Any]]]] = []
         inner: list[tuple[str, Template]] = []
         left: dict[str, Unmade] = {}
         count = height = 0
         for name, value in vars(message).items():
             fields[name] = value
             if isinstance(value, list):
-                if value and isinstance(value[0], Message):
-                    found = [cls.of(item) for item in value]
+                if value and isinstance(value[0], Fielded):
+                    found = [cls.of(item, table.by_name[name][1].inner) for item in value]
                     templates = tuple(item for item in found if item is not None)
                     if len(templates) < len(found):
                         return None
-                    left[name] = Unmade(message, name, templates)
+                    left[name] = Unmade(message, name, table, templates)
                     del fields[name]
                 else:
-                    lists.append(name)
-                    fields[name] = value[:]
+                    lists.append((name, type(value)))
+                    fields[name] = type(value)(value)
                     continue
-            elif isinstance(value, Message):
-                template = cls.of(value)
+            elif isinstance(value, Fielded):
+                template = cls.of(value, table.by_name[name][1].inner)
                 if template is None:
                     return None
                 templates = (template,)
@@ -126,8 +133,8 @@ class Template(NamedTuple):
         message = _new(message_class)
         values = fields.copy()
         set_fields(message, values)
-        for name in lists:
-            values[name] = values[name][:]
+        for name, copy in lists:
+            values[name] = copy(values[name])
         for name, template in inner:
             values[name] = template.copy()
         return message
@@ -139,13 +146,14 @@ class Unmade:
     has_references = False
     is_flat = True
 
-    def __init__(self, message: Message, name: str, elements: tuple[Template, ...]) -> None:
-        """The elements are those of the field `name` of a message."""
+    def __init__(self, message: Fielded, name: str, table: MessageTable, elements: tuple[Template, ...]) -> None:
+        """The elements are those of the field `name` of a message with this table."""
         from formats.onnxpb.wire.encoder import encode
 
         only = _new(type(message))
         set_fields(only, {name: getattr(message, name)})
-        (field,) = (segment for segment in encode(only) if isinstance(segment, bytes))
+        (field,) = (segment for segment in encode(only, table=table) if isinstance(segment, bytes))
+        self.is_of_ir = isinstance(message, Message)
         self.segments: list[bytes | Source] = [field]
         self.largest_nbytes = len(field)
         self._elements = elements

@@ -1,0 +1,76 @@
+"""What a message is made of: the dictionary of its fields, in which Python itself looks them up.
+
+A field that is set is in the message's `__dict__` as it is shown: a number, a text, bytes, a message or a container.
+The fields of a tensor that can be weights are sources, as in the IR. Others are not there, and the class has their
+default. Besides its fields, a message may have there, under the names that the IR has for them, `undecoded` lists,
+`unknown_fields`, and the `external_source` of a tensor; and its `_state`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from formats.ir.model import Fielded, set_fields
+
+if TYPE_CHECKING:
+    from weakref import ref
+
+    from formats.tensordata.sources.source import Source
+
+    class Message:
+        """Nothing that ours do not have."""
+else:  # the class of all messages of protobuf, if it is installed: then `isinstance` accepts ours
+    try:
+        from google.protobuf.message import Message
+    except ImportError:
+        Message = object
+
+T = TypeVar("T")
+
+
+class Valued(Message, Fielded):
+    """The common base of all messages."""
+
+    DESCRIPTOR: ClassVar[Any]
+
+
+_new = object.__new__
+
+
+def made(message_class: type[T], values: dict[str, Any]) -> T:
+    """A message with this dictionary."""
+    message = _new(message_class)
+    set_fields(message, values)  # type: ignore[arg-type]
+    return message
+
+
+class State:
+    """What few messages have: parts in use that are not among their values, and the place of an unset message.
+
+    `parent` is the message and the name of the field in it that this message sets when it is first changed. `unset` has
+    the messages that were read from unset fields, by their names, while they are in use, and `numbers` the containers
+    of fields that are sources. `decoded` is the source of such a field that was last decoded, with its elements.
+    """
+
+    __slots__ = ("__weakref__", "decoded", "numbers", "parent", "unset")
+
+    def __init__(self, parent: tuple[Any, str] | None = None) -> None:
+        self.parent = parent
+        self.unset: dict[str, ref[Any]] = {}
+        self.numbers: dict[str, ref[Any]] = {}
+        self.decoded: tuple[Source | None, list[Any]] = (None, [])
+
+
+def state_of(message: Any) -> State:
+    """The state of a message, which is made if it has none."""
+    values = message.__dict__
+    found: State | None = values.get("_state")
+    if found is None:
+        found = values["_state"] = State()
+    return found
+
+
+def in_use(parts: dict[str, ref[Any]], name: str) -> Any:
+    """The part with this name if it is in use, or `None`."""
+    known = parts.get(name)
+    return None if known is None else known()
