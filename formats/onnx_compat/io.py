@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from formats.codecs import contract, lookup
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
-from formats.onnx_compat.loading import ParseOptions, name_of, parse_part, read_model
+from formats.onnx_compat.loading import ParseOptions, name_of, parse_part, read_model, read_whole
 from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
 from formats.onnx_compat.protos.errors import protobuf_errors
-from formats.onnx_compat.saving import SerializeOptions, plan_message
+from formats.onnx_compat.protos.message import ProtoMessage
+from formats.onnx_compat.saving import SerializeOptions, is_whole, plan_message, plan_whole
 from formats.onnxpb import serialization
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.wire.decoder import decode
@@ -38,7 +39,6 @@ from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from formats.codecs.contract import Codec
-    from formats.onnx_compat.protos.message import ProtoMessage
     from formats.onnxpb.serialization import ProtoSerializer
     from formats.tensordata.sources.source import Source
 
@@ -75,8 +75,7 @@ def load(f: Readable, format: str | None = None, load_external_data: bool = True
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    found: ModelProto = adopted(_parse(f, format, ParseOptions(load_external_data, **options)))
-    return found
+    return _parse(f, format, ParseOptions(load_external_data, **options))
 
 
 load_model = load
@@ -117,25 +116,26 @@ def parse_file(message_class: type[M], path: str | os.PathLike[str], options: Pa
     Raises: as `load` does.
     """
     if message_class is ModelProto:
-        found: M = adopted(_parse(path, None, options or ParseOptions()))
-        return found
+        return cast("M", _parse(path, None, options or ParseOptions()))
     with protobuf_errors():
         part: M = adopted(parse_part(message_class.DESCRIPTOR.ir_class, File.open(path).span(), CODEC))
         return part
 
 
-def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
+def _parse(f: Readable, format: str | None, options: ParseOptions) -> ModelProto:
     if isinstance(f, (str, os.PathLike)):
         path = Path(f)
         return read_steadily(path, lambda file: _parse_source(file.span(), path, format, options))
     return _parse_source(*_source(f, options), format, options)
 
 
-def _parse_source(source: Source, path: Path | None, format: str | None, options: ParseOptions) -> Model:
+def _parse_source(source: Source, path: Path | None, format: str | None, options: ParseOptions) -> ModelProto:
     form = _form_to_read(source, path, format)
     with protobuf_errors(name_of(form)):
         try:
-            return read_model(source, path, form, options)
+            if form is CODEC and (whole := read_whole(source, options)) is not None:
+                return whole
+            found: ModelProto = adopted(read_model(source, path, form, options))
         except DecodeError as error:
             if error.path in (None, path):  # if it is not about a data file
                 from formats.codecs import foreign
@@ -143,6 +143,7 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
                 cut = isinstance(error, TruncatedError)
                 error.path, error.message = path, foreign.explained(error.message, source, path, is_truncated=cut)
             raise
+        return found
 
 
 def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
@@ -163,7 +164,7 @@ def _form_to_read(source: Source, path: Path | None, format: str | None) -> Code
     if format is not None:
         return _form(format)
     extension = path.suffix.lower() if path else ""
-    name = serialization.registry.get_format_from_file_extension(extension)
+    name = serialization.registry.get_format_from_file_extension(extension) if extension else None
     if name and (found := serialization.registry.registered(name)):
         return found
     for codec in (TEXT_CODEC, JSON_CODEC):
@@ -193,7 +194,7 @@ def save(proto: Any, f: Writable, format: str | None = None, **options: Any) -> 
     Raises: FormatError if it cannot be written, TypeError for options that the format does not have; OSError if
     the file cannot be written. Then nothing was written, and earlier files are unchanged.
     """
-    _serialize(_message(proto), f, format, SerializeOptions(**options))
+    _serialize(proto, Model, f, format, SerializeOptions(**options))
 
 
 save_model = save
@@ -204,7 +205,7 @@ def save_tensor(proto: Any, f: Writable, format: str | None = None) -> None:
 
     Raises: as `save` does.
     """
-    _serialize(_message(proto, Tensor), f, format, SerializeOptions())
+    _serialize(proto, Tensor, f, format, SerializeOptions())
 
 
 def serialize_file(
@@ -220,10 +221,10 @@ def serialize_file(
     options = options or SerializeOptions()
     if location is not None:
         options = replace(options, save_as_external_data=True, convert_attribute=True, location=location)
-    _serialize(unwrap(message), path, "protobuf", options)
+    _serialize(message, type(message), path, "protobuf", options)
 
 
-def _message(proto: Any, message_class: type[Any] = Model) -> Any:
+def _message(proto: Any, message_class: type[Any]) -> Any:
     """The object of the IR for a message of ours or of `onnx`, or for the bytes of a message of the given class.
 
     Raises: TypeError for anything else.
@@ -234,11 +235,18 @@ def _message(proto: Any, message_class: type[Any] = Model) -> Any:
     return unwrap(proto)
 
 
-def _serialize(message: Any, f: Writable, format: str | None, options: SerializeOptions) -> None:
+def _serialize(
+    proto: Any, message_class: type[Any], f: Writable, format: str | None, options: SerializeOptions
+) -> None:
+    """Write a message, or the bytes of one of this class."""
     named = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
     path = Path(named) if isinstance(named, (str, os.PathLike)) else None
     with protobuf_errors():
-        plan = plan_message(message, path or Path("model.onnx"), _form_to_write(path, format), options)
+        form, destination = _form_to_write(path, format), path or Path("model.onnx")
+        if form is CODEC and isinstance(proto, ProtoMessage) and is_whole(proto) and not options.save_as_external_data:
+            plan = plan_whole(proto, destination, options)
+        else:
+            plan = plan_message(_message(proto, message_class), destination, form, options)
         engine = EngineOptions(threads=max(options.num_threads, 0), overwrite=True)
         if isinstance(f, (str, os.PathLike)):
             _write(plan, engine)

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 from formats.codecs.contract import MAX_DEPTH, Codec, ReadOptions
 from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
-from formats.ir.archive_link import ArchiveLink, without_link
+from formats.ir.archive_link import KEYS, ArchiveLink, without_link
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
 from formats.onnx_compat.at_once import in_files, keep, read_now, read_small, read_small_weights
-from formats.onnx_compat.protos.classes import CLASSES, unwrap
+from formats.onnx_compat.protos.classes import CLASSES, ModelProto, unwrap
 from formats.onnx_compat.saving import BESIDE
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.text.textfile import read_text
-from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.decoder import decode, decode_whole
 from formats.python.late_dataclasses import dataclass
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from formats.onnxpb.serialization import ProtoSerializer
@@ -98,6 +99,19 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
         raise TypeError(f"{form.title} can hold only models")
     empty = CLASSES[message_class.message]()  # type: ignore[attr-defined]
     return cast("T", unwrap(form.deserialize_proto(source.read(), empty)))
+
+
+def read_whole(source: Source, options: ParseOptions) -> ModelProto | None:
+    """The model in a source, if it is small and has all of its data in it, and the options ask for nothing special."""
+    if options != ParseOptions(max_depth=options.max_depth, hard_links=options.hard_links):
+        return None
+    source = read_small(source)
+    if not isinstance(source, Literal):
+        return None
+    found: ModelProto | None = decode_whole(source, "ModelProto", ModelProto._tables, options.max_depth)
+    if found is None or not found.HasField("graph") or any(entry.key in KEYS for entry in found.metadata_props):
+        return None  # `read_model` knows about external data, links and what is missing
+    return found
 
 
 def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer, options: ParseOptions) -> Model:

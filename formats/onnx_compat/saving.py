@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ from formats.errors import ExternalDataError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
 from formats.ir.storage import places_of, raw_source, with_raw_data
+from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.external import data_files
 from formats.onnxpb.external.confinement import check_location
@@ -27,6 +29,7 @@ from formats.onnxpb.options import OnnxOptions
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.schema import MESSAGES
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.sources.source import Concat, FileSpan, Literal
@@ -72,10 +75,52 @@ def plan_message(message: Any, path: Path, form: Codec | ProtoSerializer, option
     Raises: TypeError for options that the format does not have; FormatError if it does not support the message.
     """
     plan = _plan(message, path, form, options)
-    nbytes = plan.files[-1].nbytes
+    _limit(plan.files[-1].nbytes, options)
+    return plan
+
+
+def is_whole(message: ProtoMessage) -> bool:
+    """Whether no tensor in a message is in another file, so that the message is written as it is."""
+    stack = [message]
+    while stack:
+        found = stack.pop()
+        values = found.__dict__
+        if "undecoded" in values and any(left.has_references for left in values["undecoded"].values()):
+            return False
+        name = found.DESCRIPTOR.scoped_name
+        if name == "TensorProto" and values.get("data_location") == EXTERNAL:
+            return False
+        for field in _ways_to_tensors()[name]:
+            if field in values:
+                stack += values[field] if isinstance(values[field], list) else (values[field],)
+    return True
+
+
+@cache
+def _ways_to_tensors() -> dict[str, tuple[str, ...]]:
+    """The fields of each message that hold tensors, or messages in which there may be some."""
+    holders = {"TensorProto"}
+    while True:
+        ways = {name: tuple(row.name for row in rows if row.type_name in holders) for name, rows in MESSAGES.items()}
+        found = {"TensorProto", *(name for name, fields in ways.items() if fields)}
+        if found == holders:
+            return ways
+        holders = found
+
+
+def plan_whole(message: ProtoMessage, path: Path, options: SerializeOptions) -> WritePlan:
+    """How to write such a message of any class to `path` in the binary format.
+
+    Raises: ValueError if it is larger than the options allow; EncodeError.
+    """
+    writes, nbytes = lay_out(_joined(message._segments()))
+    _limit(nbytes, options)
+    return WritePlan((FilePlan(path, nbytes, tuple(writes)),))
+
+
+def _limit(nbytes: int, options: SerializeOptions) -> None:
     if 0 < options.max_serialized_size_bytes < nbytes:
         raise ValueError(f"the message has {nbytes} bytes, more than the {options.max_serialized_size_bytes} allowed")
-    return plan
 
 
 def _plan(message: Any, path: Path, form: Codec | ProtoSerializer, options: SerializeOptions) -> WritePlan:

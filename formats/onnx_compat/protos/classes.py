@@ -24,6 +24,7 @@ from formats.onnxpb.wire.tables import Family, tables_of
 def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
     """The class of a message, with its fields, their numbers and its enums."""
     fields = descriptor.fields
+    oneofs = descriptor.oneofs_by_name
     texts = [field.name for field in fields if field.kind == "string" and not field.is_repeated and not field.siblings]
     members: dict[str, Any] = {
         "__doc__": descriptor.ir_class.__doc__,
@@ -32,6 +33,7 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
         "DESCRIPTOR": descriptor,
         "_properties": {field.name: property_of(field) for field in fields},
         "_texts": frozenset(texts),
+        "_oneofs": {name: tuple(each.name for each in oneof.fields) for name, oneof in oneofs.items()},
         "_singular": frozenset(field.name for field in fields if not field.is_repeated),
     }
     for field, shown in zip(fields, members["_properties"].values(), strict=True):
@@ -51,7 +53,7 @@ for _class in CLASSES.values():
     for _property in _repeated:
         _property.connect()
     _class._lists_of_texts = {each.name: each.container for each in _repeated if each.container.holds_texts}
-FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made)
+FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made, CLASSES["NodeProto"]._lists_of_texts["input"])
 ProtoMessage._tables = tables_of(FAMILY)
 for _name, _descriptor in DESCRIPTORS.items():
     if _descriptor.containing_type:

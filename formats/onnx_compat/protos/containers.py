@@ -189,8 +189,7 @@ class RepeatedMessages(Repeated[M]):
 
     def _all_stored(self, values: Any) -> list[Any]:
         items = list(_iterable(values))
-        own = self.message_class
-        if all(type(item) is own for item in items):
+        if {*map(type, items)} == {self.message_class}:  # most arguments
             return all_copied(items)
         return [self._stored(item) for item in items]
 
@@ -207,7 +206,20 @@ class RepeatedMessages(Repeated[M]):
 
 
 def container_class(field: FieldDescriptor) -> tuple[type[Repeated[Any]], type[Repeated[Any]]]:
-    """The class of containers of a field, and the class of those of unset messages, which have an `_owner`."""
+    """The class of containers of a field, and the class of those of unset messages, which have an `_owner`.
+
+    Fields with the same kind of elements have the same classes.
+    """
+    kind = field.message_type or field.kind
+    if kind not in _classes:
+        _classes[kind] = _made_classes(field)
+    return _classes[kind]
+
+
+_classes: dict[Any, tuple[type[Repeated[Any]], type[Repeated[Any]]]] = {}
+
+
+def _made_classes(field: FieldDescriptor) -> tuple[type[Repeated[Any]], type[Repeated[Any]]]:
     base: type[Repeated[Any]] = RepeatedScalars
     members: dict[str, Any] = {"__slots__": (), "__module__": __name__, "field": field}
     if field.message_type:

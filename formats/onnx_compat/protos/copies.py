@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from formats.codecs.contract import DEEPEST
 from formats.ir.copies import UNCHANGEABLE
 from formats.ir.model import Message, set_fields
 from formats.onnx_compat.protos.descriptor import DESCRIPTORS
 from formats.onnx_compat.protos.values import Valued, made
+from formats.onnxpb.wire.decoder import Decoder, decode_left
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
+from formats.python.late_dataclasses import dataclass
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -199,11 +203,12 @@ def in_ir(message: Any, tensors: dict[int, Any] | None = None) -> Any:
 
     `tensors` gets, by the id of each tensor of the IR, the one of ours that it was made of; all are decoded for that.
     """
-    stack: list[tuple[dict[str, Any], frozenset[str]]] = []
+    stack: list[tuple[dict[str, Any], str]] = []
     left: dict[int, dict[str, Undecoded]] = {}  # by the ids of the mappings that nodes of one form share
     new = _of_ir(message, stack, tensors)
     while stack:
-        values, texts = stack.pop()
+        values, message_name = stack.pop()
+        texts = _fields(message_name).texts
         for name, value in values.items():
             kind = value.__class__
             if kind in _SHARED:
@@ -211,7 +216,9 @@ def in_ir(message: Any, tensors: dict[int, Any] | None = None) -> Any:
                     values[name] = _stored_text(value)
                 elif kind is dict:
                     if id(value) not in left:
-                        left[id(value)] = {each: undecoded_in_ir(fields) for each, fields in value.items()}
+                        left[id(value)] = {
+                            each: _undecoded_in_ir(fields, message_name, each) for each, fields in value.items()
+                        }
                     values[name] = left[id(value)]
             elif isinstance(value, list):
                 if kind.holds_messages:
@@ -225,7 +232,7 @@ def in_ir(message: Any, tensors: dict[int, Any] | None = None) -> Any:
     return new
 
 
-def _of_ir(message: Any, stack: list[tuple[dict[str, Any], frozenset[str]]], tensors: dict[int, Any] | None) -> Any:
+def _of_ir(message: Any, stack: list[tuple[dict[str, Any], str]], tensors: dict[int, Any] | None) -> Any:
     if not isinstance(message, Valued):
         return message
     ir_class = message.DESCRIPTOR.ir_class
@@ -236,47 +243,56 @@ def _of_ir(message: Any, stack: list[tuple[dict[str, Any], frozenset[str]]], ten
                 getattr(message, name)
     values = message.__dict__.copy()
     set_fields(new, values)
-    stack.append((values, _fields(ir_class.message).texts))
+    stack.append((values, ir_class.message))
     if tensors is not None and ir_class.message == "TensorProto":
         tensors[id(new)] = message
     return new
 
 
-def undecoded_in_ir(left: Undecoded) -> Undecoded:
-    """The same undecoded elements as those of the IR."""
+def _undecoded_in_ir(left: Undecoded, message: str, name: str) -> Undecoded:
+    """The same undecoded elements of the field `name` of a message, as those of the IR."""
     if left.is_of_ir:
         return left
-    return left.of(tables()) if isinstance(left, FieldsInSource) else _InIr(left)
+    if isinstance(left, FieldsInSource):
+        return left.of(tables())
+    return _Encoded(message, name, b"".join(map(_bytes_of, left.segments)), left.is_flat)
 
 
-class _InIr:
-    """Undecoded elements that are decoded as messages of ours, and shown as those of the IR."""
+def _bytes_of(segment: bytes | Source) -> bytes:
+    return segment if isinstance(segment, bytes) else segment.read()
 
-    is_of_ir = True
 
-    def __init__(self, left: Undecoded) -> None:
-        self._left = left
-        self.has_references, self.is_flat = left.has_references, left.is_flat
+@dataclass(frozen=True)
+class _Encoded:
+    """Undecoded elements of the field `name` of a message, few and without references: their fields."""
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the other has the same bytes."""
-        return isinstance(other, _InIr) and self._left == other._left
+    message: str
+    name: str
+    field: bytes
+    is_flat: bool
 
-    __hash__ = object.__hash__
+    has_references: ClassVar[bool] = False
+    is_of_ir: ClassVar[bool] = True
 
     @property
     def largest_nbytes(self) -> int:
         """A number of bytes that no element exceeds."""
-        return self._left.largest_nbytes
+        return len(self.field)
 
     @property
     def segments(self) -> list[bytes | Source]:
         """The fields of the elements."""
-        return self._left.segments
+        return [self.field]
 
     def decode(self) -> list[Any]:
         """The elements, new."""
-        return [in_ir(element) for element in self._left.decode()]
+        values: dict[str, Any] = {}
+        decoder = Decoder(Literal(self.field), DEEPEST, at_once=True)
+        decoder.merge(values, tables()[self.message], 0, len(self.field), 0)
+        decoder.join()
+        decode_left(values, self.name)
+        found: list[Any] = values[self.name]
+        return found
 
     def differing(self, other: Undecoded) -> None:
         """Nothing: there are few elements."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from formats.onnx_compat.protos.field_properties import Property, Submessage
     from formats.onnx_compat.protos.values import State
     from formats.onnx_compat.saving import SerializeOptions
-    from formats.onnxpb.wire.tables import MessageTable
+    from formats.onnxpb.wire.tables import Tables
     from formats.tensordata.plan import Segment
     from formats.tensordata.sources.source import Source
 
@@ -65,7 +65,8 @@ class ProtoMessage(Valued, metaclass=MessageType):
     _texts: ClassVar[frozenset[str]]  # the fields to which a text is assigned without another effect
     _lists_of_texts: ClassVar[dict[str, type[Repeated[str]]]]  # their containers
     _singular: ClassVar[frozenset[str]]
-    _tables: ClassVar[dict[str, MessageTable]]  # those of all messages
+    _oneofs: ClassVar[dict[str, tuple[str, ...]]]  # their fields
+    _tables: ClassVar[Tables]  # those of all messages
 
     def __init__(self, *arguments: Any, **values: Any) -> None:
         """A message with the given fields: values, messages or dictionaries of their fields, iterables of those."""
@@ -147,13 +148,13 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
         Raises: ValueError if there is no such oneof.
         """
-        oneof = self.DESCRIPTOR.oneofs_by_name.get(_name(name))
-        if oneof is None:
+        members = self._oneofs.get(name if name.__class__ is str else _name(name))
+        if members is None:
             raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no oneof "{name}".')
         values = self.__dict__
-        for field in oneof.fields:
-            if field.name in values:
-                return field.name
+        for member in members:
+            if member in values:
+                return member
         return None
 
     def ListFields(self) -> list[tuple[FieldDescriptor, Any]]:

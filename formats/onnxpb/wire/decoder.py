@@ -22,6 +22,7 @@ from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.lazy.metadata import Metadata, end_of_entries
+from formats.onnxpb.wire.lazy.plain_tensors import count_of_plain
 from formats.onnxpb.wire.lazy.templates import (
     ATTRIBUTE,
     KNOWN_BYTES,
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.ir.model import Undecoded
-    from formats.onnxpb.wire.tables import FieldRow, MessageTable
+    from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
 
 T = TypeVar("T")
 UsualTensor: TypeAlias = "Callable[[bytes, int, int], dict[str, Any] | None]"
@@ -88,7 +89,7 @@ BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter o
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 REST_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
-MAX_RESTS = 1 << 12
+MAX_RESTS = 1 << 12  # that are known, in all models that this process reads
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
 # value that is longer than necessary. Every reference to another file has this field.
@@ -120,10 +121,26 @@ def decode(
 def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -> tuple[T, bool]:
     """The message as `decode` returns it, and whether some tensor in it may have external data."""
     message, decoder = _decoded(source, message_class, max_depth)
-    return message, decoder.has_references or any(fields.has_references for fields in decoder.left)
+    return message, decoder.may_have_references()
 
 
-def decode_checked(source: Literal, name: str, family: dict[str, MessageTable]) -> Any:
+def decode_whole(source: Literal, name: str, family: Tables, max_depth: int) -> Any | None:
+    """The message with this name in `source`, as `decode` returns it; `None` if a tensor may have external data.
+
+    `family` has the tables of the classes to make. Lists of tensors with their data in them stay undecoded, too: nobody
+    will move their weights.
+
+    Raises: DecodeError as `decode` does.
+    """
+    values: dict[str, Any] = {}
+    with collector_paused():
+        decoder = Decoder(source, max_depth, family=family)
+        decoder.merge(values, family[name], 0, source.nbytes, 0)
+        decoder.join()
+    return None if decoder.may_have_references() else _made(family[name], values)
+
+
+def decode_checked(source: Literal, name: str, family: Tables) -> Any:
     """The message with this name in `source`, all of which was decoded, so that nothing can be wrong later.
 
     `family` has the tables of the classes to make. The lists that `decode` would leave undecoded keep their bytes, and
@@ -182,7 +199,7 @@ class Decoder:
         at_once: bool = False,
         usual_tensor: UsualTensor | None = None,
         least: int = 0,
-        family: dict[str, MessageTable] | None = None,
+        family: Tables | None = None,
     ) -> None:
         self.source = source
         self.usual_tensor = usual_tensor
@@ -191,6 +208,7 @@ class Decoder:
         self.max_depth = max_depth
         self.at_once = at_once
         self.is_checked = least > 0
+        self.leaves_weights = family is not None and not self.is_checked  # a message of the IR is searched for them
         self.least = least or BULK_BYTES
         self.messages = 0
         self.has_references = False  # of what was decoded
@@ -198,8 +216,13 @@ class Decoder:
         self.tables = tables() if family is None else family
         self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
         self.node, self.entry = self.tables["NodeProto"], self.tables["StringStringEntryProto"]
-        self.rests: dict[bytes, Rest] = {}  # of nodes
+        if len(self.node.rests) >= MAX_RESTS:
+            self.node.rests = {}
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
+
+    def may_have_references(self) -> bool:
+        """Whether some tensor in what was decoded or left may have external data."""
+        return self.has_references or any(fields.has_references for fields in self.left)
 
     def excess(self, depth: int) -> LimitError:
         """The error to raise if there are too many messages, or one is too deep."""
@@ -376,9 +399,11 @@ class Decoder:
         """
         stop, largest = end_of_run(data, start, end)
         origin, depth = place
-        undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
+        is_plain = row.inner is self.tensor and self.leaves_weights and count_of_plain(data, start, stop) > 0
+        undecoded = self.undecoded(values, table, row, (stop - start, 0 if is_plain else largest), depth)
         if undecoded:
-            has_references = not self.is_checked and self.look_for_references(table, row, data, start, stop)
+            is_known = is_plain or self.is_checked
+            has_references = not is_known and self.look_for_references(table, row, data, start, stop)
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
@@ -623,7 +648,7 @@ class Decoder:
         read. If the rest of an earlier node has the same bytes, the fields of that are used.
         """
         tag, begin, stop, end = place
-        rests, message_class, finish = self.rests, table.message_class, table.finish
+        rests, message_class, make_texts = table.rests, table.message_class, table.make_texts
         values: dict[str, Any]
         while True:
             inputs, outputs, name, position = names_in_front(data, begin, stop)
@@ -633,17 +658,16 @@ class Decoder:
                 rest = known or self.rest(data, position, stop, origin, depth)
             values = {} if rest is None else rest.fields.copy()
             if inputs:
-                values["input"] = inputs
+                values["input"] = make_texts(inputs) if make_texts else inputs
             if outputs:
-                values["output"] = outputs
+                values["output"] = make_texts(outputs) if make_texts else outputs
             if name is not None:
                 values["name"] = name
             if rest is None:
-                self.fields(values, table, data, position, stop, origin, depth)
+                self.fields(_with_lists(values), table, data, position, stop, origin, depth)
+                finish(table, values)
             else:
                 self.messages += rest.message_count
-            if finish:
-                finish(values)
             node = _new(message_class)
             set_fields(node, values)
             nodes.append(node)
@@ -704,8 +728,9 @@ class Decoder:
         if left:
             fields["undecoded"] = left
         rest = Rest(fields, count)
-        if end - start <= REST_BYTES and len(self.rests) < MAX_RESTS:
-            self.rests[data[start:end]] = rest
+        rests = self.node.rests
+        if end - start <= REST_BYTES and len(rests) < MAX_RESTS:
+            rests[data[start:end]] = rest
         return rest
 
     def message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> Any:
@@ -742,14 +767,16 @@ def _made(table: MessageTable, values: dict[str, Any]) -> Any:
 
 
 def _to_merge(message: Any) -> dict[str, Any]:
-    """The fields of a message to which others will be added; if it is a copy, all of its lists are made.
-
-    Its lists become those of Python; who added the others finishes it again.
-    """
+    """The fields of a message to which others will be added; if it is a copy, all of its lists are made."""
     values: dict[str, Any] = message.__dict__
     for name, left in [*values.get("undecoded", {}).items()]:
         if isinstance(left, Unmade):
             decode_left(values, name)
+    return _with_lists(values)
+
+
+def _with_lists(values: dict[str, Any]) -> dict[str, Any]:
+    """The same fields, whose containers are now lists of Python; who adds to them finishes the message."""
     for name, value in values.items():
         if isinstance(value, list) and type(value) is not list:
             values[name] = list(value)

@@ -14,7 +14,7 @@ from formats.onnxpb.wire.varints import INT64, WireType, encode_varint, make_tag
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from formats.onnxpb.wire.lazy.templates import Template
+    from formats.onnxpb.wire.lazy.templates import Rest, Template
     from formats.onnxpb.wire.schema import MessageField
 
 # What to do with a field. Text comes first, then messages, then other fields with a length.
@@ -73,6 +73,7 @@ class Family(NamedTuple):
     encode_text: Callable[[Any], bytes]  # a text that is not ASCII
     has_closed_enums: bool  # whether a number that an enum does not have is an unknown field, as in protobuf
     finish: Callable[[str], Callable[[dict[str, Any]], None] | None]
+    make_texts: Callable[[list[str]], list[str]] | None = None  # what `finish` makes of a list of texts, if anything
 
 
 class MessageTable:
@@ -83,11 +84,13 @@ class MessageTable:
         self.name = name
         self.decode_text = family.decode_text
         self.finish = family.finish(name)
+        self.make_texts = family.make_texts
         self.by_tag: dict[int, FieldRow] = {}
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
         self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for metadata that may be left undecoded
         self.has_known = name in _ALIKE
         self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
+        self.rests: dict[bytes, Rest] = {}  # of nodes: what is behind their names, likewise
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
         self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
@@ -114,17 +117,29 @@ def encoded_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+class Tables(dict[str, MessageTable]):
+    """The tables of the messages of a family, by their names in onnx.proto; a copy is the same object."""
+
+    def __deepcopy__(self, memo: object) -> Tables:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self is not tables():
+            raise TypeError("only tables of the IR can be pickled")
+        return tables, ()
+
+
 @cache
-def tables() -> dict[str, MessageTable]:
+def tables() -> Tables:
     """The table of every message of the IR, by its name in onnx.proto."""
     return tables_of(
         Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, encoded_text, False, lambda _: None)
     )
 
 
-def tables_of(family: Family) -> dict[str, MessageTable]:
+def tables_of(family: Family) -> Tables:
     """The table of every message of a family, by its name in onnx.proto."""
-    all_tables = {name: MessageTable(name, family) for name in family.classes}
+    all_tables = Tables({name: MessageTable(name, family) for name in family.classes})
     for name, table in all_tables.items():
         in_place = SOURCE_FIELDS[name]
         for field in MESSAGES[name]:
@@ -145,7 +160,7 @@ def _add_rows(
     table: MessageTable,
     field: MessageField,
     in_place: bool,
-    all_tables: dict[str, MessageTable],
+    all_tables: Tables,
     family: Family,
 ) -> None:
     repeated = field.label == "repeated"

@@ -164,7 +164,10 @@ def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
     while position < end - 1 and data[position] == tag:
         size, after = data[position + 1], position + 2
         if size >= 0x80:
-            size, after = decode_prefix(data, position + 1)
+            if after < end and data[after] < 0x80:  # as `decode_prefix`, without a call for each element
+                size, after = size & 0x7F | data[after] << 7, position + 3
+            else:
+                size, after = decode_prefix(data, position + 1)
         after += size
         if after > end:
             break

@@ -25,6 +25,7 @@ from formats.tensordata.moved import MOVED
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
 from formats.tensordata.replacing.hidden import (
     HiddenFileError,
+    hidden_name,
     hidden_path,
     is_trusted,
     open_hidden,
@@ -100,7 +101,7 @@ def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Cap
 
     Raises: DecodeError as `repair` does, without `overwrite`.
     """
-    if not os.path.lexists(journal_path(path)):
+    if not os.path.lexists(hidden_name(path, "journal")):
         return Repair()
     try:
         return repair(path, capabilities)
@@ -168,7 +169,7 @@ def _remove_journal(model: Path, capabilities: Capabilities) -> None:
 
 
 def _is_left(model: Path) -> bool:
-    return any(os.path.lexists(hidden_path(model, kind)) for kind in ("lock", "journal", "undo"))
+    return any(os.path.lexists(hidden_name(model, kind)) for kind in ("lock", "journal", "undo"))
 
 
 @contextmanager

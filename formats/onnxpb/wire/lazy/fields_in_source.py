@@ -9,6 +9,7 @@ from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
+from formats.onnxpb.wire.lazy.plain_tensors import count_of_plain
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import decode_prefix
 from formats.python.collector import collector_paused
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.decoder import Decoder
     from formats.onnxpb.wire.equal_ends import EqualEnds
-    from formats.onnxpb.wire.tables import MessageTable
+    from formats.onnxpb.wire.tables import MessageTable, Tables
 
 PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
 NAME_OF_VALUE, TYPE_OF_VALUE = (
@@ -49,7 +50,7 @@ class FieldsInSource:
         """Whether the elements are messages of the IR."""
         return self.tables is tables()
 
-    def of(self, family: dict[str, MessageTable]) -> FieldsInSource:
+    def of(self, family: Tables) -> FieldsInSource:
         """The same elements, as messages of the family with these tables."""
         other = copy(self)
         other.tables, other.known, other._decoded = family, {}, []
@@ -117,7 +118,7 @@ class FieldsInSource:
         Raises: DecodeError.
         """
         self._is_doubtful = False
-        if count := self._count_values():
+        if count := self._count_values() or self._count_tensors():
             return count
         elements, self._has_references, count = self._decode()
         self._decoded.append(elements)
@@ -158,6 +159,17 @@ class FieldsInSource:
                     count += template.message_count
                 count += 1
         return count + decoder.messages
+
+    def _count_tensors(self) -> int:
+        """The number of messages if all elements are tensors with their data in them, and nothing wrong in any; else 0.
+
+        Few programs read the weights of a model, and decoding them takes several times as long.
+        """
+        table, data = self.tables[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
+        if table.name != "TensorProto" or not isinstance(data, bytes) or self.depth + 1 > self.max_depth:
+            return 0
+        counts = [count_of_plain(data, start, stop) for start, stop in self.ranges]
+        return sum(counts) if all(counts) else 0
 
     def _decode(self) -> tuple[list[Any], bool, int]:
         """The elements, whether some of them hold a tensor with external data, and how many messages were read."""
