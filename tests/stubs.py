@@ -11,6 +11,8 @@ exceptions are found anew each time, so that no list of them can become outdated
 - a field of a message that holds another message is `None` in the class; type checkers see a descriptor;
 - an enum of protobuf is not a class at run time, and its values are plain numbers;
 - constructors of messages accept no positional arguments, with the same error as protobuf;
+- a list or a message that is a field of a message like those of `onnx` is a property for type checkers, which cannot be
+  assigned; at run time, the class has what reads it while it is unset;
 - a message inherits from protobuf's class if protobuf is installed, which type checkers do not see;
 - a module of `onnx` that only some releases have.
 """
@@ -36,6 +38,8 @@ import google.protobuf.message
 import onnx
 
 import formats
+from formats.onnx_compat.protos.classes import CLASSES
+from formats.onnx_compat.protos.field_properties import RepeatedProperty, Submessage
 from formats.onnxpb.wire.schema import ENUMS
 
 ROOT = Path(__file__).parents[1]
@@ -95,7 +99,11 @@ def exceptions() -> Iterator[str]:
             yield rf"formats\.(onnxpb|onnx_compat\.protos\.classes)\.{inner}{member}(\..*)?"
     yield r"formats\.onnx_compat\.protos\.classes\..*\.__init__"
     inherited = "|".join(map(re.escape, vars(google.protobuf.message.Message)))
-    yield rf"formats\.onnx_compat\.protos\.message\.(Proto)?Message\.({inherited})"
+    yield rf"formats\.onnx_compat\.protos\.(message\.ProtoMessage|values\.(Message|Valued))\.({inherited})"
+    for name, message_class in CLASSES.items():
+        read_here = (RepeatedProperty, Submessage)
+        fields = [field for field, value in vars(message_class).items() if isinstance(value, read_here)]
+        yield rf"formats\.(onnxpb|onnx_compat\.protos\.classes)\.{re.escape(name)}\.({'|'.join(fields)})"
     yield from (rf"formats\.onnxpb\.{name}" for name in ("hub", "mapping", "subbyte") if not hasattr(onnx, name))
 
 

@@ -148,7 +148,7 @@ DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 OPTIONAL = {  # and the modules that may import them
     "cryptography": ("formats.onnxpb.encryption.ciphers",),
     "distributed": ("formats.batch.clusters",),
-    "google": ("formats.bridges.from_others", "formats.onnx_compat.protos.message"),
+    "google": ("formats.bridges.from_others", "formats.onnx_compat.protos.values"),
     "onnx": (
         "formats.bridges.to_others",
         "formats.editing.joining.joined_sets",

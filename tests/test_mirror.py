@@ -71,7 +71,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "onnx_compat/protos/test_classes.py": (
         "onnx_compat.protos.containers onnx_compat.protos.descriptor onnx_compat.protos.errors "
         "onnx_compat.protos.field_properties onnx_compat.protos.merging onnx_compat.protos.message "
-        "onnx_compat.protos.reprs onnxpb.unknown_fields",
+        "onnx_compat.protos.reprs onnx_compat.protos.values onnxpb.unknown_fields",
         "the parts of one class, which is compared with that of `onnx`",
     ),
     "onnx_compat/test_io.py": (
@@ -91,8 +91,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "onnxpb/test_operator_sets.py": ("onnxpb.operator_rows", "the rows are what it reads"),
     "onnxpb/text/test_textfile.py": ("onnxpb.text.fields", "both forms of text use these fields"),
     "onnxpb/wire/test_decoder.py": (
-        "ir.alike onnxpb.wire.encoder onnxpb.wire.tables onnxpb.wire.lazy.fields_in_source onnxpb.wire.lazy.metadata "
-        "onnxpb.wire.lazy.templates",
+        "ir.alike onnxpb.wire.encoder onnxpb.wire.tables onnxpb.wire.lazy.metadata onnxpb.wire.lazy.templates",
         "what is decoded is encoded, whatever was left for later",
     ),
     "onnxzip/reading/test_reader.py": (

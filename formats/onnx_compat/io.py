@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from formats.codecs import contract, lookup
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
-from formats.onnx_compat.loading import ParseOptions, name_of, parse_part, read_model, read_whole
+from formats.onnx_compat.loading import DEFAULTS, ParseOptions, name_of, parse_part, read_model, read_whole
 from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
 from formats.onnx_compat.protos.errors import protobuf_errors
@@ -75,7 +75,8 @@ def load(f: Readable, format: str | None = None, load_external_data: bool = True
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    return _parse(f, format, ParseOptions(load_external_data, **options))
+    chosen = ParseOptions(load_external_data, **options) if options or not load_external_data else DEFAULTS
+    return _parse(f, format, chosen)
 
 
 load_model = load
@@ -94,7 +95,7 @@ def load_tensor(f: Readable, format: str | None = None) -> TensorProto:
 
     Raises: as `load` does.
     """
-    source, path = _source(f, ParseOptions())
+    source, path = _source(f, DEFAULTS)
     form = _form_to_write(path, format)
     with protobuf_errors(name_of(form)):
         found: TensorProto = adopted(parse_part(Tensor, source, form))
@@ -116,7 +117,7 @@ def parse_file(message_class: type[M], path: str | os.PathLike[str], options: Pa
     Raises: as `load` does.
     """
     if message_class is ModelProto:
-        return cast("M", _parse(path, None, options or ParseOptions()))
+        return cast("M", _parse(path, None, options or DEFAULTS))
     with protobuf_errors():
         part: M = adopted(parse_part(message_class.DESCRIPTOR.ir_class, File.open(path).span(), CODEC))
         return part

@@ -87,6 +87,9 @@ class ParseOptions:
         return 1 if self.num_threads is None and self.file_load_mode == "IFSTREAM" else self.num_threads
 
 
+DEFAULTS = ParseOptions()
+
+
 def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerializer) -> T:
     """The message of any class in a source."""
     if form is CODEC:
@@ -103,7 +106,7 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
 
 def read_whole(source: Source, options: ParseOptions) -> ModelProto | None:
     """The model in a source, if it is small and has all of its data in it, and the options ask for nothing special."""
-    if options != ParseOptions(max_depth=options.max_depth, hard_links=options.hard_links):
+    if options != DEFAULTS:
         return None
     source = read_small(source)
     if not isinstance(source, Literal):

@@ -469,6 +469,104 @@ def test_the_text_of_large_messages_is_that_of_onnx(given: onnx.ModelProto) -> N
     assert ("graph {" in str(mine)) is given.HasField("graph")
 
 
+# What is written and read as it is
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_weights_of_small_models_are_left_alone(is_read: bool, tmp_path: Path) -> None:
+    """A model without external data is loaded without a look into its tensors, and saved with the same bytes."""
+    path = tmp_path / "m.onnx"
+    weights = [onnx.TensorProto(name=f"w{i}", dims=[500], data_type=1, raw_data=bytes(2000)) for i in range(20)]
+    data = onnx.ModelProto(ir_version=8, graph={"name": "g", "initializer": weights}).SerializeToString()
+    path.write_bytes(data)
+    loaded = drop_in.load(path)
+    assert "initializer" in vars(loaded.graph)["undecoded"]
+    path.unlink()
+    if is_read:
+        assert [2000] * 20 == [len(tensor.raw_data) for tensor in loaded.graph.initializer]
+    drop_in.save(loaded, path)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("place", ["initializer", "attribute", "subgraph", "sparse", "function"])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_references_are_found_everywhere(place: str, is_read: bool, tmp_path: Path) -> None:
+    """A tensor with external data is loaded and saved as such, wherever it is, and however much of a model is read."""
+    (tmp_path / "w.bin").write_bytes(bytes(range(8)))
+    tensor = onnx.TensorProto(name="w", dims=[8], data_type=2, data_location=1)
+    tensor.external_data.add(key="location", value="w.bin")
+    made = onnx.ModelProto(ir_version=8, graph={"name": "g"})
+    for index in range(300):  # so many that the list stays undecoded
+        made.graph.node.add(op_type="Relu", name=f"n{index}", input=["x"], output=["x"])
+    node = made.graph.node.add(op_type="Constant")
+    if place == "initializer":
+        made.graph.initializer.append(tensor)
+    elif place == "sparse":
+        made.graph.sparse_initializer.add().values.CopyFrom(tensor)
+    elif place == "subgraph":
+        node.attribute.add(name="body", type=5).g.initializer.append(tensor)
+    else:
+        nodes = made.functions.add(name="f").node if place == "function" else made.graph.node
+        nodes.add(op_type="Constant").attribute.add(name="value", type=4).t.CopyFrom(tensor)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(made.SerializeToString())
+    for found in tensors_in(made):
+        found.CopyFrom(onnx.TensorProto(name="w", dims=[8], data_type=2, raw_data=bytes(range(8))))
+    assert without_locations(drop_in.load(path)) == made.SerializeToString()
+    references = drop_in.load(path, load_external_data=False)
+    if is_read:
+        assert 1 == len(list(tensors_in(references)))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    drop_in.save(references, elsewhere / "m.onnx")
+    assert without_locations(drop_in.load(elsewhere / "m.onnx")) == made.SerializeToString()
+
+
+def tensors_in(message: Any) -> Iterator[Any]:
+    """Yield all tensors in a message of ours or of `onnx`."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        yield message
+    for field, value in message.ListFields():
+        if field.message_type:
+            for inner in value if field.is_repeated else (value,):
+                yield from tensors_in(inner)
+
+
+def without_locations(message: Any) -> bytes:
+    """Return the bytes of a model without the note of loaded external data, which says that the data are inside now."""
+    copied = onnx.ModelProto.FromString(message.SerializeToString())
+    for tensor in tensors_in(copied):
+        tensor.ClearField("data_location")
+    return copied.SerializeToString()
+
+
+def test_entries_of_references_are_removed_by_key() -> None:
+    """`remove_external_data_field` removes every entry with a key, as that of `onnx` does, from messages of both."""
+    for library in (onnx, drop_in):
+        tensor = library.TensorProto(external_data=[{"key": "offset"}, {"key": "location"}, {"key": "offset"}])
+        ours.remove_external_data_field(tensor, "offset")
+        assert ["location"] == [entry.key for entry in tensor.external_data]
+
+
+def test_messages_of_onnx_are_changed_or_refused() -> None:
+    """A function that changes a tensor changes one of `onnx`, too; one that changes a model refuses that of `onnx`."""
+    tensor = numpy_helper.from_array(np.zeros(3, "float32"), "w")
+    ours.set_external_data(tensor, "w.bin", offset=4)
+    assert ours.uses_external_data(tensor)
+    assert [("location", "w.bin"), ("offset", "4")] == [(entry.key, entry.value) for entry in tensor.external_data]
+    before = example().SerializeToString()
+    given = example()
+    for change in (
+        ours.convert_model_to_external_data,
+        ours.convert_model_from_external_data,
+        lambda model: ours.load_external_data_for_model(model, "."),
+        lambda model: ours.write_external_data_tensors(model, "."),
+    ):
+        with pytest.raises(TypeError, match=r"onnx\.external_data_helper"):
+            change(given)
+    assert before == given.SerializeToString()
+
+
 # Keywords of onnx-light
 
 

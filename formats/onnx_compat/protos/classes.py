@@ -53,8 +53,8 @@ for _class in CLASSES.values():
     for _property in _repeated:
         _property.connect()
     _class._lists_of_texts = {each.name: each.container for each in _repeated if each.container.holds_texts}
-FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made, CLASSES["NodeProto"]._lists_of_texts["input"])
-ProtoMessage._tables = tables_of(FAMILY)
+_FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made, CLASSES["NodeProto"]._lists_of_texts["input"])
+ProtoMessage._tables = tables_of(_FAMILY)
 for _name, _descriptor in DESCRIPTORS.items():
     if _descriptor.containing_type:
         setattr(CLASSES[_descriptor.containing_type.scoped_name], _descriptor.name, CLASSES[_name])

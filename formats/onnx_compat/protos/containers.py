@@ -263,7 +263,7 @@ class RepeatedNumbers(MutableSequence[T]):
         known, elements = self._state.decoded
         if known is not source:
             elements = _decoded(source, self._field.kind).tolist()
-            _remember(self._state, source, elements)
+            _LAST.remember(self._state, source, elements)
         return elements
 
     def _edit(self) -> list[Any]:
@@ -345,7 +345,7 @@ class RepeatedNumbers(MutableSequence[T]):
         self._values[self._field.name] = grown
         if known is source and source is not None:
             elements.extend(new)
-            _remember(self._state, grown, elements)
+            _LAST.remember(self._state, grown, elements)
 
     def MergeFrom(self, other: Iterable[T]) -> None:  # noqa: N802 - protobuf's name
         """Append the elements of `other`."""
@@ -400,17 +400,22 @@ class RepeatedNumbers(MutableSequence[T]):
         return _decoded(self._source or Literal(b""), self._field.kind).astype(dtype or _NUMPY_NAMES[self._field.kind])
 
 
-_last: ref[State] | None = None
+class _Last:
+    """The state that has the elements of the source that was decoded last: as objects they take much more memory."""
+
+    def __init__(self) -> None:
+        self._state: ref[State] | None = None
+
+    def remember(self, state: State, source: Source, elements: list[Any]) -> None:
+        """Keep the elements of a source in a state, and those that were kept before no longer."""
+        before = None if self._state is None else self._state()
+        if before is not None and before is not state:
+            before.decoded = (None, [])
+        state.decoded = (source, elements)
+        self._state = ref(state)
 
 
-def _remember(state: State, source: Source, elements: list[Any]) -> None:
-    """Keep the elements of a source that was decoded, and no other: as objects they take much more than as bytes."""
-    global _last
-    before = None if _last is None else _last()
-    if before is not None and before is not state:
-        before.decoded = (None, [])
-    state.decoded = (source, elements)
-    _last = ref(state)
+_LAST = _Last()
 
 
 class Growing(Source):

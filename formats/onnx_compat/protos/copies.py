@@ -19,6 +19,7 @@ from formats.onnxpb.wire.decoder import Decoder, decode_left
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
+from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Literal
 
@@ -39,48 +40,46 @@ _new = object.__new__
 
 def copied(message: M) -> M:
     """A message equal to `message`."""
-    stack: list[dict[str, Any]] = []
+    stack: list[tuple[dict[str, Any], str, Any]] = []
     new = _copy(message, stack)
-    while stack:
-        _copy_messages(stack.pop(), stack)
+    _copy_others(stack)
     return new
 
 
 def all_copied(messages: Iterable[M]) -> list[M]:
     """Messages equal to `messages`."""
-    stack: list[dict[str, Any]] = []
-    new = [_copy(message, stack) for message in messages]
-    while stack:
-        _copy_messages(stack.pop(), stack)
+    stack: list[tuple[dict[str, Any], str, Any]] = []
+    with collector_paused():
+        new = [_copy(message, stack) for message in messages]
+        _copy_others(stack)
     return new
 
 
-def _copy(message: M, stack: list[dict[str, Any]]) -> M:
-    """A message with the same values, which are put on the stack if there are messages among them."""
+def _copy(message: M, stack: list[tuple[dict[str, Any], str, Any]]) -> M:
+    """A message with the same values; those with messages in them are put on the stack, to be copied later."""
     values = message.__dict__.copy()
-    has_others = False
     for name, value in values.items():  # assigning to a key that is there is allowed
         if value.__class__ in COPIERS:
             copy = COPIERS[value.__class__]
             if copy is not None:
                 values[name] = copy(value)
         else:
-            has_others = True
-    if has_others:
-        stack.append(values)
+            stack.append((values, name, value))
     new = _new(type(message))
     set_fields(new, values)
     return new
 
 
-def _copy_messages(values: dict[str, Any], stack: list[dict[str, Any]]) -> None:
-    """Replace the messages among these values by copies."""
-    for name, value in values.items():
+def _copy_others(stack: list[tuple[dict[str, Any], str, Any]]) -> None:
+    """Copy what is on the stack, and what is in it."""
+    while stack:
+        values, name, value = stack.pop()
         if isinstance(value, Valued):
             values[name] = _copy(value, stack)  # type: ignore[type-var]
-        elif isinstance(value, list) and value.__class__ not in COPIERS:
+        elif isinstance(value, list):
             values[name] = value.own([_copy(each, stack) for each in value])  # type: ignore[attr-defined]
-    values.pop("_state", None)
+        elif name == "_state":
+            del values[name]
 
 
 class _Fields(NamedTuple):

@@ -18,7 +18,7 @@ from formats.onnx_compat.protos.containers import (
     container_class,
 )
 from formats.onnx_compat.protos.copies import all_adopted, copied
-from formats.onnx_compat.protos.values import State, in_use, made, state_of
+from formats.onnx_compat.protos.values import State, forget_state, in_use, made, state_of
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.tensordata.sources.source import Literal
 
@@ -128,6 +128,7 @@ class Submessage(Property):
         """Set the field to a message that was read while it was unset, except if another one was set since."""
         values = message.__dict__
         state_of(message).unset.pop(self.name, None)
+        forget_state(message)
         if self.name not in values:
             values[self.name] = inner
             self._clear_siblings(values)
@@ -143,7 +144,9 @@ class Submessage(Property):
                 f"Parameter to initialize message field must be dict or instance of same class: expected "
                 f"{self._class} got {type(value)}."
             )
-        self.attach(message, inner)
+        values = message.__dict__
+        values[self.name] = inner
+        self._clear_siblings(values)
 
     def clear(self, message: ProtoMessage) -> None:
         """Clear the field; the message that it has becomes independent."""

@@ -16,7 +16,7 @@ from formats.onnx_compat.protos.errors import as_protobufs
 from formats.onnx_compat.protos.merging import merge, same
 from formats.onnx_compat.protos.message_files import PARSE_FILE, SERIALIZE_FILE
 from formats.onnx_compat.protos.reprs import SHORT_TEXTS
-from formats.onnx_compat.protos.values import Valued
+from formats.onnx_compat.protos.values import Valued, forget_state
 from formats.onnxpb.wire.decoder import decode_checked
 from formats.onnxpb.wire.encoder import encode
 from formats.python.collector import collector_paused
@@ -120,6 +120,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
         message = self
         while (state := message.__dict__.get("_state")) is not None and state.parent is not None:
             (parent, name), state.parent = state.parent, None
+            forget_state(message)
             cast("Submessage", parent._properties[name]).attach(parent, message)
             message = parent
 

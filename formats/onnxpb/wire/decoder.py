@@ -19,10 +19,9 @@ from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.alike import Alike, Element
 from formats.ir.model import EXTERNAL, set_fields
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
+from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource, count_of_plain
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.lazy.metadata import Metadata, end_of_entries
-from formats.onnxpb.wire.lazy.plain_tensors import count_of_plain
 from formats.onnxpb.wire.lazy.templates import (
     ATTRIBUTE,
     KNOWN_BYTES,
@@ -89,7 +88,7 @@ BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter o
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 REST_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
-MAX_RESTS = 1 << 12  # that are known, in all models that this process reads
+MAX_RESTS = 1 << 11  # that are known, in all models that this process reads
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
 # value that is longer than necessary. Every reference to another file has this field.
@@ -318,7 +317,8 @@ class Decoder:
                 if row.name in values and not row.repeated:
                     present = _to_merge(values[row.name])
                     self.large(present, row.inner, begin, stop, depth + 1, window[after:])
-                    finish(row.inner, present)
+                    if row.inner.finish:
+                        row.inner.finish(present)
                 else:
                     fields: dict[str, Any] = {}
                     self.large(fields, row.inner, begin, stop, depth + 1, window[after:])
@@ -532,7 +532,8 @@ class Decoder:
                         if name in values and not repeated:
                             present = _to_merge(values[name])
                             self.fields(present, inner, data, begin, position, origin, depth + 1)
-                            finish(inner, present)
+                            if inner.finish:
+                                inner.finish(present)
                             continue
                         if inner is self.node:
                             nodes = values.setdefault(name, [])
@@ -552,7 +553,8 @@ class Decoder:
                                 fields = {}
                                 set_fields(value, fields)
                                 self.fields(fields, inner, data, begin, position, origin, depth + 1)
-                                finish(inner, fields)
+                                if inner.finish:
+                                    inner.finish(fields)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:
@@ -664,8 +666,9 @@ class Decoder:
             if name is not None:
                 values["name"] = name
             if rest is None:
-                self.fields(_with_lists(values), table, data, position, stop, origin, depth)
-                finish(table, values)
+                self.fields(_with_lists(values) if make_texts else values, table, data, position, stop, origin, depth)
+                if table.finish:
+                    table.finish(values)
             else:
                 self.messages += rest.message_count
             node = _new(message_class)
@@ -741,20 +744,15 @@ class Decoder:
         if template and depth + template.height - 1 <= self.max_depth and self.messages < MAX_MESSAGES:
             self.messages += template.message_count
             return template.copy()
-        fields: dict[str, Any] = {}
-        self.fields(fields, table, data, begin, end, origin, depth)
-        message = _made(table, fields)
+        message = _new(table.message_class)
+        self.fields(message.__dict__, table, data, begin, end, origin, depth)
+        if table.finish:
+            table.finish(message.__dict__)
         if is_alike and (template := Template.of(message, table)):
             if len(known) >= MAX_KNOWN:
                 known.clear()
             known[key] = template
         return message
-
-
-def finish(table: MessageTable, values: dict[str, Any]) -> None:
-    """Change the fields of a message that was decoded to what its class has."""
-    if table.finish:
-        table.finish(values)
 
 
 def _made(table: MessageTable, values: dict[str, Any]) -> Any:

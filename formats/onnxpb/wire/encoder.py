@@ -60,7 +60,7 @@ def misfits_located(model: Any) -> Iterator[None]:
 def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor | bytes] | None) -> list[Any]:
     """The segments of a message: a single one if all of them are bytes, so that there are few."""
     values = message.__dict__
-    left = values.get("undecoded", {})
+    left = values["undecoded"] if "undecoded" in values else {}  # noqa: SIM401 - no call for each of many messages
     segments: list[Any] = []
     sources = False
     behind = 0  # the index behind the last segment that may be a source
@@ -129,7 +129,8 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             raise
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
             raise misfit(name, value, item, repeated) from error
-    segments.append(values.get("unknown_fields", b""))  # so that a single segment is never a source
+    # Always, so that a single segment is never a source.
+    segments.append(values["unknown_fields"] if "unknown_fields" in values else b"")  # noqa: SIM401
     return segments if sources else [b"".join(segments)]
 
 

@@ -19,7 +19,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 FUNCTIONS.update(runpy.run_path(str(Path(__file__).with_name("texts_and_containers.py")))["BEHAVIOURS"])
 ON_PURPOSE = {
-    "dict_of": "`vars` of a message, where protobuf gives what is in its class",
+    "dict_of": "`vars` of a message has the fields that are set, where protobuf gives what is in its class",
     "extend_partial": "`extend` appends all or nothing, where protobuf appends what is in front of a wrong message",
     "pop_far": "`pop` with an index behind the end is an error, where protobuf removes the last",
     "failed_merge": "a failed merge changes nothing, where protobuf keeps what came before the damage",
