@@ -62,9 +62,9 @@ class Guard(NamedTuple):
         return f"{kind}-{max(1, int(count) // 100)}.{form}" if rest else self.model
 
 
-def work(name: str, model: str, function: str, **options: object) -> Guard:
+def work(name: str, model: str, function: str, library: str = "formats", **options: object) -> Guard:
     """A function of work.py on a model, less what the same takes with fewer nodes or weights."""
-    command = ("work", function, "formats", "{model}", "{out}", "{small}", json.dumps(options))
+    command = ("work", function, library, "{model}", "{out}", "{small}", json.dumps(options))
     return Guard(name, command, model, tuple("{fewer}" if word == "{model}" else word for word in command))
 
 
@@ -100,6 +100,9 @@ GUARDS = (
     work("unpacked-to-external", UNPACKED, "convert", path="m.onnx", external_data=True),
     work("forest-read", "forest-50000.onnx", "read_lists"),
     repeated("dynamo-read", "dynamo-2.onnx", "read_graph", 10),
+    work("messages-read", NODES, "read_nodes", "formats.onnxpb"),
+    work("messages-edited", NODES, "edit_messages", "formats.onnxpb"),
+    work("messages-resave", TENSORS, "resave", "formats.onnxpb"),
 )
 
 # Waiting for a lock, another thread or memory depends on who comes first, and on the allocator of the system.

@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -342,6 +343,27 @@ def save_changed(task: Task) -> Work:
         node.name = f"{node.name}.changed"
     yield
     library.save(loaded, task.directory / "m.onnx")
+
+
+def edit_messages(task: Task) -> Work:
+    """The bytes of a model that was parsed and edited: nodes were renamed, filtered and inserted, and all copied."""
+    library = task.module
+    data = Path(task.model).read_bytes()
+    edited(library, library.ModelProto.FromString(Path(task.small).read_bytes()))
+    yield
+    return edited(library, library.ModelProto.FromString(data)).SerializeToString()
+
+
+def edited(library: Any, model: Any) -> Any:
+    """A copy of the model with other names, without every tenth node, and with a new one at the start."""
+    nodes = model.graph.node
+    for node in nodes:
+        node.name = f"{node.name}.changed"
+    kept = [node for index, node in enumerate(nodes) if index % 10]
+    del nodes[:]
+    nodes.extend(kept)
+    nodes.insert(0, library.NodeProto(op_type="Identity", input=["x"], output=["y"]))
+    return deepcopy(model)
 
 
 # Writing
