@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
-from formats.ir.node_order import mentioned
+from formats.ir.node_order import all_mentioned
 from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import MALFORMED
 from formats.rten.operators.shared.deviations import Deviation
 from formats.tensordata.plan import USE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from formats.ir.model import Graph, Node
+    from formats.ir.model import Graph, Node, Tensor, TensorType
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import Folding, OperatorSpec
 
 _FOLDED = Deviation(
     "RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE
@@ -29,14 +30,22 @@ class Makers:
     """The nodes of a graph by the values that they make."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
+        self._graph = graph
         self._nodes = {name: node for node in nodes for name in node.output if name}
-        self._used = {name for node in nodes for name in mentioned(node)}.union(
-            value.name or "" for value in graph.output
-        )
-        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
-        self._types = {
+
+    @cached_property
+    def _used(self) -> set[str]:
+        return all_mentioned(self._graph.node).union(value.name or "" for value in self._graph.output)
+
+    @cached_property
+    def _tensors(self) -> dict[str | None, Tensor]:
+        return {tensor.name: tensor for tensor in self._graph.initializer}
+
+    @cached_property
+    def _types(self) -> dict[str | None, TensorType]:
+        return {
             value.name: value.type.tensor_type
-            for value in chain(graph.input, graph.value_info)
+            for value in chain(self._graph.input, self._graph.value_info)
             if value.type is not None and value.type.tensor_type is not None
         }
 
@@ -83,14 +92,20 @@ class Makers:
         return None if declared is None or declared.shape is None else len(declared.shape.dim)
 
 
-def folded(graph: Graph, foldings: Iterable[Callable[[Node, Makers], Node | None]]) -> tuple[Graph, Mapping[int, Node]]:
-    """The graph, with one node in place of those that a rewriting wrote for it; and these nodes by `id`."""
+def folded(graph: Graph, foldings: Mapping[str | None, Sequence[Folding]]) -> tuple[Graph, Mapping[int, Node]]:
+    """The graph, with one node in place of those that a rewriting wrote for it; and these nodes by `id`.
+
+    `foldings` are by the operator of the last of these nodes.
+    """
+    last = [(index, node) for index, node in enumerate(graph.node) if node.op_type in foldings]
+    made: dict[int, Node] = {}
+    if not last:  # as in most graphs, which are then not searched
+        return graph, made
     nodes = list(graph.node)
     makers = Makers(graph, nodes)
-    made: dict[int, Node] = {}
-    for index, node in enumerate(nodes):
+    for index, node in last:
         try:
-            found = next(filter(None, (folding(node, makers) for folding in foldings)), None)
+            found = next(filter(None, (folding.fold(node, makers) for folding in foldings[node.op_type])), None)
         except MALFORMED:  # it, or a node before it, is refused as such later
             continue
         if found is not None:
@@ -100,9 +115,9 @@ def folded(graph: Graph, foldings: Iterable[Callable[[Node, Makers], Node | None
 
 def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
     """The nodes without those whose outputs nothing uses any more."""
-    before = {name for node in graph.node for name in mentioned(node)}
+    before = all_mentioned(graph.node)
     while True:
-        used = {name for node in nodes for name in mentioned(node)} | {value.name or "" for value in graph.output}
+        used = all_mentioned(nodes) | {value.name or "" for value in graph.output}
         kept = [node for node in nodes if not used.isdisjoint(node.output) or before.isdisjoint(node.output)]
         if len(kept) == len(nodes):
             return kept

@@ -65,9 +65,13 @@ def specs_in(family: str) -> tuple[OperatorSpec, ...]:
 
 
 @cache
-def foldings() -> tuple[Folding, ...]:
-    """The foldings of all operators."""
-    return tuple(folding for family in WITH_FOLDINGS for spec in specs_in(family) for folding in spec.foldings)
+def foldings() -> Mapping[str | None, list[Folding]]:
+    """The foldings of all operators, by the operator of the last node."""
+    found: dict[str | None, list[Folding]] = {}
+    for folding in (each for family in WITH_FOLDINGS for spec in specs_in(family) for each in spec.foldings):
+        for op_type in folding.last:
+            found.setdefault(op_type, []).append(folding)
+    return found
 
 
 _BY_PLACE: Final = [

@@ -24,7 +24,16 @@ from formats.rten.operators.shared.rules import (
     pairwise,
     same,
 )
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    Folding,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    because,
+)
 from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
@@ -433,7 +442,7 @@ Sign = OperatorSpec(
     narrow=widened((0,)),
     faults=(_UNSIGNED_ZERO,),
     raised_deviations=_sign_deviations,
-    foldings=(sign_of_comparisons,),
+    foldings=(Folding(("Where",), sign_of_comparisons),),
     range=ranges.signs,
 )
 Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))

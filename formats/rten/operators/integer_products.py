@@ -13,7 +13,7 @@ from formats.rten.operators import casting, convolution, elementwise, matrix, pa
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import OperatorSpec, Row, because
+from formats.rten.operators.shared.spec import Folding, OperatorSpec, Row, because
 from formats.rten.operators.shared.window import kernel_shape, window
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
@@ -173,7 +173,7 @@ MatMulInteger = OperatorSpec(
     range=ranges.products_of_bytes,
     faults=(_FIRST_BLOCK, _PACKED),
     raised_deviations=_zeros_deviations,
-    foldings=(zero_points_of_columns,),
+    foldings=(Folding(("Sub",), zero_points_of_columns),),
 )
 
 

@@ -13,7 +13,7 @@ from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import dropped, without_gaps
 from formats.rten.operators.shared.rules import broadcast_dims, of_any_input, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.spec import Field, FieldKind, Folding, OperatorSpec, Row, Signature, because
 from formats.rten.target import Fault
 from formats.tensordata.plan import RESULTS
 
@@ -133,7 +133,7 @@ MatMul = OperatorSpec(
     elements=(of_any_input,),
     rewritings=(mat_mul,),
     raised_deviations=_product_deviations,
-    foldings=(integer_product,),
+    foldings=(Folding(("ReduceSum", "Squeeze"), integer_product),),
     faults=(_LONE_COLUMN,),
     is_plain=True,
     range=ranges.matrix_products,

@@ -18,6 +18,7 @@ from formats.rten.operators.shared.spec import (
     KEEP_DIMS,
     Field,
     FieldKind,
+    Folding,
     OnnxForm,
     OperatorSpec,
     Row,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.graph.makers import Makers
-    from formats.rten.operators.shared.spec import DeviationRule, Folding, Rewriting
+    from formats.rten.operators.shared.spec import DeviationRule, Rewriting
 
 _REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
 
@@ -412,7 +413,7 @@ def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:
     )
 
 
-ArgMax = _arg_spec("ArgMax", foldings=(top_of_one,))
+ArgMax = _arg_spec("ArgMax", foldings=(Folding(("TopK", "Squeeze"), top_of_one),))
 ArgMin = _arg_spec("ArgMin")
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators import elementwise
 from formats.rten.operators.shared.rules import same
-from formats.rten.operators.shared.spec import OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Folding, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def folded_square(node: Node, makers: Makers) -> Node | None:
     return make_node(Square.name, node.input[:1], node.output)
 
 
-Square = OperatorSpec("Square", dims=same, rewritings=(square,), foldings=(folded_square,))
+Square = OperatorSpec("Square", dims=same, rewritings=(square,), foldings=(Folding(("Mul",), folded_square),))
 
 
 def cube(node: Node, context: Context) -> list[Node] | None:

@@ -18,8 +18,10 @@ import formats
 from formats.ir.model import Model
 from formats.onnxpb.wire.decoder import decode
 from formats.rten.convert.refusal import RefusalError
+from formats.rten.graph.attributes import with_fields
 from formats.rten.graph.makers import folded
-from formats.rten.operators import foldings
+from formats.rten.operators import elementwise, foldings
+from formats.rten.operators.shared.spec import Folding
 from formats.tensordata.sources.source import Literal
 
 F, I = np.float32, np.int64  # noqa: E741 - types of elements
@@ -259,6 +261,24 @@ def test_columns_of_others_stay() -> None:
     graph = decode(Literal(_model(text).SerializeToString()), Model).graph
     assert graph is not None
     assert folded(graph, foldings()) == (graph, {})
+
+
+def test_foldings_begin_at_the_last_node() -> None:
+    """A folding gets only nodes with the operators that it names, and makes one node of them and those before."""
+    text = "g (float[4] x) => (float[4] y) { h = Abs(x) y = Neg(h) }"
+    graph = decode(Literal(_model(text).SerializeToString()), Model).graph
+    assert graph is not None
+    asked = []
+
+    def fold(node: Any, makers: Any) -> Any:
+        asked.append(node.op_type)
+        inner = makers.maker(node.input[0], elementwise.Abs)
+        return with_fields(node, op_type="Sign", input=inner.input)
+
+    result, made = folded(graph, {"Neg": [Folding(("Neg",), fold)]})
+    assert ["Neg"] == asked
+    assert [("Sign", ["x"], ["y"])] == [(node.op_type, node.input, node.output) for node in result.node]
+    assert [*made.values()] == result.node
 
 
 @pytest.mark.parametrize("kind", ["float", "bool"])

@@ -36,8 +36,6 @@ Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
 Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
 # `(node, context)`: how RTen's results differ from ONNX's for the same node; empty if they do not.
 DeviationRule: TypeAlias = "Callable[[Node, Context], Sequence[Deviation]]"
-# `(last node, makers of values)`: the one node of an operator for which a rewriting wrote several, or `None`.
-Folding: TypeAlias = "Callable[[Node, Makers], Node | None]"
 # `(node, scope, types of the inputs)`: what is known about the outputs. See `rules.py`.
 DimsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Sequence[Dims | None]]"
 ContentsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Dims | None]"
@@ -54,6 +52,16 @@ NodeTest: TypeAlias = "Callable[[Node], bool]"
 ConstantRule: TypeAlias = "Callable[[Node], Tensor]"
 # `(node, scope)`: record what the node says of several values together.
 Record: TypeAlias = "Callable[[Node, Scope], None]"
+
+
+class Folding(NamedTuple):
+    """How to find the nodes that a rewriting wrote for one node: the last of them has one of the operators `last`.
+
+    `fold` gets that node and the makers of values, and returns the one node, or `None`.
+    """
+
+    last: tuple[str, ...]
+    fold: Callable[[Node, Makers], Node | None]
 
 
 class FieldKind(Enum):
