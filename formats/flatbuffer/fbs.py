@@ -16,7 +16,7 @@ the number of its elements; a string is a vector of bytes followed by a NUL.
 from __future__ import annotations
 
 import struct
-from functools import cache, partial
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
@@ -42,8 +42,10 @@ PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables th
 
 _FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
 _FORMATS |= {"long": "q", "ulong": "Q", "float": "f", "double": "d"}
+_SIZES = {code: struct.calcsize(f"<{code}") for code in _FORMATS.values()}
 UOFFSET = struct.Struct("<I")  # of all offsets, and of the sizes of vectors
-_SOFFSET = struct.Struct("<i")
+_unpack_offset = UOFFSET.unpack_from
+_unpack_distance = struct.Struct("<i").unpack_from
 
 
 class Span(NamedTuple):
@@ -100,6 +102,12 @@ def scalar_struct(code: str) -> struct.Struct:
     return struct.Struct(f"<{code}")
 
 
+@lru_cache(1 << 10)
+def _unpack(element: str, count: int) -> Callable[[bytes | memoryview, int], tuple[Any, ...]]:
+    """What unpacks so many scalars: most vectors of a large graph have the length of another one."""
+    return struct.Struct(f"<{count}{element}").unpack_from
+
+
 def read(data: bytes | memoryview, schema: Schema, root: str, *, base: int = 0) -> Table:
     """The root table of a buffer, completely checked; absent scalars have the default of the schema.
 
@@ -108,7 +116,7 @@ def read(data: bytes | memoryview, schema: Schema, root: str, *, base: int = 0) 
     Raises: TruncatedError, WireError, LimitError, and DecodeError if something is unknown to the schema or missing.
     """
     try:
-        reader = _Reader(schema, memoryview(data).cast("B"), base)
+        reader = _Reader(schema, data if isinstance(data, bytes) else memoryview(data).cast("B"), base)
         try:
             return reader.root(root)
         finally:
@@ -123,10 +131,10 @@ class _Step(NamedTuple):
 
     name: str
     place: int  # in bytes from the start of the table
-    unpack: Callable[[memoryview, int], tuple[Any, ...]]
-    finish: Callable[[int, Any, int], Any] | None  # the position, the value there, and the outer tables
+    unpack: Callable[[bytes | memoryview, int], tuple[Any, ...]]
+    finish: Callable[[Any, int, Any, int], Any] | None  # of `element`, the position, the value there, and the depth
+    element: Any
     kind: str  # of the slot
-    element: str
 
 
 class _Layout(NamedTuple):
@@ -154,8 +162,9 @@ class _Known:
 class _Reader:
     """Follows offsets; every position is in bytes from the start of the buffer."""
 
-    def __init__(self, schema: Schema, data: memoryview, base: int) -> None:
+    def __init__(self, schema: Schema, data: bytes | memoryview, base: int) -> None:
         self._schema = schema
+        self._shared = schema.shared
         self._data = data
         self._nbytes = len(data)
         self._base = base
@@ -201,7 +210,7 @@ class _Reader:
         self._tables_left -= 1
         if self._tables_left < 0 or self._visits_left < 0 or depth >= MAX_DEPTH:
             self._stop(at, depth)
-        if name in self._schema.shared:
+        if name in self._shared:
             return self._again(name, position, depth)
         layout = self._layout(name, position)
         if layout.known is not None:
@@ -247,11 +256,13 @@ class _Reader:
     def _read(self, layout: _Layout, position: int, depth: int) -> Table:
         """The fields of the table at a position."""
         table = layout.defaults.copy()
+        data = self._data
         field = ""
         try:
-            for field, place, unpack, finish, _, _ in layout.steps:
-                (value,) = unpack(self._data, position + place)
-                table[field] = value if finish is None else finish(position + place, value, depth + 1)
+            for field, place, unpack, finish, element, _ in layout.steps:
+                at = position + place
+                (value,) = unpack(data, at)
+                table[field] = value if finish is None else finish(element, at, value, depth + 1)
         except FormatError as error:
             error.where = f".{field}{error.where or ''}"
             raise
@@ -271,7 +282,7 @@ class _Reader:
             raise self._error(WireError, position, f"a {name} must start at a multiple of 4 bytes")
         if position + 4 > self._nbytes:
             self._need(position, 4, name)
-        vtable = position - _SOFFSET.unpack_from(self._data, position)[0]
+        vtable = position - _unpack_distance(self._data, position)[0]
         layout = self._layouts.get((name, vtable))
         if layout is None:
             layout = self._layouts[name, vtable] = self._read_vtable(name, vtable)
@@ -320,16 +331,17 @@ class _Reader:
 
     def _step(self, slot: Slot, places: dict[int, int]) -> _Step:
         place = places[slot.number]
-        finish: Callable[[int, Any, int], Any] | None = None
+        finish: Callable[[Any, int, Any, int], Any] | None = None
+        element: Any = slot.element
         if slot.kind == "union":
-            finish = partial(self._union, slot.element, places[slot.number - 1] - place)
+            finish, element = self._union, (slot.element, places[slot.number - 1] - place)
         elif slot.kind != "scalar":
-            finish = partial(self._finishers[slot.kind], slot.element)
+            finish = self._finishers[slot.kind]
         elif scalar_struct(slot.format).size == 8:
             finish = self._wide
-        return _Step(slot.name, place, scalar_struct(slot.format).unpack_from, finish, slot.kind, slot.element)
+        return _Step(slot.name, place, scalar_struct(slot.format).unpack_from, finish, element, slot.kind)
 
-    def _wide(self, at: int, value: Any, depth: int) -> Any:
+    def _wide(self, _: str, at: int, value: Any, depth: int) -> Any:
         """A number of 8 bytes; the alignment of tables to 4 bytes does not align it."""
         if at % 8:
             raise self._error(WireError, at, "a number of 8 bytes must start at a multiple of 8")
@@ -338,16 +350,18 @@ class _Reader:
     def _enum(self, enum: str, at: int, number: int, depth: int) -> str | int:
         return self._schema.members[enum].get(number, number)
 
-    def _union(self, union: str, tag_distance: int, at: int, offset: int, depth: int) -> tuple[str, Table]:
+    def _union(self, element: tuple[str, int], at: int, offset: int, depth: int) -> tuple[str, Table]:
+        union, tag_distance = element
         tag = self._data[at + tag_distance]
         members = self._schema.unions[union]
         if not 1 <= tag <= len(members):
             message = f"found member {tag} of the union {union}; this reader knows 1 to {len(members)}"
             raise self._error(DecodeError, at + tag_distance, message)
-        return members[tag - 1], self._table(members[tag - 1], at, offset, depth)
+        member = members[tag - 1]
+        return member, self._table(member, at, offset, depth)
 
     def _string(self, _: str, at: int, offset: int, depth: int) -> str:
-        if (known := self._texts.get(at + offset)) is not None:
+        if self._texts and (known := self._texts.get(at + offset)) is not None:
             return known
         start, nbytes = self._text(at, offset)
         try:
@@ -365,7 +379,8 @@ class _Reader:
     def _text(self, at: int, offset: int) -> tuple[int, int]:
         """The position and the size in bytes of a string, without its NUL."""
         start, nbytes = self._vector("B", at, offset)
-        self._need(start, nbytes + 1, "a string and its NUL")  # the size does not include it
+        if start + nbytes >= self._nbytes:  # the size does not include the NUL
+            self._need(start, nbytes + 1, "a string and its NUL")
         self._visits_left -= nbytes
         if self._data[start + nbytes]:
             raise self._error(WireError, start + nbytes, "a string must be followed by a NUL")
@@ -389,7 +404,7 @@ class _Reader:
     def _scalars(self, element: str, at: int, offset: int, depth: int) -> tuple[Any, ...]:
         start, nbytes = self._vector(element, at, offset)
         self._visits_left -= nbytes
-        return struct.unpack_from(f"<{nbytes // scalar_struct(element).size}{element}", self._data, start)
+        return _unpack(element, nbytes // _SIZES[element])(self._data, start)
 
     def _weights(self, element: str, at: int, offset: int, depth: int) -> Span:
         return Span(*self._vector(element, at, offset))
@@ -399,9 +414,8 @@ class _Reader:
         self._visits_left -= nbytes
         tables: list[Table] = []
         try:
-            for place in range(start, start + nbytes, 4):
-                inner = UOFFSET.unpack_from(self._data, place)[0]
-                tables.append(self._table(name, place, inner, depth))
+            for place, (inner,) in enumerate(UOFFSET.iter_unpack(self._data[start : start + nbytes])):
+                tables.append(self._table(name, start + 4 * place, inner, depth))
         except FormatError as error:
             error.where = f"[{len(tables)}]{error.where or ''}"
             raise
@@ -412,12 +426,13 @@ class _Reader:
         position = at + offset
         if position % 4:
             raise self._error(WireError, position, "a vector cannot start there, but at a multiple of 4 bytes")
-        if position + 4 > self._nbytes:
+        start = position + 4
+        if start > self._nbytes:
             self._need(position, 4, "the size of a vector")
-        size = scalar_struct(element).size
-        nbytes = UOFFSET.unpack_from(self._data, position)[0] * size
-        if size == 8 and nbytes and (position + 4) % 8:  # compilers of FlatBuffers do not align what is empty
+        size = _SIZES.get(element) or scalar_struct(element).size
+        nbytes = _unpack_offset(self._data, position)[0] * size
+        if size == 8 and nbytes and start % 8:  # compilers of FlatBuffers do not align what is empty
             raise self._error(WireError, position, f"a vector of {size}-byte elements cannot start there")
-        if position + 4 + nbytes > self._nbytes:
-            self._need(position + 4, nbytes, "the elements of a vector")
-        return position + 4, nbytes
+        if start + nbytes > self._nbytes:
+            self._need(start, nbytes, "the elements of a vector")
+        return start, nbytes
