@@ -15,9 +15,9 @@ class Names:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
 
-    def take(self, name: str) -> None:
-        """Reserve `name`, so that no new name equals it."""
-        self._taken.add(name)
+    def take(self, names: Iterable[str]) -> None:
+        """Reserve names, so that no new name equals one of them."""
+        self._taken.update(names)
 
     def new(self, name: str, avoid: Collection[str] = ()) -> str:
         """Reserve and return the name, with the first free number added if it is taken or must be avoided."""

@@ -6,7 +6,7 @@ from formats.ir.names import Names
 def test_new():
     """A free name is used unchanged, once; after that, it gets a number."""
     names = Names(["a"])
-    names.take("b_1")
+    names.take(["b_1"])
     assert ["a_1", "a_2", "b", "b_2", "c_1"] == [*map(names.new, ("a", "a", "b", "b")), names.new("c", avoid={"c"})]
 
 

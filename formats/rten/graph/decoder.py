@@ -8,12 +8,13 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.ir.copies import message_of
 from formats.ir.dtypes import count
-from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo, set_fields
 from formats.ir.names import Names
 from formats.rten.graph.attribute_tables import decode_attributes
 from formats.rten.graph.attributes import alike
@@ -26,22 +27,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formats.flatbuffer.fbs import Span, Table
-    from formats.ir.alike import Alike
     from formats.tensordata.sources.source import Source
 
 EAGER_NBYTES = 1024  # constants this small, inside the model section, need less memory than a range
 
 
 class _Scope:
-    """The nodes of one graph by id: the kind of each, and the names of values."""
+    """The nodes of one graph by id: the kind of each, and the names of values, `None` for operators."""
 
     def __init__(self, tables: list[Table], outer: _Scope | None) -> None:
         self.outer = outer
         self.kinds: list[tuple[str, Table]] = [table.get("data", ("", {})) for table in tables]
         self.given = [table.get("name", "") for table in tables]
-        self.names: list[str] = [""] * len(tables)
+        self.names: list[str | None] = [None if kind == "OperatorNode" else "" for kind, _ in self.kinds]
         self.captures: set[int] = set()
-        self.last = {name: number for number, name in enumerate(self.given) if name}
+
+    @cached_property
+    def last(self) -> dict[str, int]:
+        """The last node with each name that is given."""
+        return {name: number for number, name in enumerate(self.given) if name}
 
     def captured_name(self, name: str) -> str | None:
         """The name of the value that a subgraph of this graph captures as `name`, searched from here outwards."""
@@ -49,7 +53,7 @@ class _Scope:
         while scope is not None:
             number = scope.last.get(name)
             if number is not None and number not in scope.captures:
-                return scope.names[number] if scope.kinds[number][0] != "OperatorNode" else None
+                return scope.names[number]
             scope = scope.outer
         return None
 
@@ -65,7 +69,8 @@ class Decoder:
         self._data = data
         self._tensors = tensors
         self._names = Names()
-        self._attributes: dict[tuple[str, int], dict[str, Alike]] = {}  # by operator and the id of their table
+        # What many nodes have in common, by operator and the id of the table of their attributes.
+        self._common: dict[tuple[str, int], dict[str, Any]] = {}
 
     def decode(self, table: Table, outer: _Scope | None = None) -> Graph:
         """The graph of a table; `outer` is the graph around it.
@@ -78,30 +83,30 @@ class Decoder:
             self._ids(table.get(field, ()), field, scope) for field in ("inputs", "outputs", "captures")
         )
         self._name(scope, captures)
-        graph = Graph()
+        nodes: list[Node] = []
+        tensors: list[Tensor] = []
         producers = set(inputs) | set(captures)
         for number in range(len(tables) - 1, -1, -1):  # if two nodes produce a value, the later one counts
             kind, data = scope.kinds[number]
             try:
                 if kind == "OperatorNode":
-                    graph.node.append(self._operator(data, scope, scope.given[number], producers))
+                    nodes.append(self._operator(data, scope, scope.given[number], producers))
                 elif kind == "ConstantNode" and number not in scope.captures:
-                    graph.initializer.append(self._constant(data, scope.names[number]))
+                    tensors.append(self._constant(data, scope.names[number] or ""))
                 elif not kind:
                     raise DecodeError("a node is neither operator nor value nor constant")
             except FormatError as error:
                 error.where = f"graph.nodes[{number}]" + (f".{error.where}" if error.where else "")
                 raise
-        graph.node.reverse()
-        graph.initializer.reverse()
+        graph = Graph(node=nodes[::-1], initializer=tensors[::-1])
         _add_values(graph, scope, inputs, outputs)
         return graph
 
     def _ids(self, ids: Sequence[int], field: str, scope: _Scope) -> tuple[int, ...]:
         """The ids in a list of a graph, each once."""
         for number in ids:
-            if number >= len(scope.kinds) or scope.kinds[number][0] == "OperatorNode":
-                raise DecodeError(f"graph.{field} lists node {number} of {len(scope.kinds)}, which is not a value")
+            if number >= len(scope.names) or scope.names[number] is None:
+                raise DecodeError(f"graph.{field} lists node {number} of {len(scope.names)}, which is not a value")
         if len(set(ids)) < len(ids):
             raise DecodeError(f"graph.{field} lists a value twice")
         return tuple(ids)
@@ -118,19 +123,35 @@ class Decoder:
                 raise DecodeError(f"graph.captures[{captures.index(number)}] is {name!r}, which no outer graph has")
             scope.captures.add(number)
             scope.names[number] = found or ""  # some writers capture "" for an omitted input
-            foreign.add(scope.names[number])
+            foreign.add(found or "")
         used = set(foreign)
-        for number, (kind, _) in enumerate(scope.kinds):
-            if kind != "OperatorNode" and number not in scope.captures:
-                name = scope.given[number]
+        for number, (name, known) in enumerate(zip(scope.given, scope.names, strict=True)):
+            if known is not None and number not in scope.captures:
                 if not name or name in used:
                     name = self._names.new(name or f"value_{number}", avoid=scope.last)
                 scope.names[number] = name
                 used.add(name)
-                self._names.take(name)
+        self._names.take(used - foreign)
 
     def _operator(self, table: Table, scope: _Scope, name: str, producers: set[int]) -> Node:
         """The node for an operator; its outputs join `producers`."""
+        attrs = table.get("attrs")
+        common = self._common.get((table["type"], id(attrs[1]) if attrs else 0)) or self._new_common(table, scope)
+        ids = table.get("outputs", ())
+        inputs = self._value_names(table.get("inputs", ()), "inputs", scope)
+        outputs = self._value_names(ids, "outputs", scope)
+        for place, output in enumerate(outputs):
+            if output:
+                number = ids[place]
+                if number in producers or scope.kinds[number][0] == "ConstantNode":
+                    outputs[place] = self._names.new(output, avoid=scope.last)
+                producers.add(number)
+        node = object.__new__(Node)
+        set_fields(node, {**common, "name": name or None, "input": inputs, "output": outputs})
+        return node
+
+    def _new_common(self, table: Table, scope: _Scope) -> dict[str, Any]:
+        """The fields that an operator has in common with those of its kind that have the same attributes."""
         spec = SPECS.get(table["type"])
         if spec is None or spec.row is None:
             raise DecodeError(f"operator type {table['type']} is unknown")
@@ -138,33 +159,27 @@ class Decoder:
         def subgraph(attribute: str, inner: Table) -> Graph:
             return self.decode(inner, scope)
 
-        key = spec.name, id(table["attrs"][1]) if "attrs" in table else 0
-        shared = self._attributes.get(key)
-        held: dict[str, Any] = {"undecoded": shared}
-        if shared is None:
-            attributes = decode_attributes(spec, table.get("attrs"), subgraph)
-            found = alike(attributes)
-            held = {"attribute": attributes}
-            if attributes and found is not None:
-                held = {"undecoded": self._attributes.setdefault(key, {"attribute": found})}
-        node = message_of(Node, op_type=spec.name, domain=RTEN_DOMAIN, name=name or None, **held)
-        node.input = self._value_names(table.get("inputs", ()), "inputs", scope)
-        outputs = self._value_names(table.get("outputs", ()), "outputs", scope)
-        for place, number in enumerate(table.get("outputs", ())[: len(outputs)]):
-            if outputs[place]:
-                if number in producers or scope.kinds[number][0] == "ConstantNode":
-                    outputs[place] = self._names.new(outputs[place], avoid=scope.last)
-                producers.add(number)
-        node.output = outputs
-        return node
+        attrs = table.get("attrs")
+        attributes = decode_attributes(spec, attrs, subgraph)
+        shared = alike(attributes)
+        common = {"op_type": spec.name, "domain": RTEN_DOMAIN}
+        if shared is None:  # there is a graph or a tensor among them
+            return {**common, "attribute": attributes}
+        found = self._common[spec.name, id(attrs[1]) if attrs else 0] = (
+            {**common, "undecoded": {"attribute": shared}} if attributes else common
+        )
+        return found
 
     def _value_names(self, ids: Sequence[int], field: str, scope: _Scope) -> list[str]:
         """The names of an operator's inputs or outputs, "" for a missing one; those missing at the end are left out."""
-        names = []
-        for number in ids:
-            if number >= len(scope.kinds) or (number >= 0 and scope.kinds[number][0] == "OperatorNode"):
-                raise DecodeError(f"an operator has node {number} among its {field}, which is not a value")
-            names.append(scope.names[number] if number >= 0 else "")
+        known = scope.names
+        try:
+            names = [name for number in ids if (name := known[number] if number >= 0 else "") is not None]
+        except IndexError:
+            names = []
+        if len(names) < len(ids):
+            wrong = next(number for number in ids if number >= len(known) or (number >= 0 and known[number] is None))
+            raise DecodeError(f"an operator has node {wrong} among its {field}, which is not a value")
         while names and not names[-1]:
             names.pop()
         return names
@@ -210,11 +225,15 @@ def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: t
     for number in outputs:
         graph.output.append(_value_info(scope, number))
     listed = {*inputs, *outputs}
-    numbers = {name: number for number, name in enumerate(scope.names) if name and number not in listed}
-    for node in graph.node:
+    numbers = {
+        name: number
+        for number, (name, (kind, table)) in enumerate(zip(scope.names, scope.kinds, strict=True))
+        if name and table and kind == "ValueNode" and number not in listed
+    }
+    for node in graph.node if numbers else ():
         for name in node.output:
             number = numbers.get(name, -1)
-            if number >= 0 and scope.kinds[number][1]:
+            if number >= 0:
                 graph.value_info.append(_value_info(scope, number))
 
 
