@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from formats.ir.functions import Key
     from formats.ir.model import Attribute, Tensor
-    from formats.rten.convert.precedents import Likeness
     from formats.rten.operators.shared.deviations import Deviation
     from formats.rten.operators.shared.spec import OperatorSpec
     from formats.rten.target import Target
@@ -205,19 +204,22 @@ class _Legalizer:
     def _nodes(self, graph: Graph, around: _Place) -> list[Node]:
         """The legal nodes of a graph; `around` is the place of the graph."""
         constants, where = around.surroundings.constants, around.where
+        version = around.versions.get("", NEWEST)
+        given = graph.node
         nodes: list[Node] = []
         for index in self._order(graph, where):
-            node = graph.node[index]
-            likeness = self._likeness(node, around.versions, constants.scope)
+            node = given[index]
+            spec = SPECS.get(node.op_type or "")
+            likeness = None if self._is_call(node) else self._precedents.likeness(node, spec, version, constants.scope)
             legal_node = self._precedents.follow(likeness, node, constants)
-            if legal_node is not None:
+            if legal_node is not None and spec is not None:
                 nodes.append(legal_node)
-                spec = SPECS[legal_node.op_type or ""]
-                if spec.deviations is None is spec.unspecified and self.kept is None:
+                deviations = self._deviations(legal_node, spec, around.surroundings)
+                if not deviations and self.kept is None:
                     continue  # there is nothing to report, so its place does not matter
             place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
             if legal_node is not None:
-                self._report(self._deviations(legal_node, spec, place), place)
+                self._report(deviations, place)
                 if self.kept is not None and legal_node is not node:
                     self.kept.repeat(likeness, node, place.where)
                 continue
@@ -240,16 +242,15 @@ class _Legalizer:
             self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, f"{where}.node[{first}]", reason))
         return order
 
-    def _likeness(self, node: Node, versions: Mapping[str, int], scope: Scope) -> Likeness | None:
-        if self._functions and key_of(node.domain, node.op_type, node.overload) in self._functions:
-            return None
-        return self._precedents.likeness(node, versions.get("", NEWEST), scope)
+    def _is_call(self, node: Node) -> bool:
+        """Whether a node calls a function of the model."""
+        return bool(self._functions) and key_of(node.domain, node.op_type, node.overload) in self._functions
 
     def _replacements(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that replace a node of the model, or the node itself if an ONNX loader reads it."""
         if self.kept is None:
             return self._node(node, place)
-        if self._functions and key_of(node.domain, node.op_type, node.overload) in self._functions:
+        if self._is_call(node):
             self.kept.inline(node, place.where)
             return self._node(node, place)
         refused, applied = len(self.refusals), list[Applied]()
@@ -311,19 +312,21 @@ class _Legalizer:
         spec = spec_of(node)
         if spec is None:
             return None
-        context = self._context(node, place.versions.get(domain, NEWEST), place)
+        surroundings = place.surroundings
+        context = self._context(node, place.versions.get(domain, NEWEST), surroundings)
         found: list[tuple[Deviation, bool]] = []
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
                     place.applied.append(Applied.of(rewriting, spec))
-                self._report(_visible(context.deviations, node, place), place)
+                self._report(_visible(context.deviations, node, surroundings.scope), place)
                 return nodes
             context.emitted.clear()
             found += context.deviations
             context.deviations.clear()
-        self._report([*_visible(found, node, place), *self._deviations(node, spec, place)], place)
+        found = [*_visible(found, node, surroundings.scope), *self._deviations(node, spec, surroundings)]
+        self._report(found, place)
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
@@ -349,12 +352,20 @@ class _Legalizer:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen does not support")
         return node
 
-    def _deviations(self, node: Node, spec: OperatorSpec, place: _Place) -> Iterator[tuple[Deviation, bool]]:
+    def _deviations(
+        self, node: Node, spec: OperatorSpec, surroundings: _Surroundings
+    ) -> Sequence[tuple[Deviation, bool]]:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
-        for rule, is_defined in ((spec.deviations, True), (spec.unspecified, False)):
-            if rule is not None:
-                found = ((deviation, is_defined) for deviation in rule(node, self._context(node, NEWEST, place)))
-                yield from _visible(found, node, place)
+        if spec.deviations is None is spec.unspecified:
+            return ()
+        context = self._context(node, NEWEST, surroundings)
+        rules = (spec.deviations, True), (spec.unspecified, False)
+        found = [
+            (deviation, is_defined)
+            for rule, is_defined in rules
+            for deviation in (() if rule is None else rule(node, context))
+        ]
+        return found and [*_visible(found, node, surroundings.scope)]
 
     def _report(self, deviations: Iterable[tuple[Deviation, bool]], place: _Place) -> None:
         """Add what RTen computes otherwise for the operator at a place, and whether ONNX defines the result."""
@@ -369,11 +380,9 @@ class _Legalizer:
         name = given.name or next(filter(None, given.output), "")
         self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
 
-    def _context(self, node: Node, version: int, place: _Place) -> Context:
-        surroundings = place.surroundings
-        return Context(
-            node, version, surroundings.scope, self._names, surroundings.constants, self._exact, self._target
-        )
+    def _context(self, node: Node, version: int, surroundings: _Surroundings) -> Context:
+        scope, constants, _, _ = surroundings
+        return Context(node, version, scope, self._names, constants, self._exact, self._target)
 
     def _refuse(self, node: Node, domain: str, place: _Place, reason: str, remedy: str = "") -> list[Node]:
         """Record why a node stops the conversion. The node stays, so that the nodes after it are checked, too."""
@@ -423,10 +432,9 @@ class _Legalizer:
 
 
 def _visible(
-    deviations: Iterable[tuple[Deviation, bool]], node: Node, place: _Place
+    deviations: Iterable[tuple[Deviation, bool]], node: Node, scope: Scope
 ) -> Iterator[tuple[Deviation, bool]]:
     """The deviations of a node without those about NaN and infinities, if no input has any."""
-    scope = place.surroundings.scope
     for deviation, is_defined in deviations:
         is_of_nan = deviation.seen == SPECIAL and not deviation.is_of_nothing
         if not is_of_nan or not all(scope.has_numbers(name) for name in node.input if name):

@@ -14,22 +14,23 @@ from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.types import FLOATS
 
 if TYPE_CHECKING:
-    from formats.ir.alike import Alike
-    from formats.ir.model import Node
+    from formats.ir.model import Node, Undecoded
     from formats.rten.convert.context import Constants, ValueNames
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import ValueType
+    from formats.rten.operators.shared.spec import OperatorSpec
 
     Likeness = tuple[Any, ...]
 
 
 class Precedent(NamedTuple):
-    """The result for a node: its new attributes, or `None` if they stay, and the types of its outputs.
+    """The result for a node: its new attributes, undecoded, or `None` if they stay, and the types of its outputs.
 
     `scalars` are the places of inputs that are constants of one element and became scalars.
     """
 
-    attributes: Alike | None
+    spec: OperatorSpec
+    attributes: dict[str, Undecoded] | None  # as a node holds them; all that are like it share the mapping
     types: list[ValueType]
     scalars: tuple[int, ...]
 
@@ -50,16 +51,17 @@ class Precedents:
         self._names = names
         self._found: dict[Likeness, Precedent] = {}
 
-    def likeness(self, node: Node, version: int, scope: Scope) -> Likeness | None:
-        """A key that is equal for two nodes with the same result; `None` if a node must be processed by itself."""
-        spec = SPECS.get(node.op_type or "") if node.domain in STANDARD_DOMAINS else None
-        if spec is None or not spec.is_plain:
+    def likeness(self, node: Node, spec: OperatorSpec | None, version: int, scope: Scope) -> Likeness | None:
+        """A key that is equal for two nodes with the same result; `None` if a node must be processed by itself.
+
+        `spec` is ONNX's operator with the name of the node's.
+        """
+        if spec is None or not spec.is_plain or node.domain not in STANDARD_DOMAINS:
             return None
-        if spec.range is not None and (
-            any(name in scope.ranges for name in node.input) or scope.knows_numbers(node.input)
-        ):
+        names = node.input
+        if spec.range is not None and (not scope.ranges.keys().isdisjoint(names) or scope.knows_numbers(names)):
             return None
-        if scope.expanded and not scope.expanded.isdisjoint((tuple(node.input), tuple(reversed(node.input)))):
+        if scope.expanded and not scope.expanded.isdisjoint((tuple(names), tuple(reversed(names)))):
             return None
         attributes: Any = shared_attributes(node)
         if isinstance(attributes, list):
@@ -67,34 +69,38 @@ class Precedents:
                 attributes = dumps([*map(vars, attributes)], 2)
             except ValueError:  # for a tensor or graph
                 return None
-        inputs = [*map(scope.types.get, node.input)]
+        inputs = [*map(scope.types.get, names)]
         if None in inputs:  # omitted, or of an outer graph
-            inputs = [scope.type_of(name) if name else None for name in node.input]
-        declared = map(scope.declared.get, node.output)
-        wanted = map(self._names.is_read, node.output[1:])
-        return node.op_type, version, attributes, len(inputs), *inputs, *declared, *wanted
+            inputs = [scope.type_of(name) if name else None for name in names]
+        outputs = node.output
+        declared = map(scope.declared.get, outputs)
+        wanted = map(self._names.is_read, outputs[1:]) if len(outputs) > 1 else ()
+        return spec.name, version, attributes, len(inputs), *inputs, *declared, *wanted
 
     def follow(self, likeness: Likeness | None, node: Node, constants: Constants) -> Node | None:
         """The result for a node, whose outputs are known from then on; `None` if there was no node like it."""
         found = self._found.get(likeness) if likeness else None
         if found is None:
             return None
+        spec, attributes, types, scalars = found
         scope = constants.scope
         made = node
-        if found.scalars:
+        if scalars:
             inputs = node.input[:]
-            for place in found.scalars:
+            for place in scalars:
                 tensor = scope.constant(inputs[place])
                 if tensor is None:
                     return None
                 inputs[place] = constants.add_scalar(inputs[place], tensor)
             made = with_fields(node, input=inputs)
-        if found.attributes is not None:
-            made = with_fields(made, undecoded={**node.undecoded, "attribute": found.attributes})
+        if attributes is not None:
+            left = node.undecoded
+            only = left.keys() <= attributes.keys()
+            made = with_fields(made, undecoded=attributes if only else {**left, **attributes})
             vars(made).pop("attribute", None)
-        for name, value_type in zip(node.output, found.types, strict=True):
+        for name, value_type in zip(node.output, types, strict=True):
             scope.types[name] = value_type
-        scope.note_maker(made)
+        scope.note_maker(made, spec)
         return made
 
     def add(self, likeness: Likeness | None, node: Node, became: list[Node], constants: Constants) -> None:
@@ -109,10 +115,11 @@ class Precedents:
         if (made.op_type, made.output, len(made.input)) != (node.op_type, node.output, len(node.input)):
             return
         changed = [place for place, name in enumerate(node.input) if made.input[place] != name]
-        attributes = None if made is node else alike(made.attribute)
+        shared = None if made is node else alike(made.attribute)
         if (
             all(constants.is_scalar_of(made.input[place], node.input[place]) for place in changed)
             and all(entry.elem_type in FLOATS for entry in types)
-            and (made is node or attributes is not None)
+            and (made is node or shared is not None)
         ):
-            self._found[likeness] = Precedent(attributes, types, tuple(changed))
+            attributes: dict[str, Undecoded] | None = None if shared is None else {"attribute": shared}
+            self._found[likeness] = Precedent(SPECS[node.op_type or ""], attributes, types, tuple(changed))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
-    from formats.rten.operators.shared.spec import ContentsRule, RangeRule
+    from formats.rten.operators.shared.spec import ContentsRule, OperatorSpec, RangeRule
     from formats.rten.target import Fault
 
 MAX_COPIES = 8  # the number of copies of copies that are followed
@@ -174,12 +174,14 @@ class Scope:
         finally:
             self._asked -= 1
 
-    def note_maker(self, node: Node) -> None:
+    def note_maker(self, node: Node, spec: OperatorSpec) -> None:
         """Remember which node computes floats, so that their interval can be computed when somebody asks for it."""
-        spec = spec_of(node)
-        if spec is not None and spec.range is not None and node.output:
-            names = node.output if spec.row is not None and spec.row.outputs is None else node.output[:1]
-            self._made_by.update((name, (node, spec.range)) for name in names if self.types[name].elem_type in FLOATS)
+        if spec.range is None:
+            return
+        names = node.output if spec.row is not None and spec.row.outputs is None else node.output[:1]
+        for name in names:
+            if self.types[name].elem_type in FLOATS:
+                self._made_by[name] = node, spec.range
 
     def _note_range(self, rule: RangeRule, node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
         """Record the interval of some outputs of a node, and which may leave the range of their type."""
@@ -341,7 +343,7 @@ class Scope:
         if spec.contents is not None:
             self._fold(node, spec.contents, types)
         if spec.range is not None and node.output:
-            self.note_maker(node)
+            self.note_maker(node, spec)
             if self.types[node.output[0]].elem_type not in FLOATS or self._come_from_integers(node.input):
                 self._note_range(spec.range, node, types, node.output if len(spec.elements) == 1 else node.output[:1])
             elif spec.is_bounding:  # the rule also notes what RTen cannot know

@@ -7,7 +7,7 @@ Constants are stored in the types in which they are used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
@@ -53,6 +53,9 @@ class Value(NamedTuple):
     kind: ValueKind
     constant: Tensor | None = None
     owner: GraphRaiser | None = None  # for a constant: its graph
+
+
+OMITTED: Final = Value("", ValueKind(0))  # an optional input
 
 
 class GraphRaiser:
@@ -133,8 +136,10 @@ class GraphRaiser:
             return value.owner._constant(name, value.constant, elem_type, rank, bounds=bounds)
         view = value.name if elem_type == value.kind.elem_type else self._known_view(value.name, elem_type, None)
         view = view or self._cast(value.name, elem_type)
+        if rank is None:
+            return view
         dims = self._scope.type_of(view).dims
-        if rank is None or (dims is not None and len(dims) == rank):
+        if dims is not None and len(dims) == rank:
             return view
         return self._known_view(view, elem_type, rank) or self._reshape(view, elem_type, rank)
 
@@ -162,7 +167,8 @@ class GraphRaiser:
     def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
         """The name of a constant of this graph in a type and with `rank` axes. The first type keeps its own name."""
         bounds = bounds and elem_type == INT64 and has_limits(tensor)
-        rank = None if len(tensor.dims) == rank or count(tensor.dims) != 1 else rank
+        if rank is not None and (len(tensor.dims) == rank or count(tensor.dims) != 1):
+            rank = None
         key = (name, elem_type, rank, bounds)
         if key not in self._views:
             local = self._local(name)
@@ -180,43 +186,49 @@ class GraphRaiser:
 
     def run(self) -> None:
         """Make the nodes; raises EncodeError for a malformed graph or node."""
-        order = topological(self._graph.node)
-        if len(order) < len(self._graph.node):
+        given = self._graph.node
+        order = topological(given)
+        if len(order) < len(given):
             raise EncodeError("some of the operators need each other's outputs", where=self._where)
         for index in order:
-            node, where = self._graph.node[index], f"{self._where}.node[{index}]"
+            node = given[index]
             try:
-                self._node(node, where)
+                self._node(node, index)
             except EncodeError as error:
-                error.where = error.where or where
+                error.where = error.where or self._place_of(index)
                 raise
             except (Refused, *MALFORMED) as error:
                 reason = not_well_formed(node, error)
-                raise EncodeError(f"the operator {node.op_type} {reason}", where=where) from error
+                raise EncodeError(f"the operator {node.op_type} {reason}", where=self._place_of(index)) from error
 
-    def _node(self, node: Node, where: str) -> None:
+    def _place_of(self, index: int) -> str:
+        """The place of a node in the given model."""
+        return f"{self._where}.node[{index}]"
+
+    def _node(self, node: Node, index: int) -> None:
         """Append the nodes that compute the same as RTen's node."""
+        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
         made = with_fields(
             node,
             domain=None,
             name=self._shared.node_names.new(node.name) if node.name else None,
-            input=self._inputs_of(node),
-            output=[self._local(name) if name else "" for name in node.output],
+            input=self._inputs_of(node, spec),
+            output=[self._local(name) if name else "" for name in node.output] if self._outer else node.output[:],
         )
-        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
-        likeness = self._precedents.likeness(made, self._shared.version, self._scope)
+        scope = self._scope
+        likeness = self._precedents.likeness(made, spec, self._shared.version, scope)
         precedent = self._precedents.follow(likeness, made, self._made)
         if precedent is not None:
-            self._report(spec, precedent, node, where)
+            self._report(spec, precedent, node, index)
             self._nodes.append(precedent)
             for given, name in zip(node.output, precedent.output, strict=True):
-                self._add_output(given, name, ValueKind(self._scope.type_of(name).elem_type or FLOAT), [precedent])
+                self._add_output(given, name, ValueKind(scope.types[name].elem_type or FLOAT), [precedent])
             return
         kinds: Sequence[ValueKind] = ()
         if spec.subgraphs is not None:
-            made.attribute, kinds = self._subgraphs(node, spec.subgraphs, where)
-        context = self._report(spec, made, node, where)
-        nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, context)
+            made.attribute, kinds = self._subgraphs(node, spec.subgraphs, self._place_of(index))
+        self._report(spec, made, node, index)
+        nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, self._context(made))
         nodes[-1].name = made.name
         self._append(*nodes)
         self._precedents.add(likeness, made, nodes, self._made)
@@ -226,30 +238,32 @@ class GraphRaiser:
         for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
             if name in self._scope.exceeding and not self._shapes.has(given):
                 detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
-                self._shared.losses.add("deviation", detail, where, given, seen=RARE)
+                self._shared.losses.add("deviation", detail, self._place_of(index), given, seen=RARE)
             if given:
                 elem_type = self._scope.type_of(name).elem_type or FLOAT
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
                 self._add_output(given, name, kind, nodes)
 
-    def _report(self, spec: OperatorSpec, made: Node, node: Node, where: str) -> Context:
-        """Record how ONNX's results for a node differ from RTen's. Returns the context of the node."""
-        context = self._context(made)
+    def _report(self, spec: OperatorSpec, made: Node, node: Node, index: int) -> None:
+        """Record how ONNX's results for a node differ from RTen's."""
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
         own = folded_deviations if is_folded else spec.raised_deviations or (None if spec.raised else spec.deviations)
+        if own is None is spec.unspecified:
+            return
+        context = self._context(made)
         for rule in (own, spec.unspecified):
             for deviation in () if rule is None else rule(made, context):
                 detail, name = f"{node.op_type}: {deviation.detail}", node.name or node.output[0]
-                self._shared.losses.add("deviation", detail, where, name, seen=deviation.seen)
-        return context
+                self._shared.losses.add("deviation", detail, self._place_of(index), name, seen=deviation.seen)
 
-    def _inputs_of(self, node: Node) -> list[str]:
+    def _inputs_of(self, node: Node, spec: OperatorSpec) -> list[str]:
         """The names of a node's inputs in ONNX, in the types that the node accepts."""
-        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
-        values = [self.value(name) for name in node.input if name]
-        if not any(value.kind.elem_type in INTEGERS for value in values):  # so each keeps its type
+        ranks = spec.ranks
+        values = [self.value(name) if name else OMITTED for name in node.input]
+        if INTEGERS.isdisjoint([value.kind.elem_type for value in values]):  # so each keeps its type
             return [
-                self._view(name, None, spec.ranks.get(place)) if name else "" for place, name in enumerate(node.input)
+                self._view(name, None, ranks.get(place)) if name and (value.constant or place in ranks) else value.name
+                for place, (name, value) in enumerate(zip(node.input, values, strict=True))
             ]
         letters = spec.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}

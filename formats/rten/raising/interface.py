@@ -32,13 +32,14 @@ class Interface:
         for field in ("input", "output"):
             for index, value in enumerate(getattr(graph, field)):
                 self._places.setdefault(value.name or "", f"graph.{field}[{index}]")
+        self._outputs = {name for name, place in self._places.items() if place.startswith("graph.output")}
         for name in self._pins:
             if name not in self._places:
                 raise EncodeError(f"no input or output is called {name!r}; the names are {', '.join(self._places)}")
 
     def is_output(self, name: str) -> bool:
         """Whether a value is an output of the model."""
-        return self._places.get(name, "").startswith("graph.output")
+        return name in self._outputs
 
     def of_input(self, value: ValueInfo) -> ValueKind:
         """The type of an input in RTen: from the file, or else from the nodes that use it."""

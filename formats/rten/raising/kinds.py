@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Graph, Node
     from formats.rten.convert.value_types import Dims
 
-INTEGERS: Final = (INT32, INT64, BOOL)
+INTEGERS: Final = frozenset((INT32, INT64, BOOL))
 INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
 _FIXED: Final = {"l": INT64, "v": INT64, "w": INT32, "E": INT32, "S": INT32, "b": BOOL, "m": BOOL}
 UNKNOWN_OPERATOR: Final = OperatorSpec("")
