@@ -37,12 +37,17 @@ def with_distinct_outputs(
     only on constants, but no choice that depends on what is `given` to the model.
     """
     scope = constants.scope
-    places = {name: index for index, node in enumerate(nodes) for name in node.output}
-    foldable = _foldable(nodes, scope)
-    folded = [name for value in graph.output if (name := value.name or "") in places and name in foldable]
+    outputs = [value.name or "" for value in graph.output]
+    wanted = set(outputs)
+    places = {name: index for index, node in enumerate(nodes) for name in node.output if name in wanted}
+    computed = [name for name in outputs if name in places]
     inferred = _inferred(graph, scope, set(places))
-    chosen = {*folded[1:], *foldable.intersection(inferred)}
     apart: list[Node] = []
+    if len(computed) < 2 and not inferred:
+        return nodes, apart
+    foldable = _foldable(nodes, scope)
+    folded = [name for name in computed if name in foldable]
+    chosen = {*folded[1:], *foldable.intersection(inferred)}
     if not chosen and not inferred:
         return nodes, apart
     for name in dict.fromkeys((*inferred, *folded[1:])):

@@ -41,13 +41,13 @@ def plan_depth(graph: Graph) -> int:
         begun = [iter([value.name or ""])]
         while begun:
             for name in begun[-1]:
-                if name in makers:
-                    node = makers[name]
+                node = makers.pop(name, None)
+                if node is not None:
                     for output in node.output:
                         makers.pop(output, None)  # at once, so that a graph with a cycle ends, too
-                    depth = max(depth, len(begun))
                     begun.append(iter(mentioned(node) if id(node) in with_graphs else node.input))
                     break
             else:
+                depth = max(depth, len(begun) - 1)
                 begun.pop()
     return depth
