@@ -34,13 +34,19 @@ def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:
     Undecoded attributes stay so if they are known to contain no messages (`is_flat`).
     """
     found: list[tuple[int, str, Graph]] = []
-    without: set[int] = set()  # the lists without graphs, which many nodes share; the nodes keep them in memory
+    without: set[int] = set()  # what has no graphs, which many nodes share; the nodes keep it in memory
     for index, node in enumerate(nodes):
-        held = vars(node)
+        held = node.__dict__
         attributes = held.get("attribute")
-        if attributes is None and "undecoded" in held:
-            left = held["undecoded"].get("attribute")
-            attributes = None if left is None or left.is_flat else node.attribute
+        if attributes is None:
+            undecoded = held.get("undecoded")
+            if undecoded is None or id(undecoded) in without:
+                continue
+            left = undecoded.get("attribute")
+            if left is None or left.is_flat:
+                without.add(id(undecoded))
+                continue
+            attributes = node.attribute
         if attributes and id(attributes) not in without:
             inner = [(index, attribute.name or "", attribute.g) for attribute in attributes if attribute.g is not None]
             found += inner

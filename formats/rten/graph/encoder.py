@@ -9,7 +9,7 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
@@ -110,8 +110,8 @@ class Encoder:
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name or "", self._value(value, with_shape=typed))
-        operators = [node for node in graph.node if not is_constant(node)]
-        computed = [name for node in operators for name in node.output if name]
+        operators = [node for node in graph.node if node.input or not is_constant(node)]
+        computed = [*filter(None, chain.from_iterable(node.output for node in operators))]
         local = frozenset((*nodes.ids, *constants, *computed))
         if len(local) < len(inputs) + len(constants) + len(computed):
             twice = _first_duplicate((*(value.name for value in inputs if value.name), *constants, *computed))
@@ -227,7 +227,9 @@ class Encoder:
             self._refuse(node, where, "RTen does not support this operator")
             return
         inputs = _ids(node.input, nodes.ids)
-        outputs = _ids(self._used_outputs(node, spec.row, uses), nodes.ids)
+        most = spec.row.outputs
+        used = node.output if most is None or len(node.output) <= most else _used_outputs(node, most, uses)
+        outputs = _ids(used, nodes.ids)
         attributes = shared_attributes(node)
         key = spec.name, id(attributes), len(inputs), len(outputs), bool(node.name)
         form = self._forms.get(key)
@@ -237,7 +239,8 @@ class Encoder:
             if len(self.refusals) == refused:
                 self._forms[key] = form
                 self._known.append(attributes)
-        nodes.tables.append(Filled(form, self._operator_name(node, where) or "", (inputs, outputs)))
+        name = self._operator_name(node, where) if node.name else ""  # after those of the subgraphs in it
+        nodes.tables.append(Filled(form, name, (inputs, outputs)))
 
     def _operator_form(
         self, spec: OperatorSpec, row: Row, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
@@ -262,18 +265,9 @@ class Encoder:
             table["attrs"] = attrs
         return _form("OperatorNode", table, named=bool(node.name))
 
-    def _used_outputs(self, node: Node, row: Row, uses: Uses) -> list[str]:
-        """The outputs of a node, without unused ones that RTen does not compute."""
-        if row.outputs is None or len(node.output) <= row.outputs:
-            return node.output
-        used = uses.inner.union(uses.own)
-        return [name if place < row.outputs or name in used else "" for place, name in enumerate(node.output)]
-
-    def _operator_name(self, node: Node, where: str) -> str | None:
-        """The node's name, changed if something else in the model has it."""
-        if not node.name:
-            return None
-        name = self._names.new(node.name)
+    def _operator_name(self, node: Node, where: str) -> str:
+        """The name of a node that has one, changed if something else in the model has it."""
+        name = self._names.new(node.name or "")
         if name != node.name:
             detail = "the name was not unique among the operators and values"
             self.losses.add("renamed", detail, _node_place(node, where), node.name, seen=DOCUMENTATION)
@@ -340,7 +334,7 @@ def constants_of(graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
     for index, sparse in enumerate(graph.sparse_initializer):
         if sparse.values is not None:
             found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
-    for node in filter(is_constant, graph.node):
+    for node in (node for node in graph.node if not node.input and is_constant(node)):
         spec = spec_of(node)
         assert spec is not None and spec.constant is not None
         found[node.output[0]] = spec.constant(node), _node_place(node, where)
@@ -360,6 +354,12 @@ def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
     return ids
 
 
+def _used_outputs(node: Node, most: int, uses: Uses) -> list[str]:
+    """The outputs of a node, without unused ones after the `most` that RTen computes."""
+    used = uses.inner.union(uses.own)
+    return [name if place < most or name in used else "" for place, name in enumerate(node.output)]
+
+
 def _value_names(all_graphs: list[Graph]) -> set[str]:
     """The names of all values and constants."""
     names: set[str] = set()
@@ -367,8 +367,7 @@ def _value_names(all_graphs: list[Graph]) -> set[str]:
         names.update(value.name or "" for value in graph.input)
         names.update(tensor.name or "" for tensor in graph.initializer)
         names.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
-        for node in graph.node:
-            names.update(node.output)
+        names.update(chain.from_iterable(node.output for node in graph.node))
     return names
 
 
@@ -385,7 +384,7 @@ def _shape_tables(all_graphs: list[Graph]) -> int:
     """The approximate number of tables of the model if the shapes of all values are written."""
     tables = sum(1 for _ in _dims(all_graphs))
     for graph in all_graphs:
-        tables += 3 * len(graph.initializer) + sum(3 + 2 * len(node.output) for node in graph.node)
+        tables += 3 * (len(graph.initializer) + len(graph.node)) + 2 * sum(len(node.output) for node in graph.node)
     return tables
 
 

@@ -30,11 +30,11 @@ def find_uses(graph: Graph) -> Uses:
     own.update(dict.fromkeys(outputs))
     held = [inner for _, _, outermost in subgraphs(graph.node) for _, inner in graphs(outermost)]
     inner = {name for graph in held for name in _mentioned(graph)}
-    specs = {node.op_type: SPECS.get(node.op_type or "") for node in graph.node}
+    specs = {op_type: SPECS.get(op_type or "") for op_type in {node.op_type for node in graph.node}}
     places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
     bounds = {
         node.input[place]
-        for node in graph.node
+        for node in (graph.node if places else ())
         if node.op_type in places
         for place in places[node.op_type]
         if place < len(node.input)
