@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from formats.codecs.contract import Codec
+    from formats.codecs.contract import Change, Codec
     from formats.editing.edits import Done
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, WriteKeywords
-    from formats.tensordata.plan import Loss
+    from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnyModel, AnySource
     from formats.verbs.choices import Choice
@@ -159,6 +159,20 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
+    with collector_paused():  # until the model is freed: of all that was made, only the plan is left to search
+        plan, changes, of_source = _planned(path, destination, target, chosen, way)
+    with located(path):
+        plan, replaced = carry_out(plan, target, chosen, way.strict)
+    report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
+    return replace(
+        report, source=path, backup=next(iter(replaced.backups), None), removed=replaced.removed, **of_source
+    )
+
+
+def _planned(
+    path: Path, destination: Path, target: Codec, chosen: Choice, way: Way
+) -> tuple[WritePlan, tuple[Change, ...], dict[str, Any]]:
+    """The plan of a conversion, what it changes for a runtime, and what its report says of the file that is read."""
     opened = open_model(
         path,
         way.from_format,
@@ -172,24 +186,18 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with located(path):
         model, done = opened.model, None
-        with collector_paused():
-            if way.change is not None:
-                model, done = way.change(model)
-            plan, changes, edits = plan_of(model, target, destination, chosen)
+        if way.change is not None:
+            model, done = way.change(model)
+        plan, changes, edits = plan_of(model, target, destination, chosen)
         losses = (*_cautions(opened, target, chosen), *(done.losses if done else ()), *plan.losses)
         allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
         plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
         notes = (*opened.notes, *opened.left_out(chosen.reading.model))  # now: the file may change afterwards
-        plan, replaced = carry_out(plan, target, chosen, way.strict)
-    report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
-    return replace(
-        report,
-        source=path,
-        source_format=opened.codec.name,
-        notes=notes,
-        source_files=opened.files(path),
-        backup=next(iter(replaced.backups), None),
-        removed=replaced.removed,
-        is_translated=is_translated(model, target),
-        edits=(*(done.edits if done else ()), *edits),
-    )
+        of_source = {
+            "source_format": opened.codec.name,
+            "notes": notes,
+            "source_files": opened.files(path),
+            "is_translated": is_translated(model, target),
+            "edits": (*(done.edits if done else ()), *edits),
+        }
+    return plan, changes, of_source

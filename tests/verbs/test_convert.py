@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from formats.ir.model import Attribute, Graph, Model, Node
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import LocalFile
+from formats.verbs import convert
 
 FORMATS = ("onnx", "onnxz", "rten")
 
@@ -472,6 +474,30 @@ def test_loading_reads_no_weight(tiny_model: Path, monkeypatch: pytest.MonkeyPat
     assert model.graph is not None
     assert 4096 == model.graph.initializer[0].source().nbytes
     assert reading == len(read)
+
+
+@pytest.mark.parametrize(("first", "second"), [("onnx", "onnx"), ("onnx", "rten"), ("rten", "onnx")])
+def test_a_model_is_freed_before_it_is_written(
+    tiny_model: Path, first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When files are written, only the plan is left of a model, which nobody then searches for garbage."""
+    formats.convert(tiny_model, tmp_path / f"given.{first}")
+    models, left = [], []
+    read, write = convert.open_model, convert.carry_out
+
+    def open_model(*arguments: Any, **options: Any) -> Any:
+        opened = read(*arguments, **options)
+        models.append(weakref.ref(opened.model))
+        return opened
+
+    def carry_out(*arguments: Any) -> Any:
+        left.extend(model() for model in models)
+        return write(*arguments)
+
+    monkeypatch.setattr(convert, "open_model", open_model)
+    monkeypatch.setattr(convert, "carry_out", carry_out)
+    formats.convert(tmp_path / f"given.{first}", tmp_path / f"made.{second}")
+    assert [None] == left
 
 
 def test_shared_models_survive_the_archive(shared_model: Path, tmp_path: Path) -> None:
