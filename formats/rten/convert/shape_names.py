@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.node_order import topological
-from formats.rten.graph.uses import find_uses
+from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import OperatorSpec
 
@@ -29,7 +29,7 @@ class ShapeNames:
     @cached_property
     def _found(self) -> dict[str, bool]:
         graph = self._graph
-        found = dict.fromkeys(find_uses(graph).inner, False)
+        found = dict.fromkeys(Uses(graph).inner, False)
         found.update((value.name or "", False) for value in graph.output)
         for index in reversed(topological(graph.node)):
             node = graph.node[index]

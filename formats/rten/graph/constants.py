@@ -19,6 +19,8 @@ from formats.tensordata.plan import PlacedWrite
 from formats.tensordata.sources.source import Literal, place_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from formats.ir.dtypes import DataType
     from formats.ir.model import Node, SparseTensor, Tensor
     from formats.rten.types import Element
@@ -146,10 +148,15 @@ def densify(sparse: SparseTensor) -> Tensor:
 
 def is_constant(node: Node) -> bool:
     """Whether a node becomes a tensor of the graph."""
-    if node.input or len(node.output) != 1:  # as most nodes: their operators need not be looked up
+    if node.input or len(node.output) != 1:
         return False
     spec = spec_of(node)
     return spec is not None and spec.constant is not None
+
+
+def constant_nodes(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that become tensors of their graph."""
+    return [node for node in nodes if not node.input and is_constant(node)]
 
 
 class TensorSection:

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
-from formats.ir.copies import message_of
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo, set_fields
 from formats.ir.names import Names
@@ -193,14 +192,17 @@ class Decoder:
             if element is None:
                 raise DecodeError(f"the constant {name!r} is outside the model section, but has no element type")
             source = self._external(name, offset, count(dims) * element.nbytes)
-            return message_of(Tensor, name=name, dims=list(dims), data_type=element.number, raw_data=source)
-        if "data" not in table:
-            raise DecodeError(f"the constant {name!r} has no data")
-        member, data = table["data"]
-        element, span = BY_MEMBER[member], data["data"]
-        if count(dims) * element.nbytes != span.nbytes:
-            raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {list(dims)}")
-        return message_of(Tensor, name=name, dims=list(dims), data_type=element.number, raw_data=self._span(span))
+        else:
+            if "data" not in table:
+                raise DecodeError(f"the constant {name!r} has no data")
+            member, data = table["data"]
+            element, span = BY_MEMBER[member], data["data"]
+            if count(dims) * element.nbytes != span.nbytes:
+                raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {list(dims)}")
+            source = self._span(span)
+        tensor = object.__new__(Tensor)
+        set_fields(tensor, {"name": name, "dims": [*dims], "data_type": element.number, "raw_data": source})
+        return tensor
 
     def _external(self, name: str, offset: int, nbytes: int) -> Source:
         """The elements at an offset in bytes from the start of the tensor section."""

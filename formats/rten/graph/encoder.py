@@ -9,7 +9,7 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
@@ -22,8 +22,8 @@ from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.refusal import Refusal
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
-from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, convert, densify, is_constant
-from formats.rten.graph.uses import find_uses
+from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, constant_nodes, convert, densify
+from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, shape, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
@@ -31,12 +31,11 @@ from formats.rten.types import HOLDERS, INT32_LIMITS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from formats.flatbuffer.fbs import Table
     from formats.flatbuffer.forms import Values
     from formats.ir.model import Dimension, Tensor, TensorType
-    from formats.rten.graph.uses import Uses
     from formats.rten.operators.shared.spec import OperatorSpec, Row
     from formats.rten.target import Target
 
@@ -59,6 +58,12 @@ class _NodeList:
         number = self.ids[name] = len(self.tables)
         self.tables.append(Filled(form, self._written.get(name, name), values))
         return number
+
+    def add_values(self, names: Sequence[str], forms: Iterable[Form]) -> None:
+        """Add values, each with its form."""
+        self.ids.update(zip(names, count(len(self.tables)), strict=False))
+        written = self._written
+        self.tables += map(Filled, forms, [written.get(name, name) for name in names] if written else names)
 
 
 class Encoder:
@@ -96,7 +101,7 @@ class Encoder:
         around = self._written
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
-        uses = find_uses(graph)
+        uses = Uses(graph)
         constants = constants_of(graph, where)
         inputs = [value for value in graph.input if value.name not in constants]
         if not all(value.name for value in inputs):
@@ -110,8 +115,9 @@ class Encoder:
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name or "", self._value(value, with_shape=typed))
-        operators = [node for node in graph.node if node.input or not is_constant(node)]
-        computed = [*filter(None, chain.from_iterable(node.output for node in operators))]
+        of_constants = {id(node) for node in constant_nodes(graph.node)}
+        operators = [node for node in graph.node if id(node) not in of_constants] if of_constants else graph.node
+        computed = [*filter(None, chain.from_iterable([node.output for node in operators]))]
         local = frozenset((*nodes.ids, *constants, *computed))
         if len(local) < len(inputs) + len(constants) + len(computed):
             twice = _first_duplicate((*(value.name for value in inputs if value.name), *constants, *computed))
@@ -122,15 +128,13 @@ class Encoder:
         for name, (tensor, place) in constants.items():
             if name in uses.own or name in uses.inner or self._native:
                 nodes.add(name, *self._constant(name, tensor, place, exact=name not in uses.bounds))
-        for name in computed:
-            known = types.get(name)
-            nodes.add(name, self._value(known, with_shape=self._with_shapes) if known else untyped)
+        known = map(types.get, computed)
+        forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in known)
+        nodes.add_values(computed, forms if types else repeat(untyped))
         if types and not self._with_shapes:
             detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
             self.losses.add("shape", detail, f"{where}.value_info", seen=DOCUMENTATION)
-        visible = local | (outer or frozenset())
-        for node in operators:
-            self._operator(node, nodes, uses, where, visible)
+        self._add_operators(operators, nodes, uses, where, local | outer if outer else local)
         table = {
             "nodes": nodes.tables,
             "inputs": tuple(nodes.ids[value.name or ""] for value in inputs),
@@ -153,7 +157,7 @@ class Encoder:
         self, graph: Graph, uses: Uses, local: frozenset[str], outer: frozenset[str], where: str
     ) -> list[str]:
         """The outer names that a graph uses, in order of first use."""
-        free = dict.fromkeys(uses.own)
+        free = uses.own.copy()
         if outer and not self._native:  # RTen looks here for the outer values of a graph inside
             nodes = [graph.node[index] for index, _, _ in subgraphs(graph.node)]
             free.update(dict.fromkeys(name for node in nodes for name in mentioned(node) if name in outer))
@@ -179,15 +183,18 @@ class Encoder:
                 self.losses.add("rounded", f"{kinds}, rounded", where, name, seen=RESULTS)
             elif exact:
                 self.losses.add("clamped", clamped_text(tensor), where, name, seen=RESULTS)
-        small = source.nbytes <= INLINE_ELEMENTS * element.nbytes
-        table: Table = {"shape": constant.dims, "dtype": element.constant_type}
+        nbytes = source.nbytes
+        small = nbytes <= INLINE_ELEMENTS * element.nbytes
         if self._inline and not small:
+            table = {"shape": constant.dims, "dtype": element.constant_type}
             return _form("ConstantNode", {**table, "data": (element.member, {"data": source})}), ()
-        key = element, constant.dims, source.nbytes if small else None
-        if key not in self._forms:
+        key = element.number, constant.dims, nbytes if small else None
+        form = self._forms.get(key)
+        if form is None:
             held = {"data": (element.member, {"data": Gap(0)})} if small else {"data_offset": Gap(0)}
-            self._forms[key] = _form("ConstantNode", {**table, **held})
-        return self._forms[key], ((source.read() if small else self.section.place(source, name),),)
+            table = {"shape": constant.dims, "dtype": element.constant_type, **held}
+            form = self._forms[key] = _form("ConstantNode", table)
+        return form, ((source.read() if small else self.section.place(source, name),),)
 
     def _value(self, value: ValueInfo | None, *, with_shape: bool) -> Form:
         """The form of a value with its known type, which the runtime does not check."""
@@ -220,27 +227,32 @@ class Encoder:
             return dim.dim_param
         return self._dim_names.new(fallback)
 
-    def _operator(self, node: Node, nodes: _NodeList, uses: Uses, where: str, visible: frozenset[str]) -> None:
-        """Append the operator for a node."""
-        spec = SPECS.get(node.op_type or "") if node.domain in DOMAINS else None
-        if spec is None or spec.row is None:
-            self._refuse(node, where, "RTen does not support this operator")
-            return
-        inputs = _ids(node.input, nodes.ids)
-        most = spec.row.outputs
-        used = node.output if most is None or len(node.output) <= most else _used_outputs(node, most, uses)
-        outputs = _ids(used, nodes.ids)
-        attributes = shared_attributes(node)
-        key = spec.name, id(attributes), len(inputs), len(outputs), bool(node.name)
-        form = self._forms.get(key)
-        if form is None:
-            refused = len(self.refusals)
-            form = self._operator_form(spec, spec.row, node, where, visible, len(inputs), len(outputs))
-            if len(self.refusals) == refused:
-                self._forms[key] = form
-                self._known.append(attributes)
-        name = self._operator_name(node, where) if node.name else ""  # after those of the subgraphs in it
-        nodes.tables.append(Filled(form, name, (inputs, outputs)))
+    def _add_operators(
+        self, operators: Iterable[Node], nodes: _NodeList, uses: Uses, where: str, visible: frozenset[str]
+    ) -> None:
+        """Append the operators for the nodes of a graph; `visible` are the names of its values and of those around."""
+        ids, forms = nodes.ids, self._forms
+        for node in operators:
+            spec = SPECS.get(node.op_type or "") if node.domain in DOMAINS else None
+            row = None if spec is None else spec.row
+            if spec is None or row is None:
+                self._refuse(node, where, "RTen does not support this operator")
+                continue
+            outputs, most = node.output, row.outputs
+            if most is not None and len(outputs) > most:
+                outputs = _used_outputs(node, most, uses)
+            values = _ids(node.input, ids), _ids(outputs, ids)
+            attributes = shared_attributes(node)
+            key = spec.name, id(attributes), len(values[0]), len(values[1]), bool(node.name)
+            form = forms.get(key)
+            if form is None:
+                refused = len(self.refusals)
+                form = self._operator_form(spec, row, node, where, visible, len(values[0]), len(values[1]))
+                if len(self.refusals) == refused:
+                    forms[key] = form
+                    self._known.append(attributes)
+            name = self._operator_name(node, where) if node.name else ""  # after those of the subgraphs in it
+            nodes.tables.append(Filled(form, name, values))
 
     def _operator_form(
         self, spec: OperatorSpec, row: Row, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
@@ -334,7 +346,7 @@ def constants_of(graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
     for index, sparse in enumerate(graph.sparse_initializer):
         if sparse.values is not None:
             found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
-    for node in (node for node in graph.node if not node.input and is_constant(node)):
+    for node in constant_nodes(graph.node):
         spec = spec_of(node)
         assert spec is not None and spec.constant is not None
         found[node.output[0]] = spec.constant(node), _node_place(node, where)
@@ -348,7 +360,10 @@ def _node_place(node: Node, where: str) -> str:
 
 def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
     """The ids of values, -1 for an omitted one; those at the end are left out."""
-    ids = tuple(map(known.get, names, repeat(-1)))
+    try:
+        return tuple([known[name] for name in names])  # which is faster than any iterator
+    except KeyError:
+        ids = tuple([known.get(name, -1) for name in names])
     while ids and ids[-1] == -1:
         ids = ids[:-1]
     return ids
@@ -364,10 +379,10 @@ def _value_names(all_graphs: list[Graph]) -> set[str]:
     """The names of all values and constants."""
     names: set[str] = set()
     for graph in all_graphs:
-        names.update(value.name or "" for value in graph.input)
-        names.update(tensor.name or "" for tensor in graph.initializer)
+        names.update([value.name or "" for value in graph.input])
+        names.update([tensor.name or "" for tensor in graph.initializer])
         names.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
-        names.update(chain.from_iterable(node.output for node in graph.node))
+        names.update(chain.from_iterable([node.output for node in graph.node]))
     return names
 
 

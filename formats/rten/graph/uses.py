@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from formats.ir.node_order import graphs, subgraphs
 from formats.rten.operators import SPECS
@@ -14,37 +15,49 @@ if TYPE_CHECKING:
     from formats.ir.model import Graph
 
 
-class Uses(NamedTuple):
-    """The names that the nodes of a graph use, and those that its subgraphs use."""
+class Uses:
+    """The names that a graph uses, each kind searched when somebody first asks for it; the graph must not change."""
 
-    own: dict[str, None]  # in order of first use
-    inner: set[str]
-    bounds: set[str]  # used only as the start or end of slices, where any large number is infinite
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
+    @cached_property
+    def own(self) -> dict[str, None]:
+        """The names that the nodes use, in order of first use, and the outputs."""
+        own = dict.fromkeys(chain.from_iterable([node.input for node in self._graph.node]))
+        own.pop("", None)  # an omitted input
+        own.update(dict.fromkeys(self._outputs))
+        return own
 
-def find_uses(graph: Graph) -> Uses:
-    """The names that the nodes of a graph and of its subgraphs mention."""
-    own = dict.fromkeys(chain.from_iterable(node.input for node in graph.node))
-    own.pop("", None)  # an omitted input
-    outputs = [value.name or "" for value in graph.output]
-    own.update(dict.fromkeys(outputs))
-    held = [inner for _, _, outermost in subgraphs(graph.node) for _, inner in graphs(outermost)]
-    inner = {name for graph in held for name in _mentioned(graph)}
-    specs = {op_type: SPECS.get(op_type or "") for op_type in {node.op_type for node in graph.node}}
-    places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
-    bounds = {
-        node.input[place]
-        for node in (graph.node if places else ())
-        if node.op_type in places
-        for place in places[node.op_type]
-        if place < len(node.input)
-    }
-    if bounds:
-        bounds -= inner.union(outputs)
-        for node in graph.node:
-            free = places.get(node.op_type or "", ())
-            bounds.difference_update(name for place, name in enumerate(node.input) if place not in free)
-    return Uses(own, inner, bounds)
+    @cached_property
+    def inner(self) -> set[str]:
+        """The names that the subgraphs use."""
+        held = [inner for _, _, outermost in subgraphs(self._graph.node) for _, inner in graphs(outermost)]
+        return {name for graph in held for name in _mentioned(graph)}
+
+    @cached_property
+    def bounds(self) -> set[str]:
+        """The names used only as the start or end of slices, where any large number is infinite."""
+        nodes = self._graph.node
+        specs = {op_type: SPECS.get(op_type or "") for op_type in {node.op_type for node in nodes}}
+        places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
+        bounds = {
+            node.input[place]
+            for node in (nodes if places else ())
+            if node.op_type in places
+            for place in places[node.op_type]
+            if place < len(node.input)
+        }
+        if bounds:
+            bounds -= self.inner.union(self._outputs)
+            for node in nodes:
+                free = places.get(node.op_type or "", ())
+                bounds.difference_update(name for place, name in enumerate(node.input) if place not in free)
+        return bounds
+
+    @property
+    def _outputs(self) -> list[str]:
+        return [value.name or "" for value in self._graph.output]
 
 
 def _mentioned(graph: Graph) -> Iterable[str]:

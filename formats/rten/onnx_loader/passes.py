@@ -17,7 +17,7 @@ from formats.rten.convert.refusal import Refusal
 from formats.rten.graph.constants import clamped_text, convert
 from formats.rten.graph.encoder import constants_of
 from formats.rten.graph.names import without_hiding
-from formats.rten.graph.uses import find_uses
+from formats.rten.graph.uses import Uses
 from formats.rten.onnx_loader.captures import with_reached_names
 from formats.rten.onnx_loader.read_types import READ_AS, element_type, has_unknown_dims, in_read_types
 from formats.rten.operators import shape
@@ -65,7 +65,7 @@ def raise_version(work: LoaderWork) -> None:
 def report_clamped(work: LoaderWork) -> None:
     """Report the constants whose integers the loader clamps to 32 bits, other than the bounds of slices."""
     for where, inner in graphs(work.graph):
-        uses = find_uses(inner)
+        uses = Uses(inner)
         seen = (uses.own.keys() | uses.inner) - uses.bounds  # others have no effect, such as what a rewriting replaced
         for name, (tensor, place) in constants_of(inner, f"graph.{where}" if where else "graph").items():
             if tensor.data_type in PARTLY_HELD and name in seen and convert(tensor).change == "clamped":

@@ -142,6 +142,8 @@ class Literal(Source):
 
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
         """The bytes of a range; no copy if the range is a whole `bytes` object."""
+        if not offset and nbytes is None:
+            return bytes(self.data)
         size = self.nbytes - offset if nbytes is None else nbytes
         self._check_range(offset, size)
         return bytes(self.data[offset : offset + size])
