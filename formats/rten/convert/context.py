@@ -40,7 +40,8 @@ class ValueNames(Names):
     """The names of values that a model uses, and new names. `read` has the names that a node or a caller reads."""
 
     def __init__(self, used: set[str], read: set[str]) -> None:
-        super().__init__(used | read)
+        super().__init__(used)
+        self.take(read)
         self._read = read - {""}
         self.decisive: set[str] = set()  # those that are rounded or compared
 

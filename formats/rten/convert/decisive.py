@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from formats.ir.node_order import topological
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Node
 
+_KEY = attrgetter("domain", "op_type")
+
 
 def add_decisive(graphs: Sequence[Sequence[Node]], found: set[str]) -> None:
     """Add the names of such values to `found`. `graphs` has the nodes of each, before those inside."""
-    examples = {(node.domain, node.op_type): node for nodes in graphs for node in nodes}
+    examples = {key: node for nodes in graphs for key, node in zip(map(_KEY, nodes), nodes, strict=True)}
     known = {key: spec for key, node in examples.items() if (spec := spec_of(node)) is not None}
     if not any(spec.asks_if_rounded for spec in known.values()):
         return

@@ -38,11 +38,13 @@ def with_distinct_outputs(
     """
     scope = constants.scope
     outputs = [value.name or "" for value in graph.output]
+    apart: list[Node] = []
+    if len(outputs) < 2:
+        return nodes, apart
     wanted = set(outputs)
     places = {name: index for index, node in enumerate(nodes) for name in node.output if name in wanted}
     computed = [name for name in outputs if name in places]
     inferred = _inferred(graph, scope, set(places))
-    apart: list[Node] = []
     if len(computed) < 2 and not inferred:
         return nodes, apart
     foldable = _foldable(nodes, scope)

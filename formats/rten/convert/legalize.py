@@ -103,7 +103,8 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
         outermost,
     )
     result = legal_model(work)
-    types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(work.graph, "graph")}
+    found = graphs(work.graph, "graph") if len(legalizer.types) > 1 else [("graph", work.graph)]
+    types = {where: legalizer.types.get(id(graph), {}) for where, graph in found}
     return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses, legalizer.kept)
 
 
@@ -205,13 +206,15 @@ class _Legalizer:
         """The legal nodes of a graph; `around` is the place of the graph."""
         constants, where = around.surroundings.constants, around.where
         version = around.versions.get("", NEWEST)
-        given = graph.node
+        given, precedents, scope = graph.node, self._precedents, constants.scope
+        has_functions = bool(self._functions)
         nodes: list[Node] = []
         for index in self._order(graph, where):
             node = given[index]
             spec = SPECS.get(node.op_type or "")
-            likeness = None if self._is_call(node) else self._precedents.likeness(node, spec, version, constants.scope)
-            legal_node = self._precedents.follow(likeness, node, constants)
+            is_call = has_functions and self._is_call(node)
+            likeness = None if is_call else precedents.likeness(node, spec, version, scope)
+            legal_node = precedents.follow(likeness, node, constants) if likeness else None
             if legal_node is not None and spec is not None:
                 nodes.append(legal_node)
                 deviations = self._deviations(legal_node, spec, around.surroundings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import type_name
@@ -92,20 +92,20 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
     """The messages that may have documentation, metadata or the like, each with its place, in the order of `visit`."""
     graph = model.graph
 
-    @cache
-    def is_plain(left: Any) -> bool:  # an `Undecoded`, which many nodes share
-        return _are_plain(left.decode())
-
+    plain: dict[int, bool] = {}  # whether what is undecoded is plain: many nodes share it, and keep it in memory
     without_nodes = with_fields(model, graph=with_fields(graph, node=[])) if graph else model
     for where, message in visit(without_nodes, object, only=_may_say_more):
         yield where, message
         if where == "graph" and graph:  # it can have many nodes, most of which have few parts
             for index, node in enumerate(graph.node):
                 held = vars(node)
+                left = held.get("undecoded")
+                if left is not None and id(left) not in plain:
+                    plain[id(left)] = all(_are_plain(each.decode()) for each in left.values())
                 if (
                     not _PLAIN.issuperset(held)
                     or ("attribute" in held and not _are_plain(held["attribute"]))
-                    or ("undecoded" in held and not all(map(is_plain, held["undecoded"].values())))
+                    or (left is not None and not plain[id(left)])
                 ):
                     yield from visit(node, object, f"graph.node[{index}]", only=_may_say_more)
 

@@ -21,10 +21,11 @@ MAX_IN_MAIN_THREAD: Final = 18_000  # with the 8 MiB that the main thread of a p
 
 def add_deep_plans(losses: Losses, graph: Graph) -> None:
     """Report the graphs for which the stack of a thread may be too small."""
-    for where, found in graphs(graph, "graph"):
+    all_graphs = [*graphs(graph, "graph")]
+    for where, found in all_graphs:
         if len(found.node) <= MAX_IN_THREAD:  # as most graphs, so that they cost nothing
             continue
-        depth = plan_depth(found)
+        depth = plan_depth(found, with_subgraphs=len(all_graphs) > 1)
         if depth > MAX_IN_THREAD:
             is_too_deep = depth > MAX_IN_MAIN_THREAD
             stack = f"a stack of {8 if is_too_deep else 2} MiB"
@@ -32,22 +33,23 @@ def add_deep_plans(losses: Losses, graph: Graph) -> None:
             losses.add("depth", detail, where, seen=INTERFACE if is_too_deep else USE)
 
 
-def plan_depth(graph: Graph) -> int:
+def plan_depth(graph: Graph, *, with_subgraphs: bool = True) -> int:
     """The most nodes that the planner has begun and not yet finished, from the outputs of a graph to its inputs."""
     makers = {name: node for node in graph.node for name in node.output if name}  # of values that are not yet planned
-    with_graphs = {id(graph.node[index]) for index, _, _ in subgraphs(graph.node)}
+    with_graphs = {id(graph.node[index]) for index, _, _ in subgraphs(graph.node)} if with_subgraphs else ()
     depth = 0
     for value in graph.output:
         begun = [iter([value.name or ""])]
         while begun:
             for name in begun[-1]:
                 node = makers.pop(name, None)
-                if node is not None:
-                    for output in node.output:
-                        makers.pop(output, None)  # at once, so that a graph with a cycle ends, too
+                if node is not None:  # which is planned at once, so that a graph with a cycle ends, too
+                    for output in node.output if len(node.output) > 1 else ():
+                        makers.pop(output, None)
                     begun.append(iter(mentioned(node) if id(node) in with_graphs else node.input))
                     break
             else:
-                depth = max(depth, len(begun) - 1)
                 begun.pop()
+                if len(begun) > depth:
+                    depth = len(begun)
     return depth

@@ -59,7 +59,8 @@ class Precedents:
         if spec is None or not spec.is_plain or node.domain not in STANDARD_DOMAINS:
             return None
         names = node.input
-        if spec.range is not None and (not scope.ranges.keys().isdisjoint(names) or scope.knows_numbers(names)):
+        ranges = scope.ranges
+        if spec.range is not None and ((ranges and not ranges.keys().isdisjoint(names)) or scope.knows_numbers(names)):
             return None
         if scope.expanded and not scope.expanded.isdisjoint((tuple(names), tuple(reversed(names)))):
             return None
@@ -69,17 +70,17 @@ class Precedents:
                 attributes = dumps([*map(vars, attributes)], 2)
             except ValueError:  # for a tensor or graph
                 return None
-        inputs = [*map(scope.types.get, names)]
+        types, declared = scope.types, scope.declared
+        inputs = [types.get(name) for name in names]
         if None in inputs:  # omitted, or of an outer graph
             inputs = [scope.type_of(name) if name else None for name in names]
-        outputs = node.output
-        declared = map(scope.declared.get, outputs)
-        wanted = map(self._names.is_read, outputs[1:]) if len(outputs) > 1 else ()
-        return spec.name, version, attributes, len(inputs), *inputs, *declared, *wanted
+        outputs = [declared.get(name) for name in node.output]
+        wanted = [self._names.is_read(name) for name in node.output[1:]] if len(outputs) > 1 else ()
+        return spec.name, version, attributes, len(inputs), *inputs, *outputs, *wanted
 
-    def follow(self, likeness: Likeness | None, node: Node, constants: Constants) -> Node | None:
+    def follow(self, likeness: Likeness, node: Node, constants: Constants) -> Node | None:
         """The result for a node, whose outputs are known from then on; `None` if there was no node like it."""
-        found = self._found.get(likeness) if likeness else None
+        found = self._found.get(likeness)
         if found is None:
             return None
         spec, attributes, types, scalars = found
@@ -95,11 +96,10 @@ class Precedents:
             made = with_fields(node, input=inputs)
         if attributes is not None:
             left = node.undecoded
-            only = left.keys() <= attributes.keys()
-            made = with_fields(made, undecoded=attributes if only else {**left, **attributes})
+            has_more = len(left) > ("attribute" in left)
+            made = with_fields(made, undecoded={**left, **attributes} if has_more else attributes)
             vars(made).pop("attribute", None)
-        for name, value_type in zip(node.output, types, strict=True):
-            scope.types[name] = value_type
+        scope.types.update(zip(node.output, types, strict=True))
         scope.note_maker(made, spec)
         return made
 
