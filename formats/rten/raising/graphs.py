@@ -7,6 +7,7 @@ Constants are stored in the types in which they are used.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.errors import EncodeError
@@ -24,7 +25,15 @@ from formats.rten.graph.attributes import MALFORMED, find, make_node, with_field
 from formats.rten.graph.makers import folded, folded_deviations
 from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
 from formats.rten.raising.integers import converted, has_limits, is_truth
-from formats.rten.raising.kinds import INTEGERS, UNKNOWN_OPERATOR, ValueKind, declared, integer_type, value_info
+from formats.rten.raising.kinds import (
+    INTEGERS,
+    UNKNOWN_OPERATOR,
+    ValueKind,
+    declared,
+    integer_type,
+    tensor_kind,
+    value_info,
+)
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
@@ -69,6 +78,7 @@ class GraphRaiser:
         outer: GraphRaiser | None = None,
         interface: Interface | None = None,
     ) -> None:
+        self._given = graph
         self._graph, self._folded = folded(graph, foldings())
         self._shared = surroundings
         self._where = where
@@ -83,7 +93,6 @@ class GraphRaiser:
         self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
         self._precedents = Precedents(surroundings.names)
         self._shapes = ShapeNames(graph)
-        self._defined: set[str] = defined(graph) | (outer._defined if outer else set())
         if outer is None:
             for value in (*graph.value_info, *graph.output):
                 known = declared(value)
@@ -91,6 +100,11 @@ class GraphRaiser:
         for tensor in graph.initializer:
             kind = ValueKind(tensor.data_type or FLOAT)
             self._values[tensor.name or ""] = Value(tensor.name or "", kind, tensor, self)
+
+    @cached_property
+    def _defined(self) -> set[str]:
+        """The names of values of the given graph and of those around it."""
+        return defined(self._given) | (self._outer._defined if self._outer else set())
 
     # Values
 
@@ -127,13 +141,12 @@ class GraphRaiser:
             return self._shared.names.new(name)
         return name
 
-    def _view(self, name: str, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
+    def _view(self, value: Value, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
         """The name in ONNX of a value in a type (`None`: its own type), reshaped if `rank` is given."""
-        value = self.value(name)
         if value.kind.elem_type not in INTEGERS or elem_type is None or value.kind.is_sequence:
             elem_type = value.kind.elem_type
         if value.constant is not None and value.owner is not None:
-            return value.owner._constant(name, value.constant, elem_type, rank, bounds=bounds)
+            return value.owner._constant(value.name, value.constant, elem_type, rank, bounds=bounds)
         view = value.name if elem_type == value.kind.elem_type else self._known_view(value.name, elem_type, None)
         view = view or self._cast(value.name, elem_type)
         if rank is None:
@@ -208,21 +221,21 @@ class GraphRaiser:
     def _node(self, node: Node, index: int) -> None:
         """Append the nodes that compute the same as RTen's node."""
         spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
+        scope, outputs = self._scope, node.output
         made = with_fields(
             node,
             domain=None,
             name=self._shared.node_names.new(node.name) if node.name else None,
             input=self._inputs_of(node, spec),
-            output=[self._local(name) if name else "" for name in node.output] if self._outer else node.output[:],
+            output=outputs[:] if self._outer is None else [self._local(name) if name else "" for name in outputs],
         )
-        scope = self._scope
         likeness = self._precedents.likeness(made, spec, self._shared.version, scope)
-        precedent = self._precedents.follow(likeness, made, self._made)
+        precedent = self._precedents.follow(likeness, made, self._made) if likeness else None
         if precedent is not None:
             self._report(spec, precedent, node, index)
             self._nodes.append(precedent)
-            for given, name in zip(node.output, precedent.output, strict=True):
-                self._add_output(given, name, ValueKind(scope.types[name].elem_type or FLOAT), [precedent])
+            for given, name in zip(outputs, precedent.output, strict=True):
+                self._add_output(given, name, tensor_kind(scope.types[name].elem_type or FLOAT), [precedent])
             return
         kinds: Sequence[ValueKind] = ()
         if spec.subgraphs is not None:
@@ -262,8 +275,10 @@ class GraphRaiser:
         values = [self.value(name) if name else OMITTED for name in node.input]
         if INTEGERS.isdisjoint([value.kind.elem_type for value in values]):  # so each keeps its type
             return [
-                self._view(name, None, ranks.get(place)) if name and (value.constant or place in ranks) else value.name
-                for place, (name, value) in enumerate(zip(node.input, values, strict=True))
+                self._view(value, None, ranks.get(place))
+                if value.constant is not None or (place in ranks and value is not OMITTED)
+                else value.name
+                for place, value in enumerate(values)
             ]
         letters = spec.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}
@@ -275,7 +290,7 @@ class GraphRaiser:
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:
                 elem_type = types[letter if letter.isupper() else f"{letter}{place}"]
-                name = self._view(name, elem_type, spec.ranks.get(place), bounds=place in spec.bounds)
+                name = self._view(values[place], elem_type, ranks.get(place), bounds=place in spec.bounds)
             inputs.append(name)
         return inputs
 
@@ -358,7 +373,7 @@ class GraphRaiser:
             assert self._interface is not None
             wanted = self._interface.wanted(given, value.kind)
             if value.constant is not None:
-                view = self._view(given, wanted if wanted in INTEGERS else None)
+                view = self._view(value, wanted if wanted in INTEGERS else None)
                 same = self._scope.type_of(view).elem_type == wanted
                 plain = elementwise.Max if wanted == INT32 else shape.Identity  # RTen then does not fold equal ones
                 operator = plain if same else casting.Cast
@@ -372,7 +387,7 @@ class GraphRaiser:
         own = {name for node in self._nodes for name in node.output}
         outputs: list[ValueInfo] = []
         for given, kind in zip(self.output_names, kinds, strict=True):
-            name = self._view(given, kind.elem_type)
+            name = self._view(self.value(given), kind.elem_type)
             own.update(self._nodes[-1].output if self._nodes else ())
             if name not in own or any(name == output.name for output in outputs):
                 copy = self._shared.names.new(f"{given}/output")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.dtypes import BOOL, INT32, INT64
@@ -29,6 +30,12 @@ class ValueKind(NamedTuple):
 
     elem_type: int
     is_sequence: bool = False
+
+
+@cache
+def tensor_kind(elem_type: int) -> ValueKind:
+    """The type of a tensor; a large graph has as many of them as nodes."""
+    return ValueKind(elem_type)
 
 
 def integer_type(letter: str, computed: Collection[int], truths: Sequence[bool]) -> int | None:
