@@ -187,10 +187,11 @@ class _Builder:
     def _filled(self, name: str, filled: Filled, depth: int) -> int:
         """Write a table of a form, in one step if there is a layout, and return its position."""
         self._marks = None  # the outer table then has no layout
-        nbytes, text = self._nbytes, filled.name
+        nbytes = self._nbytes
+        form, text, _ = filled
         if nbytes % 4 or not text.isascii():
             return self._first_filled(name, filled, depth)
-        key = filled.form, len(text) // 4, nbytes % ALIGNMENT, depth
+        key = form, len(text) // 4, nbytes % ALIGNMENT, depth
         layout = self._layouts.get(key)
         if layout is None or layout.table_count > self._tables_left:
             return self._first_filled(name, filled, depth, key)

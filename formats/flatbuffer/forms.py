@@ -87,14 +87,15 @@ class Layout(NamedTuple):
         Raises: struct.error or OverflowError for a number that does not fit.
         """
         _, _, pack, arguments, distances, name, values = self
+        _, text, given = filled
         arguments = arguments[:]
         for place, total in distances:
             arguments[place] = total - position
         if name:
-            arguments[name] = len(filled.name)
-            arguments[name + 1] = filled.name.encode("ascii")
+            arguments[name] = len(text)
+            arguments[name + 1] = text.encode("ascii")
         for first, end, number in values:
-            arguments[first:end] = filled.values[number]
+            arguments[first:end] = given[number]
         return pack(*arguments)
 
 

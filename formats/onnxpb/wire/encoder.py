@@ -64,7 +64,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     segments: list[Any] = []
     sources = False
     behind = 0  # the index behind the last segment that may be a source
-    for name, tag, short, (action, _, repeated, inner, _) in table.layout((*values, *left) if left else tuple(values)):
+    for name, tag, short, action, repeated, inner in table.layout((*values, *left) if left else tuple(values)):
         if name not in values:
             parts = left[name].segments
             segments += parts

@@ -53,7 +53,9 @@ class FieldToWrite(NamedTuple):
     name: str
     tag: bytes
     short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
-    row: FieldRow
+    action: int
+    repeated: bool
+    inner: Any
 
 
 @cache
@@ -101,7 +103,7 @@ class MessageTable:
         if found is None:
             fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)
             rows = [self.by_name[name] for name in fields]
-            found = [FieldToWrite(row.name, tag, _short(tag), row) for tag, row in rows]
+            found = [FieldToWrite(row.name, tag, _short(tag), row.action, row.repeated, row.inner) for tag, row in rows]
             if len(self._layouts) < MAX_LAYOUTS:
                 self._layouts[names] = found
         return found
