@@ -67,7 +67,7 @@ def mentioned(node: Node) -> list[str]:
 
 def all_mentioned(nodes: Sequence[Node]) -> set[str]:
     """The names that some nodes use, and the outer names that their subgraphs use."""
-    names = set(chain.from_iterable(node.input for node in nodes))
+    names = set(chain.from_iterable([node.input for node in nodes]))
     return names.union(*(mentioned(nodes[index]) for index, _, _ in subgraphs(nodes)))
 
 

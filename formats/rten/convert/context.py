@@ -37,12 +37,16 @@ NEWEST = 24  # the operator set of rewritten nodes; the forms that they use are 
 
 
 class ValueNames(Names):
-    """The names of values that a model uses, and new names. `read` has the names that a node or a caller reads."""
+    """The names of values that a model uses, and new names. `read` has the names that a node or a caller reads.
 
-    def __init__(self, used: set[str], read: set[str]) -> None:
+    The set is kept: names that are read later join it.
+    """
+
+    def __init__(self, used: Iterable[str], read: set[str]) -> None:
         super().__init__(used)
         self.take(read)
-        self._read = read - {""}
+        read.discard("")  # an omitted value
+        self._read = read
         self.decisive: set[str] = set()  # those that are rounded or compared
 
     def add_read(self, names: Iterable[str]) -> None:

@@ -31,7 +31,7 @@ from formats.rten.types import HOLDERS, INT32_LIMITS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from formats.flatbuffer.fbs import Table
     from formats.flatbuffer.forms import Values
@@ -91,10 +91,11 @@ class Encoder:
         self._forms: dict[Any, Form] = {}  # by all common parts; for operators, by the id of their attributes
         self._known: list[Any] = []  # the attributes that have a form: while they exist, no other object has their id
         all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
-        self._names = Names(_value_names(all_graphs))
+        computed = [*chain.from_iterable([node.output for graph in all_graphs for node in graph.node])]
+        self._names = Names(chain(computed, _given_names(all_graphs)))
         self._written: Mapping[str, str] = {}  # for names in the graph that is being encoded, if they change
         self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
-        self._with_shapes = _shape_tables(all_graphs) <= MAX_SHAPE_TABLES
+        self._with_shapes = _shape_tables(all_graphs, len(computed)) <= MAX_SHAPE_TABLES
 
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
         """The table of a graph; `outer` are the names of outer graphs, `None` for the model's own graph."""
@@ -102,7 +103,7 @@ class Encoder:
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
         uses = Uses(graph)
-        constants = constants_of(graph, where)
+        constants = constants_of(graph)
         inputs = [value for value in graph.input if value.name not in constants]
         if not all(value.name for value in inputs):
             raise EncodeError("an input has no name", where=f"{where}.input")
@@ -125,9 +126,10 @@ class Encoder:
         captured = self._captured(graph, uses, local, outer or frozenset(), where)
         untyped = self._value_form(None, None)
         captures = [nodes.add(name, untyped) for name in captured]
+        own = uses.own
         for name, (tensor, place) in constants.items():
-            if name in uses.own or name in uses.inner or self._native:
-                nodes.add(name, *self._constant(name, tensor, place, exact=name not in uses.bounds))
+            if name in own or name in uses.inner or self._native:
+                nodes.add(name, *self._constant(name, tensor, (where, place), uses))
         known = map(types.get, computed)
         forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in known)
         nodes.add_values(computed, forms if types else repeat(untyped))
@@ -167,21 +169,23 @@ class Encoder:
                 raise EncodeError(f"the value {name!r} is used, but nothing produces it", where=where)
         return captured
 
-    def _constant(self, name: str, tensor: Tensor, where: str, *, exact: bool) -> tuple[Form, Values]:
+    def _constant(self, name: str, tensor: Tensor, place: tuple[str, int | str], uses: Uses) -> tuple[Form, Values]:
         """The form of a constant and its values: small constants contain their elements, others an offset."""
         try:
             constant = convert(tensor)
         except EncodeError as error:
-            self.refusals.append(Refusal("", "", None, where, f"RTen does not support the constant {name!r}: {error}"))
+            reason = f"RTen does not support the constant {name!r}: {error}"
+            self.refusals.append(Refusal("", "", None, constant_place(*place), reason))
             return _form("ConstantNode", {"shape": ()}), ()
         source, element = constant.source, constant.element
         if constant.change:
+            where = constant_place(*place)
             kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
             if constant.change == "widened":
                 self.losses.add("widened", f"{kinds}, exactly", where, name, seen=DOCUMENTATION)
             elif constant.change == "rounded":
                 self.losses.add("rounded", f"{kinds}, rounded", where, name, seen=RESULTS)
-            elif exact:
+            elif name not in uses.bounds:
                 self.losses.add("clamped", clamped_text(tensor), where, name, seen=RESULTS)
         nbytes = source.nbytes
         small = nbytes <= INLINE_ELEMENTS * element.nbytes
@@ -338,24 +342,37 @@ def _element_number(value: ValueInfo) -> int:
     return (tensor.elem_type or 0) if tensor else 0
 
 
-def constants_of(graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
-    """The constants of a graph by name, each with its place: initialisers, sparse ones, and Constant nodes."""
-    found: dict[str, tuple[Tensor, str]] = {}
+def constants_of(graph: Graph) -> dict[str, tuple[Tensor, int | str]]:
+    """The constants of a graph by name, each with its place: initialisers, sparse ones, and Constant nodes.
+
+    The place in the graph is the index of an initialiser, of which there may be many, or a text.
+    """
+    found: dict[str, tuple[Tensor, int | str]] = {}
     for index, tensor in enumerate(graph.initializer):
-        found[tensor.name or ""] = tensor, f"{where}.initializer[{index}]"
+        found[tensor.name or ""] = tensor, index
     for index, sparse in enumerate(graph.sparse_initializer):
         if sparse.values is not None:
-            found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
+            found[sparse.values.name or ""] = densify(sparse), f"sparse_initializer[{index}]"
     for node in constant_nodes(graph.node):
         spec = spec_of(node)
         assert spec is not None and spec.constant is not None
-        found[node.output[0]] = spec.constant(node), _node_place(node, where)
+        found[node.output[0]] = spec.constant(node), _node_step(node)
     return found
+
+
+def constant_place(where: str, place: int | str) -> str:
+    """The place of a constant of the graph at `where`."""
+    return f"{where}.{place}" if isinstance(place, str) else f"{where}.initializer[{place}]"
 
 
 def _node_place(node: Node, where: str) -> str:
     """The place of a node, by its name or output, because its index is that in the rewritten graph."""
-    return f'{where}.node["{node.name or next(iter(node.output), "")}"]'
+    return f"{where}.{_node_step(node)}"
+
+
+def _node_step(node: Node) -> str:
+    """The place of a node in its graph."""
+    return f'node["{node.name or next(iter(node.output), "")}"]'
 
 
 def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
@@ -375,15 +392,12 @@ def _used_outputs(node: Node, most: int, uses: Uses) -> list[str]:
     return [name if place < most or name in used else "" for place, name in enumerate(node.output)]
 
 
-def _value_names(all_graphs: list[Graph]) -> set[str]:
-    """The names of all values and constants."""
-    names: set[str] = set()
+def _given_names(all_graphs: list[Graph]) -> Iterator[str]:
+    """The names of all inputs and constants."""
     for graph in all_graphs:
-        names.update([value.name or "" for value in graph.input])
-        names.update([tensor.name or "" for tensor in graph.initializer])
-        names.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
-        names.update(chain.from_iterable([node.output for node in graph.node]))
-    return names
+        yield from [value.name or "" for value in graph.input]
+        yield from [tensor.name or "" for tensor in graph.initializer]
+        yield from [sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values]
 
 
 def _dims(all_graphs: list[Graph]) -> Iterable[Dimension]:
@@ -395,12 +409,13 @@ def _dims(all_graphs: list[Graph]) -> Iterable[Dimension]:
                 yield from tensor.shape.dim
 
 
-def _shape_tables(all_graphs: list[Graph]) -> int:
-    """The approximate number of tables of the model if the shapes of all values are written."""
-    tables = sum(1 for _ in _dims(all_graphs))
-    for graph in all_graphs:
-        tables += 3 * (len(graph.initializer) + len(graph.node)) + 2 * sum(len(node.output) for node in graph.node)
-    return tables
+def _shape_tables(all_graphs: list[Graph], computed: int) -> int:
+    """The approximate number of tables of the model if the shapes of all values are written.
+
+    So many of them are `computed`.
+    """
+    tables = sum(1 for _ in _dims(all_graphs)) + 2 * computed
+    return tables + 3 * sum(len(graph.initializer) + len(graph.node) for graph in all_graphs)
 
 
 def _first_duplicate(names: Iterable[str]) -> Any:

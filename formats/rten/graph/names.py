@@ -63,17 +63,17 @@ def _shown(graph: Graph, outer: frozenset[str], around: Mapping[str, str], names
     )
 
 
-def used_and_read(model: Model) -> tuple[set[str], set[str]]:
+def used_and_read(model: Model) -> tuple[list[str], set[str]]:
     """The names of all values, and the names of values that are read."""
-    used: set[str] = set()
+    used: list[str] = []
     read: set[str] = set()
     for graph in _all_graphs(model):
-        used.update(value.name or "" for value in (*graph.input, *graph.value_info))
-        used.update(tensor.name or "" for tensor in graph.initializer)
-        used.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
+        used += [value.name or "" for value in (*graph.input, *graph.value_info)]
+        used += [tensor.name or "" for tensor in graph.initializer]
+        used += [sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values]
         read.update(value.name or "" for value in graph.output)
-        used.update(chain.from_iterable(node.output for node in graph.node))
-        read.update(chain.from_iterable(node.input for node in graph.node))
+        used += chain.from_iterable([node.output for node in graph.node])
+        read.update(chain.from_iterable([node.input for node in graph.node]))
     for function in model.functions:
         read.update(function.output)
     return used, read

@@ -15,7 +15,7 @@ from formats.python.late_dataclasses import replace
 from formats.rten.convert.pass_list import Pass, run
 from formats.rten.convert.refusal import Refusal
 from formats.rten.graph.constants import clamped_text, convert
-from formats.rten.graph.encoder import constants_of
+from formats.rten.graph.encoder import constant_place, constants_of
 from formats.rten.graph.names import without_hiding
 from formats.rten.graph.uses import Uses
 from formats.rten.onnx_loader.captures import with_reached_names
@@ -64,12 +64,13 @@ def raise_version(work: LoaderWork) -> None:
 
 def report_clamped(work: LoaderWork) -> None:
     """Report the constants whose integers the loader clamps to 32 bits, other than the bounds of slices."""
-    for where, inner in graphs(work.graph):
+    for within, inner in graphs(work.graph):
+        where = f"graph.{within}" if within else "graph"
         uses = Uses(inner)
         seen = (uses.own.keys() | uses.inner) - uses.bounds  # others have no effect, such as what a rewriting replaced
-        for name, (tensor, place) in constants_of(inner, f"graph.{where}" if where else "graph").items():
+        for name, (tensor, place) in constants_of(inner).items():
             if tensor.data_type in PARTLY_HELD and name in seen and convert(tensor).change == "clamped":
-                work.losses.add("clamped", clamped_text(tensor), place, name, seen=RESULTS)
+                work.losses.add("clamped", clamped_text(tensor), constant_place(where, place), name, seen=RESULTS)
 
 
 def check_interface(work: LoaderWork) -> None:
