@@ -69,8 +69,8 @@ def foldings() -> Mapping[str | None, list[Folding]]:
     """The foldings of all operators, by the operator of the last node."""
     found: dict[str | None, list[Folding]] = {}
     for folding in (each for family in WITH_FOLDINGS for spec in specs_in(family) for each in spec.foldings):
-        for op_type in folding.last:
-            found.setdefault(op_type, []).append(folding)
+        for last in folding.last():
+            found.setdefault(last.name, []).append(folding)
     return found
 
 

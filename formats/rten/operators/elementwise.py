@@ -410,6 +410,10 @@ def sign(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(comparison.Where, context.op(comparison.Greater, data, zero), one, rest))
 
 
+def _last_of_sign_of_comparisons() -> tuple[OperatorSpec, ...]:
+    return (comparison.Where,)
+
+
 def sign_of_comparisons(node: Node, makers: Makers) -> Node | None:
     """Sign, from the comparisons with zero that it was written with."""
     above = makers.match(node, comparison.Where, comparison.Greater)
@@ -442,7 +446,7 @@ Sign = OperatorSpec(
     narrow=widened((0,)),
     faults=(_UNSIGNED_ZERO,),
     raised_deviations=_sign_deviations,
-    foldings=(Folding(("Where",), sign_of_comparisons),),
+    foldings=(Folding(_last_of_sign_of_comparisons, sign_of_comparisons),),
     range=ranges.signs,
 )
 Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))

@@ -146,6 +146,10 @@ def _zeros_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
     return tuple(found)
 
 
+def _last_of_zero_points_of_columns() -> tuple[OperatorSpec, ...]:
+    return (elementwise.Sub,)
+
+
 def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
     """MatMulInteger with a zero point for each column, from the sums of rows that it was written with."""
     parts = makers.match(node, elementwise.Sub, MatMulInteger, elementwise.Mul)
@@ -173,7 +177,7 @@ MatMulInteger = OperatorSpec(
     range=ranges.products_of_bytes,
     faults=(_FIRST_BLOCK, _PACKED),
     raised_deviations=_zeros_deviations,
-    foldings=(Folding(("Sub",), zero_points_of_columns),),
+    foldings=(Folding(_last_of_zero_points_of_columns, zero_points_of_columns),),
 )
 
 

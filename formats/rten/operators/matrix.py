@@ -91,6 +91,10 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, total, context.int64(gone)) if gone else total)
 
 
+def _last_of_integer_product() -> tuple[OperatorSpec, ...]:
+    return reduction.ReduceSum, shape.Squeeze
+
+
 def integer_product(node: Node, makers: Makers) -> Node | None:
     """MatMul of integers, from the products and the sum that it was written with."""
     squeezed = makers.match(node, shape.Squeeze, reduction.ReduceSum)
@@ -133,7 +137,7 @@ MatMul = OperatorSpec(
     elements=(of_any_input,),
     rewritings=(mat_mul,),
     raised_deviations=_product_deviations,
-    foldings=(Folding(("ReduceSum", "Squeeze"), integer_product),),
+    foldings=(Folding(_last_of_integer_product, integer_product),),
     faults=(_LONE_COLUMN,),
     is_plain=True,
     range=ranges.matrix_products,

@@ -337,6 +337,10 @@ def _arg_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     return (*NAN_ORDER(node, context), *left)
 
 
+def _last_of_top_of_one() -> tuple[OperatorSpec, ...]:
+    return TopK, shape.Squeeze
+
+
 def top_of_one(node: Node, makers: Makers) -> Node | None:
     """ArgMax or ArgMin, from the TopK that it was written with, and from the Squeeze after it."""
     top = node if node.op_type == TopK.name else makers.maker(node.input[0], TopK) if node.input else None
@@ -413,7 +417,7 @@ def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:
     )
 
 
-ArgMax = _arg_spec("ArgMax", foldings=(Folding(("TopK", "Squeeze"), top_of_one),))
+ArgMax = _arg_spec("ArgMax", foldings=(Folding(_last_of_top_of_one, top_of_one),))
 ArgMin = _arg_spec("ArgMin")
 
 

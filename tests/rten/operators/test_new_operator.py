@@ -44,7 +44,9 @@ def folded_square(node: Node, makers: Makers) -> Node | None:
     return make_node(Square.name, node.input[:1], node.output)
 
 
-Square = OperatorSpec("Square", dims=same, rewritings=(square,), foldings=(Folding(("Mul",), folded_square),))
+Square = OperatorSpec(
+    "Square", dims=same, rewritings=(square,), foldings=(Folding(lambda: (elementwise.Mul,), folded_square),)
+)
 
 
 def cube(node: Node, context: Context) -> list[Node] | None:

@@ -55,12 +55,13 @@ Record: TypeAlias = "Callable[[Node, Scope], None]"
 
 
 class Folding(NamedTuple):
-    """How to find the nodes that a rewriting wrote for one node: the last of them has one of the operators `last`.
+    """How to find the nodes that a rewriting wrote for one node, of which the last has one of the operators `last`.
 
-    `fold` gets that node and the makers of values, and returns the one node, or `None`.
+    `fold` gets that node and the makers of values, and returns the one node, or `None`. `last` is a function, because
+    the module of a family is imported before those of all operators that it uses.
     """
 
-    last: tuple[str, ...]
+    last: Callable[[], tuple[OperatorSpec, ...]]
     fold: Callable[[Node, Makers], Node | None]
 
 
