@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from formats.python.collector import rest_in_command
+
 
 def formats() -> None:
     """The command `formats`, as a process of its own."""
+    rest_in_command()  # before the imports, which create many objects
     from formats.cli import process
 
     process.main("formats")
@@ -12,6 +15,7 @@ def formats() -> None:
 
 def convert() -> None:
     """The command `convert`, which is `formats convert`, as a process of its own."""
+    rest_in_command()
     from formats.cli import process
 
     process.main("convert")

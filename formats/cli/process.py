@@ -20,7 +20,6 @@ from formats.cli.streams import STREAM
 from formats.cli.verbs import VERBS
 from formats.cli.waiting import sign_of_work
 from formats.errors import OptionError
-from formats.python.collector import rest_at_exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +34,6 @@ STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ct
 
 def main(program: str) -> None:
     """Run the command `program` as a process."""
-    rest_at_exit()
     out_of_memory = f"{program}: error: there is not enough memory\n".encode()  # created while there is memory
     try:
         code = run(program, expanded(sys.argv[1:]))

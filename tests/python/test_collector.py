@@ -132,12 +132,40 @@ def test_what_others_do_with_the_collector_stays(python: Python, enabled: bool) 
 
 @pytest.mark.parametrize("resting", [True, False])
 def test_nobody_looks_for_cycles_at_the_end(python: Python, resting: bool) -> None:
-    """On request, a process ends without a search for garbage; other functions for the exit are still called."""
+    """A command ends without a search for garbage; other functions for the exit are still called."""
     code = (
-        "import atexit\nfrom formats.python.collector import rest_at_exit\n"
+        "import atexit\nfrom formats.python.collector import rest_in_command\n"
         "class Found:\n    def __del__(self, say=print): say('found')\n"
         "atexit.register(print, 'done')\n"
-        f"if {resting}: rest_at_exit()\n"
+        f"if {resting}: rest_in_command()\n"
         "cycle = [Found()]; cycle.append(cycle); del cycle"
     )
     assert (["done"] if resting else ["done", "found"]) == python("-c", code).stdout.split()
+
+
+@pytest.mark.parametrize("verb", ["inspect", "convert"])
+def test_a_command_searches_for_no_cycles(python: Python, tmp_path: Path, verb: str) -> None:
+    """A command on a model of usual size ends before a first search; its imports cause none either."""
+    (tmp_path / "m.onnx").write_bytes(chain())
+    code = (
+        "import atexit, gc, sys, formats.cli\n"
+        f"sys.argv = ['formats', {verb!r}, 'm.onnx', *(['m.onnxz'] if {verb!r} == 'convert' else [])]\n"
+        "before = [each['collections'] for each in gc.get_stats()]\n"
+        "atexit.register(lambda: print([each['collections'] for each in gc.get_stats()] == before))\n"
+        "formats.cli.formats()"
+    )
+    assert python("-c", code).stdout.splitlines()[-1] == "True"
+
+
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="this Python has another collector")
+def test_a_command_still_finds_cycles(python: Python) -> None:
+    """A command that makes very many objects in cycles frees them, only later."""
+    code = (
+        "import weakref\nfrom formats.python.collector import SEARCH_AFTER, rest_in_command\n"
+        "class Own: pass\n"
+        "rest_in_command()\n"
+        "own = Own(); own.cycle = own; gone = weakref.ref(own); del own\n"
+        "made = [[] for _ in range(SEARCH_AFTER + 1000)]\n"
+        "print(gone() is None)"
+    )
+    assert python("-c", code).stdout.split() == ["True"]
