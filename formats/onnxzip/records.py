@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import DecodeError, TruncatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 SENTINEL_16 = 0xFFFF  # the values that mean: see the zip64 structures
 SENTINEL_32 = 0xFFFF_FFFF
@@ -124,8 +124,12 @@ END = Structure(
 EXTRA = Structure("extra record", b"", ("id", "H"), ("data_length", "H"))
 
 # A local header and a directory entry as our writer writes them without zip64: constant bytes, then values that differ.
+# The directory's are made by version 4.5 on FAT, system number 0: unpacked files get the user's default mode.
 WRITTEN_HEADER = struct.Struct("<14s3I2H")  # constant, CRC-32, size twice, lengths of name and extra field
+HEADER_START = LOCAL_HEADER.pack(version_needed=VERSION_STORED, method=STORED, date=DATE_1980)[:14]
 WRITTEN_DIRECTORY_ENTRY = struct.Struct("<16s3IH12sI")  # constant, the same without the second length, zeros, offset
+DIRECTORY_ENTRY_START = DIRECTORY_ENTRY.signature + VERSION_ZIP64.to_bytes(2, "little") + HEADER_START[4:]
+DIRECTORY_ENTRY_REST = bytes(12)
 
 SIZES_NBYTES = EXTRA.nbytes + 2 * 8  # of the zip64 record in a local header, which always has both sizes
 ZIP64_RECORD_SIZE = ZIP64_END.nbytes - 12  # it does not count its signature and this field
@@ -167,10 +171,6 @@ class Entry(NamedTuple):
         end = file_offset + LOCAL_HEADER.nbytes + len(name) + padding_nbytes + nbytes
         return end if nbytes < SENTINEL_32 else end + SIZES_NBYTES
 
-    def with_checksum(self, crc32: int) -> Entry:
-        """The same entry with this checksum."""
-        return Entry(self.name, self.file_offset, self.nbytes, self.padding_nbytes, crc32)
-
 
 def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
     """The entry at `file_offset` whose payload is at a multiple of `alignment`, at most 65,536.
@@ -187,29 +187,45 @@ def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
     return Entry(name, file_offset, nbytes, padding_nbytes)
 
 
-def local_header(entry: Entry) -> bytes:
-    """The bytes between `entry.file_offset` and its payload."""
-    extra = padding_record(entry.padding_nbytes)
-    if entry.nbytes >= SENTINEL_32:
-        extra += _zip64_record(entry.nbytes, entry.nbytes)
-    return LOCAL_HEADER.pack_row(*_shared_row(entry), len(extra)) + entry.name.encode() + extra
+def local_header(entry: Entry, crc32: int | None = None) -> bytes:
+    """The bytes between `entry.file_offset` and its payload, with this checksum, or that of the entry."""
+    name, file_offset, nbytes, padding_nbytes, known = entry
+    crc32 = known if crc32 is None else crc32
+    extra = padding_record(padding_nbytes)
+    if nbytes < SENTINEL_32 > file_offset:
+        fixed = WRITTEN_HEADER.pack(HEADER_START, crc32, nbytes, nbytes, len(name), padding_nbytes)
+    else:
+        if nbytes >= SENTINEL_32:
+            extra += _zip64_record(nbytes, nbytes)
+        fixed = LOCAL_HEADER.pack_row(*_row_with_zip64(entry, crc32), len(extra))
+    return fixed + name.encode() + extra
 
 
-def directory_entry(entry: Entry) -> bytes:
-    """The directory's record of an entry."""
-    file_offset, extra = entry.file_offset, b""
-    if entry.nbytes >= SENTINEL_32 or file_offset >= SENTINEL_32:
-        extra = _zip64_record(entry.nbytes, entry.nbytes, file_offset)
-        file_offset = min(file_offset, SENTINEL_32)
-    # Made by version 4.5 on FAT, system number 0: unpacked files get the user's default mode.
-    fixed = DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *_shared_row(entry), len(extra), 0, 0, 0, 0, file_offset)
-    return fixed + entry.name.encode() + extra
+def directory_entry(entry: Entry, crc32: int | None = None) -> bytes:
+    """The directory's record of an entry, with this checksum, or that of the entry."""
+    name, file_offset, nbytes, _, known = entry
+    crc32 = known if crc32 is None else crc32
+    if nbytes < SENTINEL_32 > file_offset:
+        start, rest = DIRECTORY_ENTRY_START, DIRECTORY_ENTRY_REST
+        fixed = WRITTEN_DIRECTORY_ENTRY.pack(start, crc32, nbytes, nbytes, len(name), rest, file_offset)
+        return fixed + name.encode()
+    extra = _zip64_record(nbytes, nbytes, file_offset)
+    shared = _row_with_zip64(entry, crc32)
+    offset = min(file_offset, SENTINEL_32)
+    return DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *shared, len(extra), 0, 0, 0, 0, offset) + name.encode() + extra
 
 
-def directory(entries: Sequence[Entry]) -> bytes:
-    """The bytes after the payload of the last entry: the directory and the end records."""
-    records = b"".join(map(directory_entry, entries))
-    return records + _end_records(len(entries), len(records), entries[-1].end)
+def directory(entries: Sequence[Entry], checksums: Iterable[int] | None = None) -> bytes:
+    """The bytes after the payload of the last entry: the directory and the end records.
+
+    The checksums are those of the entries, unless others are given.
+    """
+    found = (entry.crc32 for entry in entries) if checksums is None else checksums
+    records = bytearray()  # a list of very many short pieces would need three times the memory
+    for entry, crc32 in zip(entries, found, strict=True):
+        records += directory_entry(entry, crc32)
+    records += _end_records(len(entries), len(records), entries[-1].end)
+    return bytes(records)
 
 
 def directory_nbytes(entries: Sequence[Entry]) -> int:
@@ -238,14 +254,10 @@ def _end_records(count: int, nbytes: int, file_offset: int) -> bytes:
     return end
 
 
-def _shared_row(entry: Entry) -> tuple[int, ...]:
-    """The values of `SHARED_ROWS`."""
-    name, file_offset, nbytes, _, crc32 = entry
-    if nbytes < SENTINEL_32 > file_offset:
-        return VERSION_STORED, 0, STORED, 0, DATE_1980, crc32, nbytes, nbytes, len(name)
-    size = min(nbytes, SENTINEL_32)
-    # If only the directory needs zip64, this counts for the header, too.
-    return VERSION_ZIP64, 0, STORED, 0, DATE_1980, crc32, size, size, len(name)
+def _row_with_zip64(entry: Entry, crc32: int) -> tuple[int, ...]:
+    """The values of `SHARED_ROWS` for an entry with zip64; if only the directory needs it, the header says so, too."""
+    size = min(entry.nbytes, SENTINEL_32)
+    return VERSION_ZIP64, 0, STORED, 0, DATE_1980, crc32, size, size, len(entry.name)
 
 
 @lru_cache(maxsize=256)  # there are few different ones, except for large files

@@ -12,6 +12,8 @@ from formats.errors import DecodeError, LimitError, TruncatedError
 from formats.onnxzip.names import MAX_NAME_BYTES, are_entry_names, broken_by_name, broken_by_names
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
+    DIRECTORY_ENTRY_REST,
+    DIRECTORY_ENTRY_START,
     END,
     EXTRA,
     LOCAL_HEADER,
@@ -27,7 +29,6 @@ from formats.onnxzip.records import (
     ZIP64_RECORD_SIZE,
     Entry,
     Structure,
-    directory_entry,
     sentinel,
 )
 
@@ -59,8 +60,6 @@ _ZIP64_LOCATOR_RULES = (
 )
 _SPECIAL_FILE = 0x18  # FAT: a directory or a volume label
 _REGULAR_FILE = (0, 8)  # the file type in the top four bits: unknown, or Unix's number of a regular file
-_ENTRY = WRITTEN_DIRECTORY_ENTRY.unpack(directory_entry(Entry("", 0, 0)))
-_ENTRY_START, _ENTRY_REST = _ENTRY[0], _ENTRY[-2]
 _NOT_WRITTEN = b"", 0, 0, 0, 0, b"", 0
 _MAX_DIRECTORY_ENTRY_BYTES = DIRECTORY_ENTRY.nbytes + MAX_NAME_BYTES + EXTRA.nbytes + 3 * 8
 
@@ -161,7 +160,7 @@ def _add_entries(listing: Listing, data: bytes, directory_offset: int) -> None:
         found = unpack(data, position) if position <= last else _NOT_WRITTEN
         start, crc32, compressed_nbytes, nbytes, name_length, rest, header_offset = found
         stop = position + fixed_nbytes + name_length
-        is_ours = start == _ENTRY_START and rest == _ENTRY_REST and compressed_nbytes == nbytes and stop <= len(data)
+        is_ours = start == DIRECTORY_ENTRY_START and rest == DIRECTORY_ENTRY_REST and compressed_nbytes == nbytes and stop <= len(data)
         if is_ours and nbytes < SENTINEL_32 > header_offset:
             names.append(data[position + fixed_nbytes : stop].decode("latin-1"))
             as_written.append((header_offset, nbytes, crc32))

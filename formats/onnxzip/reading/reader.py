@@ -20,12 +20,12 @@ from formats.onnxzip.reading.headers import check_names, fields_of, list_entries
 from formats.onnxzip.records import (
     END,
     EXTRA,
+    HEADER_START,
     LOCAL_HEADER,
     MAX_EXTRA_BYTES,
     PADDING_ID,
     WRITTEN_HEADER,
     Entry,
-    local_header,
     padding_record,
 )
 from formats.python.collector import collector_paused
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _WINDOW_BYTES = 1 << 16  # the size of one read if payloads are smaller than a page: they come with the headers anyway
 _PAGE_BYTES = 1 << 12
-_HEADER_START, *_ = WRITTEN_HEADER.unpack_from(local_header(Entry("", 0, 0)))
 
 
 def looks_like_zip(head: bytes) -> bool:
@@ -93,7 +92,7 @@ def _with_headers(source: Source, listing: Listing, data: bytes, limit: int) -> 
                     ahead_bytes = _WINDOW_BYTES if nbytes < _PAGE_BYTES else 0
                     window = source.read(position, min(max(header_nbytes, ahead_bytes), limit - position))
                     window_offset, begin = position, 0
-                fixed = WRITTEN_HEADER.pack(_HEADER_START, crc32, nbytes, nbytes, len(name), padding_nbytes)
+                fixed = WRITTEN_HEADER.pack(HEADER_START, crc32, nbytes, nbytes, len(name), padding_nbytes)
                 if window.startswith(fixed + name.encode() + padding_record(padding_nbytes), begin):
                     entry = Entry(name, position, nbytes, padding_nbytes, crc32)
                     position = end

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import DEEPEST
@@ -79,7 +80,8 @@ class Packing:
     ) -> None:
         self.options = options
         self.kept = kept
-        self.members: list[tuple[Entry, Source | None]] = []  # the hashes have no source
+        self.entries: list[Entry] = []  # new ones
+        self.payloads: list[Source | None] = []  # theirs; the hashes have none yet
         self.losses: list[Loss] = []
         self.shared_nbytes = 0  # of tensors whose bytes another tensor has already added
         self._end = kept[-1].end if kept else 0
@@ -136,8 +138,8 @@ class Packing:
         graphs = sorted(self._graphs.items(), key=lambda item: item[0] is None)
         if hashes is not None:
             self._hashes = dict(hashes)
-            others = [*self.kept, *(entry for entry, _ in self.members)]
-            names = [*(entry.name for entry in others), *(entry_of(name) for name, _ in graphs)]
+            names = [entry.name for entry in (*self.kept, *self.entries)]
+            names += [entry_of(name) for name, _ in graphs]
             self._append(records.place(HASHES_NAME, hashes_nbytes(names), self._end, alignment), None)
         for model, graph in graphs:
             self.add(entry_of(model), graph, alignment)
@@ -173,7 +175,8 @@ class Packing:
 
     def _append(self, entry: Entry, source: Source | None) -> None:
         self._end = entry.end
-        self.members.append((entry, source))
+        self.entries.append(entry)
+        self.payloads.append(source)
 
     def plan(self, destination: Path) -> WritePlan:
         """How to write the archive to the one file `destination`."""
@@ -181,30 +184,36 @@ class Packing:
 
     def file_plan(self, destination: Path) -> FilePlan:
         """The new payloads unchanged; their headers and the directory when the checksums of the payloads are known."""
-        writes, late, groups = [], [], []
+        writes: list[PlacedWrite] = []
+        late: list[LateWrite] = []
+        groups: list[Sequence[Entry]] = []
+        checksums = _LateEntries(self.kept, groups, self._hashes)
         hashed = self._hashes is not None
-        at = next((index for index, (_, source) in enumerate(self.members) if source is None), len(self.members))
-        for members in (self.members[:at], self.members[at + 1 :]):
-            for group in grouped((entry, source) for entry, source in members if source is not None):
-                entries, sources = zip(*group, strict=True)
-                first, source = group[0]
-                groups.append(entries)
-                if len(group) > 1:
-                    digest = Digest(first.name, partial(Checksums, entries, hashed))
-                    writes.append(PlacedWrite(first.file_offset, EntryGroup(entries, sources), digest))
-                else:
-                    digest = Digest(first.name, Crc32AndHash if hashed else "crc32")
-                    writes.append(PlacedWrite(first.payload_offset, source, digest, first.name))
-                    render = partial(_render_header, first)
-                    late.append(LateWrite(first.file_offset, first.header_nbytes, render, first.name))
-        every = [*self.kept, *(entry for entry, _ in self.members)]
-        checksums = _LateEntries(self.kept, tuple(groups), every, self._hashes)
-        if at < len(self.members):
-            entry = self.members[at][0]
-            late.append(LateWrite(entry.file_offset, entry.end - entry.file_offset, checksums.hashes, entry.name))
+        for entries, payloads in self._grouped():
+            groups.append(entries)
+            first = entries[0]
+            if not payloads:
+                late.append(LateWrite(first.file_offset, first.end - first.file_offset, checksums.hashes, first.name))
+            elif len(entries) > 1:
+                digest = Digest(first.name, partial(Checksums, entries, hashed))
+                writes.append(PlacedWrite(first.file_offset, EntryGroup(entries, payloads), digest))
+            else:
+                digest = Digest(first.name, Crc32AndHash if hashed else "crc32")
+                writes.append(PlacedWrite(first.payload_offset, payloads[0], digest, first.name))
+                render = partial(_render_header, first)
+                late.append(LateWrite(first.file_offset, first.header_nbytes, render, first.name))
+        every = checksums.every
         end, nbytes = every[-1].end, records.directory_nbytes(every)
         late.append(LateWrite(end, nbytes, checksums.directory, "directory"))
         return FilePlan(destination, end + nbytes, tuple(writes), tuple(late))
+
+    def _grouped(self) -> Iterator[tuple[tuple[Entry, ...], tuple[Source, ...]]]:
+        """The new entries in groups that are written at once, each with its payloads; the hashes have none yet."""
+        at = next((index for index, payload in enumerate(self.payloads) if payload is None), len(self.payloads))
+        for start, stop in ((0, at), (at, at + 1), (at + 1, len(self.payloads))):
+            for begin, end in grouped(self.entries, start, min(stop, len(self.payloads))):
+                payloads = (payload for payload in self.payloads[begin:end] if payload is not None)
+                yield tuple(self.entries[begin:end]), tuple(payloads)
 
     def _entry_of(self, tensor: Tensor, where: str, source: Source) -> Entry:
         """The entry with the bytes of `source`; the same range of the same file is stored once."""
@@ -276,49 +285,53 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:
     return referring(tensor, {"location": entry.name, "offset": "0", "length": length})
 
 
-def _with_checksums(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> Iterator[Entry]:
-    """The entries of a group with their checksums, whose key is the name of the first entry."""
-    checksums = struct.unpack_from(f">{len(entries)}I", digests[entries[0].name])
-    return map(records.Entry.with_checksum, entries, checksums)
+def _checksums_of(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> tuple[int, ...]:
+    """The CRC-32s of a group; the key of its digest is the name of the first entry."""
+    return struct.unpack_from(f">{len(entries)}I", digests[entries[0].name])
 
 
 def _render_header(entry: Entry, digests: Mapping[str, bytes]) -> bytes:
-    return b"".join(map(records.local_header, _with_checksums([entry], digests)))
+    return records.local_header(entry, *_checksums_of([entry], digests))
 
 
 class _LateEntries(NamedTuple):
     """What depends on the digests of all entries: the hashes, and the directory.
 
-    `every` are the entries in the order of the archive, `known` the hashes of kept ones.
+    The entries are those that were `kept`, and the new ones in `groups`. `known` are the hashes of kept ones.
     """
 
     kept: Sequence[Entry]
     groups: Sequence[Sequence[Entry]]
-    every: Sequence[Entry]
     known: Mapping[str, str] | None
+
+    @property
+    def every(self) -> list[Entry]:
+        """All entries in the order of the archive."""
+        return [*self.kept, *chain.from_iterable(self.groups)]
 
     def directory(self, digests: Mapping[str, bytes]) -> bytes:
         """The directory and the end records."""
-        found = {entry.name: entry for group in self.groups for entry in _with_checksums(group, digests)}
-        found |= {entry.name: entry for entry in self.kept}
-        if self.known is not None:
-            found[HASHES_NAME] = self._hashes_entry(self._text(digests))
-        return records.directory([found[entry.name] for entry in self.every])
+        return records.directory(self.every, self._checksums(digests))
+
+    def _checksums(self, digests: Mapping[str, bytes]) -> Iterator[int]:
+        yield from (entry.crc32 for entry in self.kept)
+        for group in self.groups:
+            if group[0].name == HASHES_NAME:
+                yield crc32_function()(self._text(digests))
+            else:
+                yield from _checksums_of(group, digests)
 
     def hashes(self, digests: Mapping[str, bytes]) -> bytes:
         """The entry with the hashes, header and payload."""
         text = self._text(digests)
-        return records.local_header(self._hashes_entry(text)) + text
-
-    def _hashes_entry(self, text: bytes) -> Entry:
-        (entry,) = (entry for entry in self.every if entry.name == HASHES_NAME)
-        return entry.with_checksum(crc32_function()(text))
+        (entry,) = (group[0] for group in self.groups if group[0].name == HASHES_NAME)
+        return records.local_header(entry, crc32_function()(text)) + text
 
     def _text(self, digests: Mapping[str, bytes]) -> bytes:
-        hashes = dict(self.known or {})
+        hashes = [(self.known or {})[entry.name] for entry in self.kept]
         for group in self.groups:
-            found = digests[group[0].name][4 * len(group) :]
-            for index, entry in enumerate(group):
-                hashes[entry.name] = found[32 * index : 32 * index + 32].hex()
-        others = (entry.name for entry in self.every if entry.name != HASHES_NAME)
-        return "".join(f"{hashes[name]}  {name}\n" for name in others).encode()
+            if group[0].name != HASHES_NAME:
+                found = digests[group[0].name][4 * len(group) :]
+                hashes += [found[start : start + 32].hex() for start in range(0, len(found), 32)]
+        names = [entry.name for entry in self.every if entry.name != HASHES_NAME]
+        return "".join(f"{digest}  {name}\n" for digest, name in zip(hashes, names, strict=True)).encode()

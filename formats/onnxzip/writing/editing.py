@@ -88,7 +88,7 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     kept, places = _kept(model, old) if old.hashes or not options.sha256 else ([], {})
     packing = old.packed(model, options, kept, places)
     start = kept[-1].end if kept else 0
-    if not kept or not _moved_to_memory(packing.members, file):
+    if not kept or not _moved_to_memory(packing.payloads, file):
         packing = old.packed(model, options)
         whole = packing.plan(path)
         execute(whole, replace(engine, overwrite=True), file)
@@ -225,15 +225,15 @@ def _spans(model: Model) -> Iterator[FileSpan]:
             yield source
 
 
-def _moved_to_memory(members: list[tuple[Entry, Source | None]], file: File) -> bool:
+def _moved_to_memory(payloads: list[Source | None], file: File) -> bool:
     """Read the new payloads that are in the file itself into memory; return whether they are not too many."""
     moved_bytes = 0
-    for index, (entry, source) in enumerate(members):
+    for index, source in enumerate(payloads):
         if source is not None and any(other.is_same(file) for other in source.files()):
             moved_bytes += source.nbytes
             if moved_bytes > MAX_MOVED_BYTES:
                 return False
-            members[index] = entry, Literal(source.read())
+            payloads[index] = Literal(source.read())
     return True
 
 

@@ -13,7 +13,7 @@ from formats.tensordata.sources.digest import Digester, crc32_function, new_dige
 from formats.tensordata.sources.source import READ_BYTES, Literal, Source, contents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from formats.tensordata.file import File
 
@@ -63,7 +63,7 @@ class EntryGroup(Source):
         parts: list[bytes | memoryview] = []
         try:
             for entry, data in zip(self.entries, contents(self.payloads), strict=True):
-                parts += (local_header(entry.with_checksum(crc32(data))), data)
+                parts += (local_header(entry, crc32(data)), data)
         except FormatError as error:
             error.where = error.where or self.entries[len(parts) // 2].name
             raise
@@ -121,18 +121,17 @@ def _sha256(data: memoryview) -> bytes:
     return digester.digest()
 
 
-def grouped(members: Iterable[tuple[Entry, Source]]) -> Iterator[list[tuple[Entry, Source]]]:
-    """The members in groups: small neighbours together, up to the size of one read, and all others alone."""
-    group: list[tuple[Entry, Source]] = []
-    for member in members:
-        entry = member[0]
+def grouped(entries: Sequence[Entry], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The ranges of `entries[start:stop]` in groups: small neighbours together, up to the size of one read."""
+    begin = start  # of the group
+    for index in range(start, stop):
+        entry = entries[index]
         is_small = entry.nbytes < SMALL_BYTES
-        if group and not (is_small and entry.end - group[0][0].file_offset <= READ_BYTES):
-            yield group
-            group = []
-        group.append(member)
+        if begin < index and not (is_small and entry.end - entries[begin].file_offset <= READ_BYTES):
+            yield begin, index
+            begin = index
         if not is_small:
-            yield group
-            group = []
-    if group:
-        yield group
+            yield index, index + 1
+            begin = index + 1
+    if begin < stop:
+        yield begin, stop

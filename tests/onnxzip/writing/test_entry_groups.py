@@ -65,10 +65,11 @@ def test_error_names_the_entry() -> None:
 def test_groups() -> None:
     """Small neighbours are grouped, up to a limit; large entries are alone, and none is missing."""
     sizes = [10, 20, 1 << 20, 30, 1 << 16, *[60_000] * 40]
-    members = [(entry, Literal(b"")) for entry in placed(*sizes)]
-    groups = list(grouped(members))
-    assert members == [member for group in groups for member in group]
-    assert [2, 1, 1, 1] == [len(group) for group in groups][:4]
-    assert all(group[-1][0].end - group[0][0].file_offset <= 1 << 20 for group in groups[4:])
+    entries = placed(*sizes)
+    groups = list(grouped(entries, 0, len(entries)))
+    assert [*range(len(entries))] == [index for begin, end in groups for index in range(begin, end)]
+    assert [2, 1, 1, 1] == [end - begin for begin, end in groups][:4]
+    assert all(entries[end - 1].end - entries[begin].file_offset <= 1 << 20 for begin, end in groups[4:])
     assert len(groups) < 10
-    assert [] == list(grouped([]))
+    assert [(3, 4), (4, 5)] == list(grouped(entries, 3, 5))
+    assert [] == list(grouped([], 0, 0)) == list(grouped(entries, 2, 2))
