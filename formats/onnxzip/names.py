@@ -144,7 +144,12 @@ class EntryNames:
 
         It never ends in "_", so that a name with an additional "_" is still unique.
         """
-        stem = name = next((stem for wish in wishes if (stem := _identifier(wish))), "tensor")
+        for wish in wishes:
+            if stem := _identifier(wish):
+                break
+        else:
+            stem = "tensor"
+        name = stem
         while (key := name.lower()) in self._taken:
             number = self._next_suffix.get(stem.lower(), 2)
             self._next_suffix[stem.lower()] = number + 1
@@ -155,7 +160,7 @@ class EntryNames:
 
 def _identifier(wish: str) -> str:
     """`wish` with every sequence of other characters as one "_", cut to the limit; empty if nothing is left."""
-    text = _REPLACED.sub("_", wish[: 2 * CUT_BYTES]).strip("_")[:CUT_BYTES].rstrip("_")
+    text = "_".join(_REPLACED.split(wish[: 2 * CUT_BYTES])).strip("_")[:CUT_BYTES].rstrip("_")
     return f"_{text}" if text[:1].isdigit() else text
 
 

@@ -34,6 +34,7 @@ from formats.onnxpb.wire.lazy.templates import (
     may_be_flat,
     names_in_front,
 )
+from formats.onnxpb.wire.plain_tensors import plain_tensor
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,
@@ -544,8 +545,8 @@ class Decoder:
                         else:
                             value = _new(inner.message_class)
                             fields: dict[str, Any] | None = None
-                            if self.usual_tensor and inner is self.tensor and repeated and depth + 2 < self.max_depth:
-                                fields = self.usual_tensor(data, begin, position)
+                            if inner is self.tensor and repeated and depth + 2 < self.max_depth:
+                                fields = self.known_form(data, begin, position, origin)
                             if fields is not None:
                                 self.messages += 1
                                 set_fields(value, fields)
@@ -634,6 +635,18 @@ class Decoder:
             _locate(error, values, row, origin + start)
             raise
         return end
+
+    def known_form(self, data: bytes, begin: int, end: int, origin: int) -> dict[str, Any] | None:
+        """The fields of the tensor in `data[begin:end]` if it has a form that one look recognises."""
+        if self.usual_tensor and (fields := self.usual_tensor(data, begin, end)) is not None:
+            return fields
+        plain = plain_tensor(data, begin, end)
+        if plain is None:
+            return None
+        fields, position, size = plain
+        small = size <= self.inline_bytes
+        fields["raw_data"] = Literal(data[position:end]) if small else self.source.slice(origin + position, size)
+        return fields
 
     def nodes(
         self,

@@ -160,7 +160,12 @@ def _add_entries(listing: Listing, data: bytes, directory_offset: int) -> None:
         found = unpack(data, position) if position <= last else _NOT_WRITTEN
         start, crc32, compressed_nbytes, nbytes, name_length, rest, header_offset = found
         stop = position + fixed_nbytes + name_length
-        is_ours = start == DIRECTORY_ENTRY_START and rest == DIRECTORY_ENTRY_REST and compressed_nbytes == nbytes and stop <= len(data)
+        is_ours = (
+            start == DIRECTORY_ENTRY_START
+            and rest == DIRECTORY_ENTRY_REST
+            and compressed_nbytes == nbytes
+            and stop <= len(data)
+        )
         if is_ours and nbytes < SENTINEL_32 > header_offset:
             names.append(data[position + fixed_nbytes : stop].decode("latin-1"))
             as_written.append((header_offset, nbytes, crc32))

@@ -1,0 +1,74 @@
+"""Tensors in the form that nearly all weights have: dims, element type, name and raw data, in this order.
+
+Two looks at the bytes of such a tensor take a third of the time of decoding field by field. Every other tensor is left
+to the decoder, which also knows what is wrong with it.
+
+Spec: onnx.proto, `TensorProto`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from formats.errors import FormatError
+from formats.ir.dtypes import BY_NUMBER
+from formats.onnxpb.wire.schema import MESSAGES
+from formats.onnxpb.wire.varints import INT64, WireType, decode_prefix, decode_varint, make_tag, signed
+
+MAX_HEAD_BYTES = 1 << 6
+_NUMBERS = {field.name: field.number for field in MESSAGES["TensorProto"]}
+_DIM, _TYPE = (make_tag(_NUMBERS[name], WireType.VARINT) for name in ("dims", "data_type"))
+NAME, RAW_DATA = (make_tag(_NUMBERS[name], WireType.LEN) for name in ("name", "raw_data"))
+
+
+class TensorHead(NamedTuple):
+    """The fields before the name of a tensor, and the size of its elements in bytes."""
+
+    dims: list[int]
+    data_type: int
+    nbytes: int
+
+
+@lru_cache(maxsize=1 << 10)  # many tensors of a model are of one shape
+def head_of(data: bytes) -> TensorHead | None:
+    """The head with these bytes; `None` if they are anything but dims and an element type with a size."""
+    dims: list[int] = []
+    data_type = position = 0
+    try:
+        while position < len(data) and data[position] == _DIM:
+            dim, position = decode_varint(data, position + 1)
+            dims.append(signed(dim, INT64))
+        if position < len(data) and data[position] == _TYPE:
+            data_type, position = data[position + 1], position + 2
+    except (IndexError, FormatError):
+        return None
+    row = BY_NUMBER.get(data_type)
+    if position != len(data) or row is None or not row.bits or min(dims, default=0) < 0:
+        return None
+    return TensorHead(dims, data_type, row.nbytes(dims))
+
+
+def plain_tensor(data: bytes, begin: int, end: int) -> tuple[dict[str, Any], int, int] | None:
+    """The fields of the tensor in `data[begin:end]` without its raw data, whose position and size are next.
+
+    `None` if the tensor has any other form.
+    """
+    name_at = data.find(NAME, begin, min(end, begin + MAX_HEAD_BYTES))
+    head = head_of(data[begin:name_at]) if name_at > 0 else None  # no whole fields if a dim has this byte, too
+    if head is None:
+        return None
+    try:
+        raw_at = name_at + 2 + data[name_at + 1]
+        if data[name_at + 1] >= 0x80 or data[raw_at] != RAW_DATA:
+            return None
+        nbytes, position = decode_prefix(data, raw_at + 1)
+        name = data[name_at + 2 : raw_at].decode()
+    except (IndexError, FormatError, UnicodeDecodeError):
+        return None
+    if position + nbytes != end:
+        return None
+    if nbytes == head.nbytes:
+        nbytes = head.nbytes  # one object for all tensors of this shape
+    fields = {"data_type": head.data_type, "name": name}
+    return {"dims": head.dims.copy(), **fields} if head.dims else fields, position, nbytes

@@ -1,0 +1,121 @@
+"""Tensors that are recognised by their bytes: whatever differs is decoded field by field, with the same result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from formats.errors import FormatError
+from formats.ir.model import Graph, StringStringEntry, Tensor
+from formats.onnxpb.wire import decoder
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.plain_tensors import head_of, plain_tensor
+from formats.tensordata.sources.source import Literal, Source
+
+
+def encoded(message: Any) -> bytes:
+    """Return a message in bytes."""
+    return b"".join(part.read() if isinstance(part, Source) else part for part in encode(message))
+
+
+def plain(name: str = "w", nbytes: int = 600, **fields: Any) -> Tensor:
+    """Return a tensor in the usual form."""
+    return Tensor(**{"dims": [2, nbytes // 2], "data_type": 2, "name": name, "raw_data": bytes_of(nbytes), **fields})
+
+
+def bytes_of(nbytes: int) -> Literal:
+    """Return as many bytes, none of which is like the one before it."""
+    return Literal(bytes(index * 7 % 251 for index in range(nbytes)))
+
+
+def decoded(data: bytes, max_depth: int = 100) -> Any:
+    """Return the fields of all tensors in the graph with these bytes, or its error."""
+    try:
+        graph = decode(Literal(data), Graph, max_depth, at_once=True)
+    except FormatError as error:
+        return str(error), error.file_offset, error.where
+    return [vars(tensor) for tensor in graph.initializer], graph
+
+
+def of_fields(data: bytes, monkeypatch: pytest.MonkeyPatch, max_depth: int = 100) -> Any:
+    """Return the same without the short way."""
+    with monkeypatch.context() as patch:
+        patch.setattr(decoder, "plain_tensor", lambda *_: None)
+        return decoded(data, max_depth)
+
+
+def test_plain_tensor_is_recognised() -> None:
+    """A tensor with dims, type, name and raw data is recognised; the dims belong to it alone."""
+    data = encoded(plain())
+    found = plain_tensor(b"??" + data + b"?", 2, len(data) + 2)
+    assert found == ({"dims": [2, 300], "data_type": 2, "name": "w"}, len(data) - 598, 600)
+    again = plain_tensor(data, 0, len(data))
+    assert again is not None
+    assert again[0]["dims"] is not found[0]["dims"]
+    assert plain_tensor(encoded(plain(dims=[])), 0, len(data) - 5) == ({"data_type": 2, "name": "w"}, 8, 600)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x08",
+        b"\x08\x80",
+        b"\x08\x02",
+        b"\x10\x08",
+        b"\x10\x63",
+        b"\x10\x82\x00",
+        b"\x10\x01\x08\x02",
+        b"\x0a\x01\x02\x10\x01",
+        b"\x08" + b"\xff" * 9 + b"\x01\x10\x01",
+    ],
+)
+def test_other_heads(data: bytes) -> None:
+    """Bytes that are not dims and then a type with a size, and nothing else, are no head."""
+    assert head_of(data) is None
+
+
+@pytest.mark.parametrize("nbytes", [3, 600])
+def test_every_change_of_a_byte_has_the_same_result(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+    """Whatever byte before the data is changed, removed or repeated, the result is that of reading the fields."""
+    tensor = encoded(plain("w1", nbytes))
+    for position in range(len(tensor) - nbytes + 2):
+        before, byte, after = tensor[:position], tensor[position], tensor[position + 1 :]
+        for new in (bytes((byte ^ 1,)), bytes((byte ^ 0x80,)), b"\xff", b"B", b"", bytes((byte, byte))):
+            changed = before + new + after
+            for size in (len(changed), len(tensor)):
+                data = b"\x2a" + bytes((size & 0x7F | 0x80, size >> 7)) + changed + b"\x12\x01g"
+                assert decoded(data) == of_fields(data, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        plain(),
+        plain(dims=[66, 1]),
+        plain(dims=[-2, 300]),
+        plain(dims=[1] * 70),
+        plain(data_type=None),
+        plain(data_type=8),
+        plain(data_type=99),
+        plain(name=None),
+        plain(name=""),
+        plain(name="w" * 130),
+        plain(name="\udcff"),
+        plain(doc_string="d"),
+        plain(data_location=0),
+        plain(raw_data=None, float_data=bytes_of(8)),
+        plain(raw_data=Literal(b"")),
+        plain(raw_data=bytes_of(70000)),
+        plain(metadata_props=[StringStringEntry("a", "b")]),
+        plain(unknown_fields=b"\xf8\x07\x01"),
+    ],
+)
+def test_other_tensors_have_the_same_result(monkeypatch: pytest.MonkeyPatch, tensor: Tensor) -> None:
+    """A tensor in any other form is read field by field, with its fields in the same order."""
+    data = encoded(Graph(name="g", initializer=[plain("first"), tensor, plain("last")]))
+    for max_depth in (1, 2, 3, 100):
+        assert decoded(data, max_depth) == of_fields(data, monkeypatch, max_depth)
+    assert [[*values] for values in decoded(data)[0]] == [[*values] for values in of_fields(data, monkeypatch)[0]]
