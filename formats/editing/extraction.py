@@ -45,6 +45,8 @@ class _Part(NamedTuple):
 def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Done:
     """Leave of the model what computes `outputs` from `inputs`; without them, those of the model count.
 
+    Only the model and its main graph change; the messages in them stay as they are.
+
     Raises: EditError for an unknown name, or if an output needs something else than the inputs.
     """
     graph = main_graph(model)
@@ -130,15 +132,16 @@ def _of(node: Node) -> str:
 
 def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
     """The types of the new inputs and outputs, inferred if the model does not state them."""
-    known = _types(main_graph(model))
+    wanted = {*inputs, *outputs}
+    known = _types(main_graph(model), wanted)
     losses = []
     why = ""
-    if any(not _is_complete(known.get(name)) for name in (*inputs, *outputs)):
+    if any(not _is_complete(known.get(name)) for name in wanted):
         try:
             found = inferred(model)
         except MissingPackageError as error:
             found, why = None, f"; {error.message}"
-        for name, value in _types(main_graph(found)).items() if found is not None else ():
+        for name, value in _types(main_graph(found), wanted).items() if found is not None else ():
             if not _is_complete(known.get(name)):
                 known[name] = value
     for kind, names in (("input", inputs), ("output", outputs)):
@@ -151,10 +154,15 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
     return {name: known[name] for name in (*inputs, *outputs)}, losses
 
 
-def _types(graph: Graph) -> dict[str, ValueInfo]:
-    """What a graph says of values, by name: in value infos, and by the dims of initializers."""
-    known = {tensor.name or "": value_of(tensor) for tensor in graph.initializer}
-    known.update((value.name or "", value) for value in (*entries(graph, "value_info"), *graph.output, *graph.input))
+def _types(graph: Graph, wanted: set[str]) -> dict[str, ValueInfo]:
+    """What a graph says of the wanted values, by name: in value infos, and by the dims of initializers."""
+    known: dict[str, ValueInfo] = {}
+    for value in (*entries(graph, "value_info"), *graph.output, *graph.input):
+        if (name := value.name or "") in wanted:
+            known[name] = value
+    if known.keys() < wanted:
+        tensors = {name: tensor for tensor in graph.initializer if (name := tensor.name or "") in wanted}
+        known = {name: value_of(tensor) for name, tensor in tensors.items()} | known
     return known
 
 
@@ -175,7 +183,7 @@ def _is_complete(value: ValueInfo | None) -> bool:
 def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequence[str]) -> None:
     """Remove from the graph what is not a part."""
     nodes = [node for index, node in enumerate(graph.node) if index in part.nodes]
-    _without_names(nodes, part.inputs, graph)
+    nodes = _without_names(nodes, part.inputs, graph)
     annotations, names = _annotations(
         graph, {*part.inputs, *part.initializers, *(n for node in nodes for n in node.output)}
     )
@@ -188,23 +196,28 @@ def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequen
     old = {value.name or "": value for value in graph.input}
     defaults = [value for name, value in old.items() if name in constants]
     graph.input = [*(types[name] for name in part.inputs), *defaults]
-    graph.output = [copied(types[name]) for name in wanted]
+    graph.output = [types[name] for name in wanted]
     inner = {name for node in nodes for name in node.output} - {*part.inputs, *wanted}
     inner |= {name for node in nodes for name in names_used(node)} & constants
     graph.value_info = [value for value in entries(graph, "value_info") if value.name in inner - {*wanted}]
 
 
-def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> None:
-    """Rename outputs of nodes that are inputs now: the node is needed for another of its outputs."""
+def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> list[Node]:
+    """The nodes, with other names for outputs that are inputs now: the node is needed for another of its outputs."""
     taken = set(scope_of(graph, "graph").defined)
+    renamed = []
     for node in nodes:
-        for index, name in enumerate(node.output):
-            if name in inputs:
-                number = 2
-                while (new := f"{name}_{number}") in taken:
-                    number += 1
-                taken.add(new)
-                node.output[index] = new
+        if not inputs.keys().isdisjoint(node.output):
+            node = copied(node)  # the other one belongs to another model
+            for index, name in enumerate(node.output):
+                if name in inputs:
+                    number = 2
+                    while (new := f"{name}_{number}") in taken:
+                        number += 1
+                    taken.add(new)
+                    node.output[index] = new
+        renamed.append(node)
+    return renamed
 
 
 def _annotations(graph: Graph, names: set[str]) -> tuple[list[Any], set[str]]:

@@ -14,7 +14,7 @@ from formats.editing.metadata import set_metadata_in
 from formats.editing.renaming import rename_in
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
-from formats.ir.copies import copied
+from formats.ir.copies import copied, shallow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,5 +67,7 @@ def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] |
     """
     if model.graph is None:
         raise EditError("the model has no graph, so there is nothing to extract")
-    new = copied(model)
-    return new, extract_in(new, inputs, outputs)
+    new = shallow(model)
+    new.graph = shallow(model.graph)
+    done = extract_in(new, inputs, outputs)
+    return copied(new), done  # only of what is left

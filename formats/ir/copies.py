@@ -41,6 +41,13 @@ def copied(message: T) -> T:
     return new
 
 
+def shallow(message: T) -> T:
+    """A message with the same values."""
+    new: T = object.__new__(type(message))
+    set_fields(new, message.__dict__.copy())
+    return new
+
+
 def _shallow(message: T, stack: list[dict[str, Any]]) -> T:
     """A message with the same values, which are put on the stack."""
     new: T = object.__new__(type(message))

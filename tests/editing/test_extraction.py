@@ -12,6 +12,7 @@ from nested_models import nested
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
+from formats.editing import extraction
 from formats.editing.model_edits import part_of
 
 FLOAT = TensorProto.FLOAT
@@ -198,3 +199,30 @@ def test_inputs_with_defaults_and_training() -> None:
     assert new.graph.initializer[0].name == "w"
     assert [loss.kind for loss in done.losses] == ["training_info"]
     assert not new.training_info
+
+
+def test_a_part_has_messages_of_its_own() -> None:
+    """Whatever is changed in the part, the model that was given stays as it is."""
+    given = formats.from_onnx(chain())
+    new, _ = part_of(given, ["left", "a"], ["sum", "product"])
+    for value in (*new.graph.input, *new.graph.output, *new.graph.value_info):
+        value.name = "changed"
+        value.type.tensor_type.shape.dim[0].dim_value = 7
+    for node in new.graph.node:
+        node.input[0] = "changed"
+    new.graph.initializer[0].dims[0] = 7
+    new.opset_import[0].version = 7
+    assert given == formats.from_onnx(chain())
+    assert new.graph.output[0] is not new.graph.output[1]
+
+
+def test_types_of_few_values_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the weights, only those that become inputs or outputs are described as values."""
+    seen: list[Any] = []
+    old = extraction.value_of
+    monkeypatch.setattr(extraction, "value_of", lambda tensor: seen.append(tensor.name) or old(tensor))
+    part(chain(), ["a"], ["w", "sum"])
+    assert {*seen} == {"w"}
+    seen.clear()
+    part(chain(), outputs=["z"])
+    assert not seen
