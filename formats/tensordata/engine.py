@@ -388,13 +388,15 @@ def part_of(progress: Callable[[int, int], None], before: int, total: int) -> Ca
 
 def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[str, bytes]) -> None:
     """Write the bytes that depend on digests; neighbours in one call."""
-    start, pending = 0, bytearray()
+    pending: list[bytes] = []
+    start = end = 0  # of what is pending
     for write in sorted(writes, key=lambda write: write.file_offset):
         data = write.render(digests)
         if len(data) != write.nbytes:
             raise ValueError(f"late write {write.label!r} has {len(data)} bytes, planned as {write.nbytes}")
-        if write.file_offset != start + len(pending):
-            target.pwrite(start, memoryview(bytes(pending)))
-            start, pending = write.file_offset, bytearray()
-        pending += data
-    target.pwrite(start, memoryview(pending))
+        if write.file_offset != end:
+            target.pwrite(start, memoryview(b"".join(pending)))
+            start, pending = write.file_offset, []
+        pending.append(data)  # not copied: the directory of an archive may be large
+        end = write.end
+    target.pwrite(start, memoryview(b"".join(pending)))
