@@ -24,17 +24,24 @@ if TYPE_CHECKING:
 
 
 def edited(
-    model: Model, options: EditOptions, weights: Mapping[str, Any] = MappingProxyType({}), origin: str = ""
+    model: Model,
+    options: EditOptions,
+    weights: Mapping[str, Any] = MappingProxyType({}),
+    origin: str = "",
+    *,
+    own: bool = False,
 ) -> tuple[Model, Done]:
     """A new model with all edits, and what they did: weights, dims, names, metadata.
 
-    `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`.
+    `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
+    uses the model, it is the caller's `own`: then names and metadata change in it, without a copy.
 
     Raises: EditError if an edit does not fit the model.
     """
     if model.graph is None:
         raise EditError("the model has no graph, so there is nothing to edit")
-    new, done = copied(model), Done()
+    is_copied = not own or options.weights is not None or options.dim  # what depends on dims is compared with before
+    new, done = copied(model) if is_copied else model, Done()
     if options.weights is not None:
         done += set_weights_in(new, weights, origin)
     if options.dim:

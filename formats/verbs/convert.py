@@ -122,8 +122,8 @@ def convert(
 class Way(NamedTuple):
     """How a model is converted: the function that was called, and its own keywords.
 
-    `change` makes another model of the one that was read, and says what it did. It adds other files that it reads to
-    `others`, each with its codec.
+    `change` makes another model of the one that was read, or changes that one, and says what it did. It adds other
+    files that it reads to `others`, each with its codec.
     """
 
     called: Callable[..., Any]
@@ -186,10 +186,11 @@ def _planned(
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with located(path):
         model, done = opened.model, None
+        cautions = _cautions(opened, target, chosen)
         if way.change is not None:
             model, done = way.change(model)
         plan, changes, edits = plan_of(model, target, destination, chosen)
-        losses = (*_cautions(opened, target, chosen), *(done.losses if done else ()), *plan.losses)
+        losses = (*cautions, *(done.losses if done else ()), *plan.losses)
         allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
         plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
         notes = (*opened.notes, *opened.left_out(chosen.reading.model))  # now: the file may change afterwards

@@ -66,7 +66,7 @@ def edit(
     others: list[tuple[Source, Codec]] = []
 
     def change(model: Model) -> tuple[Model, Done]:
-        return edited(model, edits, *_weights_of(edits.weights, others))
+        return edited(model, edits, *_weights_of(edits.weights, others), own=True)
 
     way = Way(edit, from_format, to_format, strict, lenient, options, change, others)
     if dst is None:
@@ -109,10 +109,11 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         raise UnsupportedError(f"this is {opened.codec.title}, which cannot be edited in place; name DST", path=path)
     assert way.change is not None
     with located(path):
+        cautions = [*opened.cautions()]
         model, done = way.change(opened.model)
         model, more = in_versions(model, versions)
         done += more
-        losses = in_order((*opened.cautions(), *done.losses))
+        losses = in_order((*cautions, *done.losses))
         if way.strict and (matter := tuple(loss for loss in losses if loss.matters)):
             raise UnsupportedError(f"`strict` refuses these losses: {listed(matter)}")
         if not engine.dry_run:
@@ -126,7 +127,7 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         target_format=opened.codec.name,
         files=(WrittenFile(path, path.stat().st_size),),
         seconds=perf_counter() - started,
-        losses=in_order((*opened.cautions(), *done.losses)),
+        losses=in_order((*cautions, *done.losses)),
         edits=done.edits,
         source_files=(path,),
         dry_run=engine.dry_run,

@@ -16,6 +16,8 @@ from onnx import helper
 
 import formats
 from formats import onnxzip
+from formats.editing.model_edits import edited
+from formats.editing.options import EditOptions
 from formats.onnxzip.options import ArchiveOptions
 from formats.tensordata.sources.source import FileSpan
 
@@ -132,6 +134,18 @@ def test_metadata(folder: Path) -> None:
     assert interface("new.onnx")[1] == {"a": "b=c", "d": "e"}
     assert run("new.onnx", "newer.onnx", "--metadata", "a=", "--metadata", "d=f=g").exit_code == 0
     assert interface("newer.onnx")[1] == {"d": "f=g"}
+
+
+@pytest.mark.parametrize("given", [{"rename": {"x": "images"}}, {"metadata": {"a": "b"}}, {"dim": {"n": "2"}}])
+def test_a_model_of_ones_own_is_not_copied(folder: Path, given: dict[str, Any]) -> None:
+    """Names and metadata change in a model that nobody else uses; what is done, and the result, are the same."""
+    options = EditOptions(**given)
+    kept, own = formats.load("tiny.onnx"), formats.load("tiny.onnx")
+    expected, done = edited(kept, options)
+    found, same = edited(own, options, own=True)
+    assert expected == found != kept == formats.load("tiny.onnx")
+    assert done == same
+    assert (found is own) == ("dim" not in given)
 
 
 def test_strict_refuses_what_is_lost(folder: Path) -> None:
