@@ -54,17 +54,20 @@ def edited(
 
 
 def merged(
-    first: Model, second: Model, connect: Sequence[tuple[str, str]] = (), prefix: str = ""
+    first: Model, second: Model, connect: Sequence[tuple[str, str]] = (), prefix: str = "", *, own: bool = False
 ) -> tuple[Model, Done]:
     """A new model of two, in which outputs of the first one are inputs of the second, and what was done.
+
+    If nobody else uses the two, they are the caller's `own`, and the new model is made of them without copies.
 
     Raises: EditError for an unknown name, or for models that do not fit each other.
     """
     if first.graph is None or second.graph is None:
         raise EditError("a model has no graph, so there is nothing to merge")
     first, second, done = with_same_sets(first, second)
-    new = copied(first)
-    return new, merge_in(new, copied(second), connect, prefix) + done
+    if not own:
+        first, second = copied(first), copied(second)
+    return first, merge_in(first, second, connect, prefix) + done
 
 
 def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, Done]:

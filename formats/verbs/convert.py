@@ -186,7 +186,7 @@ def _planned(
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with located(path):
         model, done = opened.model, None
-        cautions = _cautions(opened, target, chosen)
+        cautions, source_files = _cautions(opened, target, chosen), opened.files(path)
         if way.change is not None:
             model, done = way.change(model)
         plan, changes, edits = plan_of(model, target, destination, chosen)
@@ -197,7 +197,7 @@ def _planned(
         of_source = {
             "source_format": opened.codec.name,
             "notes": notes,
-            "source_files": opened.files(path),
+            "source_files": source_files,
             "is_translated": is_translated(model, target),
             "edits": (*(done.edits if done else ()), *edits),
         }

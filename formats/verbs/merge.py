@@ -58,7 +58,7 @@ def merge(
         opened = open_model(path, from_format, reading, lenient=lenient, key_is_for_it=False, called="from_format")
         others.append((opened.source, opened.codec))
         files.extend(opened.files(path))
-        return merged(model, opened.model, wanted.connect or (), wanted.prefix or "")
+        return merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True)
 
     way = Way(merge, from_format, to_format, strict, lenient, options, change, others)
     report = converted(first, dst, way, given)

@@ -51,6 +51,16 @@ def test_one_after_the_other(tmp_path: Path) -> None:
     assert len(done.edits) == 1
 
 
+def test_models_of_ones_own_are_not_copied() -> None:
+    """Two models that nobody else uses become one without copies; the result is the same."""
+    first, second, other, another = map(formats.from_onnx, (small(), small("Mul"), small(), small("Mul")))
+    expected, done = merged(first, second, [("y", "x")])
+    found, same = merged(other, another, [("y", "x")], own=True)
+    assert (found, same) == (expected, done)
+    assert found is other
+    assert expected is not first
+
+
 def test_side_by_side(tmp_path: Path) -> None:
     """Without a connection, the models stand side by side, and an input of the first can be that of both."""
     found, done = merge(small(), small("Mul"))
