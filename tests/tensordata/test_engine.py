@@ -321,6 +321,20 @@ def test_threads_that_do_not_begin(begins: int, tmp_path: Path, monkeypatch: pyt
     assert content(tmp_path) == {"model": data}
 
 
+def test_a_small_file_needs_no_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file is written and digested by the caller's thread; with a large one, a thread computes the digest."""
+    started: list[Any] = []
+    start = threads.start_new_thread
+    monkeypatch.setattr(threads, "start_new_thread", lambda *given: started.append(given) or start(*given))
+    monkeypatch.setattr(engine, "processors", lambda: 2)
+    for nbytes, expected in ((500, 0), (2000, 2)):
+        source = Literal(bytes(nbytes))
+        plan = one_file(tmp_path / f"{nbytes}", source)._replace(digests=((Digest("key", "sha256"), source),))
+        done = execute(plan, EngineOptions(chunk_bytes=1000))
+        assert done.digests["key"] == hashlib.sha256(bytes(nbytes)).digest()
+        assert len(started) == expected
+
+
 def test_an_error_that_a_thread_cannot_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a thread fails and has not even memory to stop the others, the write fails; it is never incomplete."""
     stop = engine.Crew._stop
