@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 
-
 SEARCH_AFTER = 1 << 20  # new objects; garbage in cycles could grow to so many, but nothing here makes such garbage
 
 

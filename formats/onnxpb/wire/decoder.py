@@ -19,7 +19,7 @@ from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.alike import Alike, Element
 from formats.ir.model import EXTERNAL, set_fields
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource, count_of_plain
+from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.lazy.metadata import Metadata, end_of_entries
 from formats.onnxpb.wire.lazy.templates import (
@@ -34,7 +34,7 @@ from formats.onnxpb.wire.lazy.templates import (
     may_be_flat,
     names_in_front,
 )
-from formats.onnxpb.wire.plain_tensors import plain_tensor
+from formats.onnxpb.wire.plain_tensors import count_of_plain, plain_tensor
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,
@@ -554,8 +554,8 @@ class Decoder:
                                 fields = {}
                                 set_fields(value, fields)
                                 self.fields(fields, inner, data, begin, position, origin, depth + 1)
-                                if inner.finish:
-                                    inner.finish(fields)
+                            if inner.finish:
+                                inner.finish(fields)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from formats.errors import FormatError
+from formats.errors import FormatError, WireError
 from formats.ir.dtypes import BY_NUMBER
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxpb.wire.varints import INT64, WireType, decode_prefix, decode_varint, make_tag, signed
@@ -72,3 +72,41 @@ def plain_tensor(data: bytes, begin: int, end: int) -> tuple[dict[str, Any], int
         nbytes = head.nbytes  # one object for all tensors of this shape
     fields = {"data_type": head.data_type, "name": name}
     return {"dims": head.dims.copy(), **fields} if head.dims else fields, position, nbytes
+
+
+def count_of_plain(data: bytes, position: int, end: int) -> int:
+    """The number of tensors in the fields in `data[position:end]`; 0 if one of them is not plain.
+
+    Plain ones have only dims, a type, a name and raw data, as most weights do. They refer to no other file, and nothing
+    can be wrong in them that their sizes do not show. What is unusual or wrong is left to the decoder.
+    """
+    count = 0
+    try:
+        while position < end:
+            size, after = data[position + 1], position + 2
+            if size >= 0x80:
+                size, after = decode_prefix(data, position + 1)
+            if data[position] >= 0x80 or after + size > end or not _is_plain(data, after, after + size):
+                return 0
+            position = after + size
+            count += 1
+    except (IndexError, WireError):
+        return 0
+    return count
+
+
+def _is_plain(data: bytes, position: int, end: int) -> bool:
+    """Whether the tensor in `data[position:end]` has only such fields, all of them whole."""
+    while position < end:
+        tag, size = data[position], data[position + 1]
+        position += 2
+        if tag in (_DIM, _TYPE):
+            if size >= 0x80:
+                _, position = decode_varint(data, position - 1)
+        elif tag in (NAME, RAW_DATA):
+            if size >= 0x80:
+                size, position = decode_prefix(data, position - 1)
+            position += size
+        else:
+            return False
+    return position == end

@@ -5,13 +5,13 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from formats.errors import FormatError, WireError
+from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
-from formats.onnxpb.wire.schema import MESSAGES
+from formats.onnxpb.wire.plain_tensors import count_of_plain
 from formats.onnxpb.wire.tables import tables
-from formats.onnxpb.wire.varints import WireType, decode_prefix, decode_varint, make_tag
+from formats.onnxpb.wire.varints import decode_prefix
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source
 
@@ -25,10 +25,6 @@ PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
 NAME_OF_VALUE, TYPE_OF_VALUE = (
     next(tag for tag, row in tables()["ValueInfoProto"].by_tag.items() if row.name == name) for name in ("name", "type")
 )
-
-_OF_TENSOR = {field.name: field.number for field in MESSAGES["TensorProto"]}
-_DIM, _DATA_TYPE = (make_tag(_OF_TENSOR[name], WireType.VARINT) for name in ("dims", "data_type"))
-_NAME, _RAW_DATA = (make_tag(_OF_TENSOR[name], WireType.LEN) for name in ("name", "raw_data"))
 
 
 class FieldsInSource:
@@ -222,41 +218,3 @@ class FieldsInSource:
         between = copy(self)
         between.ranges, between._decoded = [(start + ends.first_nbytes, stop - ends.last_nbytes)], []
         return between.decode() if stop - start > ends.first_nbytes + ends.last_nbytes else []
-
-
-def count_of_plain(data: bytes, position: int, end: int) -> int:
-    """The number of tensors in the fields in `data[position:end]`; 0 if one of them is not plain.
-
-    Plain ones have only dims, a type, a name and raw data, as most weights do. They refer to no other file, and nothing
-    can be wrong in them that their sizes do not show. What is unusual or wrong is left to the decoder.
-    """
-    count = 0
-    try:
-        while position < end:
-            size, after = data[position + 1], position + 2
-            if size >= 0x80:
-                size, after = decode_prefix(data, position + 1)
-            if data[position] >= 0x80 or after + size > end or not _is_plain(data, after, after + size):
-                return 0
-            position = after + size
-            count += 1
-    except (IndexError, WireError):
-        return 0
-    return count
-
-
-def _is_plain(data: bytes, position: int, end: int) -> bool:
-    """Whether the tensor in `data[position:end]` has only such fields, all of them whole."""
-    while position < end:
-        tag, size = data[position], data[position + 1]
-        position += 2
-        if tag in (_DIM, _DATA_TYPE):
-            if size >= 0x80:
-                _, position = decode_varint(data, position - 1)
-        elif tag in (_NAME, _RAW_DATA):
-            if size >= 0x80:
-                size, position = decode_prefix(data, position - 1)
-            position += size
-        else:
-            return False
-    return position == end
