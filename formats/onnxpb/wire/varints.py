@@ -196,7 +196,11 @@ def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
     try:
         while stop < len(data) and data[stop] not in ending:
             tag, after = decode_prefix(data, stop)
-            after = skip_field(data, after, tag)
+            if tag & 7 == WireType.LEN and 0 < tag >> 3 <= MAX_FIELD_NUMBER:  # nearly all, so without a call
+                size, after = decode_prefix(data, after)
+                after += size
+            else:
+                after = skip_field(data, after, tag)
             if after > len(data):
                 break
             stop = after

@@ -10,7 +10,7 @@ from formats.onnxzip.records import LOCAL_HEADER, Entry, local_header
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.plan import SMALL_BYTES
 from formats.tensordata.sources.digest import Digester, crc32_function, new_digester
-from formats.tensordata.sources.source import READ_BYTES, Literal, Source, contents
+from formats.tensordata.sources.source import READ_BYTES, FileSpan, Literal, Source, contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,9 +39,11 @@ class EntryGroup(Source):
         return 0
 
     def files(self) -> Iterator[File]:
-        """The files of the payloads."""
+        """The files of the payloads; nearly all payloads are parts of one."""
+        yield from {payload.file for payload in self.payloads if isinstance(payload, FileSpan)}
         for payload in self.payloads:
-            yield from payload.files()
+            if not isinstance(payload, (FileSpan, Literal)):
+                yield from payload.files()
 
     def doubtful(self) -> Iterator[Source]:
         """This source, if a payload is doubtful."""
