@@ -256,9 +256,9 @@ class Decoder:
 
         Raises: WireError.
         """
-        if row.inner and any(part.nbytes % row.inner for part in parts):
-            sizes = ", ".join(str(part.nbytes) for part in parts[:3])
-            raise WireError(f"{sizes} bytes are not a whole number of {row.inner}-byte elements")
+        if row.inner and (wrong := [part.nbytes for part in parts if part.nbytes % row.inner]):
+            # Not the sizes of the others, which depend on how many elements were left together.
+            raise WireError(f"{wrong[0]} bytes are not a whole number of {row.inner}-byte elements")
         if row.repeated and row.name in values:
             self.add(values, row.name, parts)
         else:

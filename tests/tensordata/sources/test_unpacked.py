@@ -88,6 +88,7 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, block_bytes: int, window: in
 
 @settings(max_examples=300, deadline=None)
 @example(b"", behind(INT64, [b"\x05"] * 9 + [b"\x80"]), b"")
+@example(b"%\0\0\0\0" * 2, b":\x05\x01", b"")
 @given(tensor_bytes, broken, tensor_bytes)
 def test_what_is_left_is_what_is_decoded(before: bytes, damage: bytes, after: bytes) -> None:
     """In any mixture of fields, valid or damaged, with blocks or without, the tensor or the error is the same."""
