@@ -528,7 +528,7 @@ def tensors_in(message: Any) -> Iterator[Any]:
         yield message
     for field, value in message.ListFields():
         if field.message_type:
-            for inner in value if field.is_repeated else (value,):
+            for inner in (value,) if hasattr(value, "ListFields") else value:  # older releases have no `is_repeated`
                 yield from tensors_in(inner)
 
 
