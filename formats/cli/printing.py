@@ -19,9 +19,9 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
     Raises: BrokenPipeError if the reader has closed the pipe.
     """
-    waiting.hide()
     try:
-        print(text, file=stream, flush=True)
+        with waiting.paused():
+            print(text, file=stream, flush=True)
     except OSError as error:
         if error.errno == errno.EINVAL:  # Windows reports it so
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None

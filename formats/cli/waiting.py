@@ -50,15 +50,9 @@ def replace_bar(other: Progress) -> bool:
     return True
 
 
-def hide() -> None:
-    """Remove the bar for now, so that other lines can be printed."""
-    if _Shown.bar is not None:
-        _Shown.bar.hide()
-
-
 @contextmanager
 def paused() -> Iterator[None]:
-    """A context without a bar, such as a question on the terminal."""
+    """A context without a bar, for a question on the terminal or other lines."""
     if _Shown.bar is None:
         yield
         return

@@ -40,6 +40,7 @@ class Progress:
         """`words` returns what to say next to the bar; it gets whether the amount of work is known."""
         self._words = words
         self._started = perf_counter()
+        self._hidden = self._started  # when other lines were printed
         self._before = amounts_moved()
         self._bar: Any = None
         self._done, self._total = 0, 0
@@ -73,13 +74,17 @@ class Progress:
             with self._lock:
                 if self._bar is None and is_importing():
                     continue  # what draws the bar would be imported at the same time, and see parts of modules
-                if not (self._paused or self._ended.is_set() or self._is_early()):
+                if not (self._paused or self._ended.is_set() or self._is_early() or self._was_just_hidden()):
                     self._show()
                 if self._bar is not None and self._bar.console.is_jupyter:
                     return  # what the cell prints meanwhile must not go into the bar
 
     def _is_early(self) -> bool:
         return perf_counter() - self._started < PROGRESS_DELAY_SECONDS
+
+    def _was_just_hidden(self) -> bool:
+        """Whether a line was printed now: it may be the last one, below which no bar should flash up."""
+        return self._bar is None and perf_counter() - self._hidden < PROGRESS_DELAY_SECONDS
 
     def _show(self) -> None:
         """Show the state of the work, on a new bar if there is none."""
@@ -113,16 +118,18 @@ class Progress:
             if self._bar is not None:
                 self._bar.stop()
             self._bar = None
+            self._hidden = perf_counter()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A context without a bar, such as a question on the terminal."""
-        self._paused = True
+        """A context without a bar, for a question on the terminal or other lines."""
+        before, self._paused = self._paused, True
         self.hide()
         try:
             yield
         finally:
-            self._paused = False
+            self._paused = before
+            self._hidden = perf_counter()
 
     def close(self) -> None:
         """Remove the bar, and stop watching."""

@@ -167,6 +167,28 @@ def test_a_line_makes_room() -> None:
     assert BAR in after
 
 
+def test_no_bar_flashes_up_below_the_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a line was printed, the bar waits before it comes again, since the line may be the last one."""
+
+    def wait_for_bar(*, after: int = 0) -> None:
+        latest = time.monotonic() + 5
+        while BAR not in terminal.getvalue()[after:]:
+            assert time.monotonic() < latest, terminal.getvalue()
+            time.sleep(0.01)
+
+    terminal = Terminal()
+    with redirect_stderr(terminal), formats.Progress() as bar:
+        wait_for_bar()
+        monkeypatch.setattr(progress_bar, "PROGRESS_DELAY_SECONDS", 60.0)
+        with bar.paused(), bar.paused():
+            pass
+        shown = terminal.getvalue()
+        time.sleep(0.1)
+        assert shown == terminal.getvalue()
+        monkeypatch.setattr(progress_bar, "PROGRESS_DELAY_SECONDS", 0.0)
+        wait_for_bar(after=len(shown))
+
+
 def test_a_question_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the user types a key, there is no bar; it comes afterwards."""
     shown: list[str] = []
