@@ -514,6 +514,7 @@ def test_what_is_public_has_a_docstring() -> None:
     assert not [name for path in MODULES for name in undocumented(tree(path), dotted(path))]
 
 
+@pytest.mark.outer
 def test_every_test_states_a_behaviour() -> None:
     """Every test function has a docstring of one sentence, and every test module one of its own."""
     wrong = [str(path) for path in TESTS if not ast.get_docstring(tree(path))]

@@ -127,7 +127,7 @@ def read_all(path: Path) -> None:
             pass
 
 
-MAIN_USES = ("read", "convert")  # the inner ring has these with all files, and half of the others
+MAIN_USES = ("read", "convert")  # the inner ring has these with all files, and a quarter of the others
 USES: dict[str, Callable[[Path], Any]] = {
     "read": read_all,
     "verify": lambda path: formats.verify(path, data=True),
@@ -188,7 +188,7 @@ def factors() -> dict[str, Work]:
 @pytest.mark.parametrize(
     ("use", "name"),
     [
-        pytest.param(use, name, marks=[pytest.mark.outer] if use not in MAIN_USES and (row + column) % 2 else [])
+        pytest.param(use, name, marks=[pytest.mark.outer] if use not in MAIN_USES and (row + column) % 4 else [])
         for row, use in enumerate(USES)
         for column, name in enumerate(FILES)
     ],

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.outer  # every file of tests is parsed
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
 MODULES = sorted((ROOT / "formats").rglob("*.py"))

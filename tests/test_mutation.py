@@ -9,6 +9,7 @@ import pytest
 import test_mirror
 
 
+@pytest.mark.outer
 def test_a_seed_always_gives_the_same_mutants() -> None:
     """The same seed chooses the same places, and each room has its share."""
     found = mutation.chosen(29, 100)
@@ -18,6 +19,7 @@ def test_a_seed_always_gives_the_same_mutants() -> None:
     assert {room for room in rooms if "." not in room} | {"top", "rust", "js"} == {room for room, _ in found}
 
 
+@pytest.mark.outer
 def test_each_mutant_is_another_program() -> None:
     """A mutant differs from the module in one place, and Python can still read it."""
     for _, mutant in mutation.chosen(29, 100):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.outer  # most tests collect all tests, or run pytest again
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 SMALL = ("tests/fuzzing", "tests/faults")  # folders with tests of both rings

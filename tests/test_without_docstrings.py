@@ -57,6 +57,7 @@ def said(folder: Path, *flags: str) -> list[tuple[int, str, str]]:
     return found
 
 
+@pytest.mark.outer
 def test_docstrings_are_not_read(folder: Path) -> None:
     """Help, answers, reports and errors are the same without docstrings."""
     usual = said(folder)

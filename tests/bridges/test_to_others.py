@@ -431,6 +431,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.outer
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists mappings")
 def test_session_copies_and_reads_no_weight(tmp_path: Path) -> None:
     """A weight of 128 MB adds less than 48 MB to the memory of the process, at any time while a session is created."""

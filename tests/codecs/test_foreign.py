@@ -221,6 +221,7 @@ def test_weights_of_openvino(tmp_path: Path) -> None:
         formats.load(tmp_path / "model.bin")
 
 
+@pytest.mark.outer
 def test_no_model_is_mistaken(tmp_path: Path) -> None:
     """No model of the `onnx` package is recognised as foreign, in any format in which we write it."""
     data = [(name, path.read_bytes()) for name, path in corpus.backend_files()]

@@ -19,6 +19,7 @@ FEWEST = 20  # inputs of a format besides its seeds, even on a busy machine
 FEWEST_RECORDS = 3  # each is in a folder of its own, with a model that is read, repaired and written
 
 
+@pytest.mark.outer
 def test_readers_refuse_or_read(tmp_path: Path) -> None:
     """Every reader raises only FormatError, quickly and with little memory."""
     arguments = [fuzz.__file__, "--seconds", SECONDS, "--seed", "1", "--keep", tmp_path]

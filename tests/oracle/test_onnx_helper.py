@@ -401,6 +401,7 @@ def test_files(tmp_path: Path) -> None:
     assert onnx.load(tmp_path / "external.onnx").SerializeToString() == found.SerializeToString()
 
 
+@pytest.mark.outer
 def test_attributes_and_tensors_of_real_models() -> None:
     """In every model of the test suite of `onnx`, tensors and attributes have the same values in both classes."""
     for case in backend_cases():
@@ -412,6 +413,7 @@ def test_attributes_and_tensors_of_real_models() -> None:
             assert expected == [plain(helper.get_attribute_value(attribute)) for attribute in own.attribute], case.id
 
 
+@pytest.mark.outer
 def test_serialisation_of_onnx_ir() -> None:
     """onnx-ir reads our messages like those of `onnx`, and writes the same messages to both kinds."""
     from onnx_ir.serde import deserialize_model, serialize_model

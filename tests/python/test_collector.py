@@ -83,7 +83,9 @@ def test_conversions_leave_no_cycles(source: str, target: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the memory in use")
-@pytest.mark.parametrize("way", ["library", "several", "one job", "two jobs"])
+@pytest.mark.parametrize(
+    "way", ["library", *(pytest.param(way, marks=pytest.mark.outer) for way in ("several", "one job", "two jobs"))]
+)
 @pytest.mark.parametrize("target", ["rten", "onnx", "onnxz"])
 def test_memory_stays_flat(python: Python, tmp_path: Path, way: str, target: str) -> None:
     """A process that converts many models one after the other needs no more memory for the last than for the first."""

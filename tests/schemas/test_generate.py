@@ -29,6 +29,7 @@ def test_checked_in_modules_are_current() -> None:
     assert generate.outdated() == {}
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("module", MODULES)
 def test_check_fails_for_a_stale_module_and_writing_cures_it(
     copied: Path, module: str, capsys: pytest.CaptureFixture[str]

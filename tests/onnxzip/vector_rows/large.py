@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import Any, NamedTuple
 
 from archives import (
@@ -61,11 +62,17 @@ class Part(NamedTuple):
     def made(self, index: int = 0) -> bytes:
         """Return the bytes; `index` counts the repetitions."""
         if self.count:
-            return b"".join(part.made(number) for number in range(self.count) for part in self.parts)
+            return repeated(self)
         if self.letters:
             places = reversed(range(self.letters))
             return bytes(ord("a") + index // 26**place % 26 for place in places)
         return struct.pack("<I", self.start + index * self.step) if self.step else self.data
+
+
+@cache
+def repeated(part: Part) -> bytes:
+    """Return the bytes of a repeated part, which many rows have."""
+    return b"".join(each.made(number) for number in range(part.count) for each in part.parts)
 
 
 def many(count: int, with_zip64: bool, **end: int) -> list[Part]:

@@ -25,6 +25,7 @@ MAKERS = {"zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identi
 CHECKED_BEFORE = {"grids.py": {"ones"}, "overlaps.py": {"eye"}}  # by `check_size`; or of one element
 
 
+@pytest.mark.outer
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these limits of memory")
 def test_no_number_keeps_a_conversion_busy() -> None:
     """Whichever integer of an operator's attributes and constants is huge, the conversion ends soon."""

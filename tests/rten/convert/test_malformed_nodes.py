@@ -30,7 +30,7 @@ def one_node(node: Node, opset: int) -> Model:
     return Model(ir_version=8, opset_import=[OperatorSetId("", opset)], graph=graph)
 
 
-@pytest.mark.parametrize("opset", [7, 17])
+@pytest.mark.parametrize("opset", [17, pytest.param(7, marks=pytest.mark.outer)])
 def test_wrong_nodes_are_refused_in_words(opset: int) -> None:
     """Each operator with any number of inputs and outputs, and with odd attributes, converts or is refused in words."""
     odd = ("axis", "axes", "kernel_shape", "strides", "pads", "perm", "to", "equation", "mode")

@@ -18,6 +18,7 @@ from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 
+pytestmark = pytest.mark.outer  # it takes more than ten seconds
 TOLERANCE = 2e-4  # some references have four digits
 
 # Cases in which the .rten file computes something else, and its ONNX form does the same.

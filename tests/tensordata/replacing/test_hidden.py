@@ -130,7 +130,7 @@ def test_a_strange_journal_does_not_stop_the_repair_of_an_update(
 
 
 @needs_unix
-@pytest.mark.parametrize("kind", ["journal", "undo"])
+@pytest.mark.parametrize("kind", ["journal", pytest.param("undo", marks=pytest.mark.outer)])
 @pytest.mark.parametrize("make", [*STRANGE.values(), damaged], ids=[*STRANGE, "damaged"])
 def test_a_hidden_file_is_told_once(
     tmp_path: Path, make: Callable[[Path], object], kind: str, python: Callable[..., Any]

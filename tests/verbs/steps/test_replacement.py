@@ -429,7 +429,7 @@ def stops(monkeypatch: pytest.MonkeyPatch, at: int, error: type[BaseException]) 
     yield left[0] > 0
 
 
-@pytest.mark.parametrize("error", [Stopped, OSError])
+@pytest.mark.parametrize("error", [Stopped, pytest.param(OSError, marks=pytest.mark.outer)])
 @pytest.mark.parametrize("layouts", [(SPLIT, {}), (SPLIT, SPLIT), ({}, SPLIT)], ids=["join", "same", "split"])
 @pytest.mark.parametrize("earlier", [False, True])
 def test_no_model_is_lost_at_any_step(
@@ -469,7 +469,7 @@ def test_no_model_is_lost_at_any_step(
     pytest.fail("there are more steps")
 
 
-@pytest.mark.parametrize("error", [Stopped, OSError])
+@pytest.mark.parametrize("error", [Stopped, pytest.param(OSError, marks=pytest.mark.outer)])
 @pytest.mark.parametrize("verb", OTHERS)
 def test_other_verbs_lose_no_model_at_any_step(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]

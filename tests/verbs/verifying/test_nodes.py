@@ -109,14 +109,14 @@ def test_valid_models_of_onnx_have_no_findings(tmp_path: Path) -> None:
         assert verify(file).ok, name
 
 
-@pytest.mark.parametrize("seed", range(1))
-def test_what_the_checker_of_onnx_refuses_is_found(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.outer)])
+def test_what_the_checker_of_onnx_refuses_is_found(count: int, tmp_path: Path) -> None:
     """Of valid models with one change, `verify` has a finding for each that `onnx.checker` refuses."""
     refused = 0
-    for rule, data, reason, result in compared(300, seed, tmp_path):
+    for rule, data, reason, result in compared(count, 0, tmp_path):
         refused += reason is not None
         assert reason is None or result.errors or result.notes, (rule, reason, data)
-    assert refused > 100
+    assert refused > count / 3
 
 
 @pytest.mark.parametrize("operator", sorted(OF_ONNXRUNTIME))
