@@ -41,7 +41,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "codecs/test_foreign.py": ("python.extras", "packages that are missing, and what installs them"),
     "codecs/test_lookup.py": ("codecs.__init__ codecs.contract", "the lookup chooses among codecs"),
     "docs/test_docs.py": ("codec testing.__init__", "the pages and an example package use these names"),
-    "editing/test_renaming.py": ("editing.edits editing.scopes ir.copies", "what a new name has to find"),
+    "editing/test_renaming.py": ("editing.edits editing.scopes", "what a new name has to find"),
     "editing/test_dims.py": (
         "editing.expressions editing.inference editing.shapes onnxpb.inference",
         "what follows from dims, and what contradicts them",

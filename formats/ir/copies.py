@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from formats.errors import EncodeError
 from formats.ir.model import Message, set_fields
+from formats.ir.walk import MAX_DEPTH
 
 UNCHANGEABLE = frozenset((str, bytes, int, float, bool, type(None)))  # classes of values
 _SHARED = UNCHANGEABLE | {dict}  # the mapping of what is undecoded does not change either
@@ -23,11 +25,15 @@ def copied(message: T) -> T:
     """A message equal to `message`, of which it shares only sources and what is still undecoded.
 
     An undecoded list stays undecoded: whoever reads it in the copy gets elements of their own.
+
+    Raises: EncodeError for a message that contains itself.
     """
-    stack: list[dict[str, Any]] = []
-    new = _shallow(message, stack)
+    new = shallow(message)
+    stack = [(new.__dict__, 0)]  # what is left to copy, the deepest last, and its depth
     while stack:
-        values = stack.pop()
+        values, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise EncodeError("the model is nested too deeply, or contains itself")
         for name, value in values.items():  # assigning to a key that is there is allowed
             if value.__class__ in _SHARED:
                 continue
@@ -35,9 +41,11 @@ def copied(message: T) -> T:
                 if _SHARED.issuperset(map(type, value)):
                     values[name] = value[:]
                 else:
-                    values[name] = [_shallow(each, stack) if isinstance(each, Message) else each for each in value]
+                    values[name] = [shallow(each) if isinstance(each, Message) else each for each in value]
+                    stack += [(each.__dict__, depth + 1) for each in values[name] if isinstance(each, Message)]
             elif isinstance(value, Message):
-                values[name] = _shallow(value, stack)
+                values[name] = made = shallow(value)
+                stack.append((made.__dict__, depth + 1))
     return new
 
 
@@ -45,13 +53,4 @@ def shallow(message: T) -> T:
     """A message with the same values."""
     new: T = object.__new__(type(message))
     set_fields(new, message.__dict__.copy())
-    return new
-
-
-def _shallow(message: T, stack: list[dict[str, Any]]) -> T:
-    """A message with the same values, which are put on the stack."""
-    new: T = object.__new__(type(message))
-    values = message.__dict__.copy()
-    set_fields(new, values)
-    stack.append(values)
     return new
