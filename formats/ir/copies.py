@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from formats.errors import EncodeError
 from formats.ir.model import Message, set_fields
-from formats.ir.walk import MAX_DEPTH
 
 UNCHANGEABLE = frozenset((str, bytes, int, float, bool, type(None)))  # classes of values
 _SHARED = UNCHANGEABLE | {dict}  # the mapping of what is undecoded does not change either
@@ -28,25 +27,32 @@ def copied(message: T) -> T:
 
     Raises: EncodeError for a message that contains itself.
     """
-    new = shallow(message)
-    stack = [(new.__dict__, 0)]  # what is left to copy, the deepest last, and its depth
+    copy = shallow(message)
+    stack: list[tuple[Any, list[Any], int]] = [(message, [copy], 0)]  # messages or lists, shallow copies, and depth
+    path: list[int] = []  # what contains the present message or list, by identity
     while stack:
-        values, depth = stack.pop()
-        if depth > MAX_DEPTH:
+        original, copies, depth = stack.pop()
+        del path[depth:]
+        if id(original) in path:  # a limit of depth would come too late: each level copies whole lists again
             raise EncodeError("the model is nested too deeply, or contains itself")
-        for name, value in values.items():  # assigning to a key that is there is allowed
-            if value.__class__ in _SHARED:
+        path.append(id(original))
+        for new in copies:
+            if not isinstance(new, Message):
                 continue
-            if isinstance(value, list):
-                if _SHARED.issuperset(map(type, value)):
-                    values[name] = value[:]
-                else:
-                    values[name] = [shallow(each) if isinstance(each, Message) else each for each in value]
-                    stack += [(each.__dict__, depth + 1) for each in values[name] if isinstance(each, Message)]
-            elif isinstance(value, Message):
-                values[name] = made = shallow(value)
-                stack.append((made.__dict__, depth + 1))
-    return new
+            values = new.__dict__
+            for name, value in values.items():  # assigning to a key that is there is allowed
+                if value.__class__ in _SHARED:
+                    continue
+                if isinstance(value, list):
+                    if _SHARED.issuperset(map(type, value)):
+                        values[name] = value[:]
+                    else:
+                        values[name] = [shallow(each) if isinstance(each, Message) else each for each in value]
+                        stack.append((value, values[name], depth + 1))
+                elif isinstance(value, Message):
+                    values[name] = shallow(value)
+                    stack.append((value, [values[name]], depth + 1))
+    return copy
 
 
 def shallow(message: T) -> T:

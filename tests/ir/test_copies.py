@@ -9,7 +9,9 @@ import pytest
 
 from formats import Attribute, Graph, Model, Node
 from formats.errors import EncodeError
+from formats.ir import copies
 from formats.ir.copies import copied
+from formats.ir.walk import MAX_DEPTH
 from formats.onnxpb import wrap
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
@@ -42,3 +44,26 @@ def test_what_contains_itself_is_refused(use: Callable[[Model], object]) -> None
     """A model that contains itself has no end, and an error says so."""
     with pytest.raises(EncodeError, match="nested too deeply, or contains itself"):
         use(endless())
+
+
+def test_what_contains_itself_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each list is copied at most twice before the error: at a thousand levels, a long one would fill the memory."""
+    copies_made = []
+    shallow = copies.shallow
+    monkeypatch.setattr(copies, "shallow", lambda message: copies_made.append(message) or shallow(message))
+    with pytest.raises(EncodeError):
+        copied(endless())
+    assert len(copies_made) < 20
+
+
+def test_what_is_nested_deeply_is_copied() -> None:
+    """Only what contains itself has no copy, not what is nested more deeply than any file may be."""
+    inner = Graph(name="innermost")
+    for _ in range(2 * MAX_DEPTH):
+        inner = Graph(node=[Node(op_type="If", attribute=[Attribute(name="body", type=5, g=inner)])])
+    new = copied(inner)
+    while new.node:
+        (attribute,) = new.node[0].attribute
+        assert attribute.g is not None
+        new = attribute.g
+    assert new.name == "innermost"
