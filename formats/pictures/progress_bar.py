@@ -40,12 +40,12 @@ class Progress:
         """`words` returns what to say next to the bar; it gets whether the amount of work is known."""
         self._words = words
         self._started = perf_counter()
-        self._hidden = self._started  # when other lines were printed
+        self._last_pause = self._started  # when the last pause ended
         self._before = amounts_moved()
         self._bar: Any = None
         self._done, self._total = 0, 0
+        self._pauses = 0  # that have not ended
         self._lock = RLock()  # guards everything above
-        self._paused = False
         self._is_seen = True  # until the contrary is known
         self._ended = Event()
         self._watch: InThread[None] | None = None
@@ -54,7 +54,7 @@ class Progress:
         """Show that `done` of `total` bytes are done."""
         with self._lock:
             self._done, self._total = done, total
-            if self._bar is None and (self._is_early() or done >= total or self._paused):
+            if self._bar is None and (self._is_early() or done >= total or self._pauses):
                 return
             self._show()
 
@@ -74,7 +74,7 @@ class Progress:
             with self._lock:
                 if self._bar is None and is_importing():
                     continue  # what draws the bar would be imported at the same time, and see parts of modules
-                if not (self._paused or self._ended.is_set() or self._is_early() or self._was_just_hidden()):
+                if not (self._pauses or self._ended.is_set() or self._was_just_paused()):
                     self._show()
                 if self._bar is not None and self._bar.console.is_jupyter:
                     return  # what the cell prints meanwhile must not go into the bar
@@ -82,9 +82,9 @@ class Progress:
     def _is_early(self) -> bool:
         return perf_counter() - self._started < PROGRESS_DELAY_SECONDS
 
-    def _was_just_hidden(self) -> bool:
-        """Whether a line was printed now: it may be the last one, below which no bar should flash up."""
-        return self._bar is None and perf_counter() - self._hidden < PROGRESS_DELAY_SECONDS
+    def _was_just_paused(self) -> bool:
+        """Whether a new bar would come just after the start or a line, which may be the last one of the command."""
+        return self._bar is None and perf_counter() - self._last_pause < PROGRESS_DELAY_SECONDS
 
     def _show(self) -> None:
         """Show the state of the work, on a new bar if there is none."""
@@ -118,18 +118,19 @@ class Progress:
             if self._bar is not None:
                 self._bar.stop()
             self._bar = None
-            self._hidden = perf_counter()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """A context without a bar, for a question on the terminal or other lines."""
-        before, self._paused = self._paused, True
-        self.hide()
+        with self._lock:
+            self._pauses += 1
+            self.hide()
         try:
             yield
         finally:
-            self._paused = before
-            self._hidden = perf_counter()
+            with self._lock:
+                self._pauses -= 1
+                self._last_pause = perf_counter()
 
     def close(self) -> None:
         """Remove the bar, and stop watching."""

@@ -29,7 +29,8 @@ HOSTILE = "\x1b]0;title\x07\x1b[31m\n\rconvert: error: forged\u202e\u2028\u2029\
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells the memory of a process in /proc")
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.outer] * (len(LIMITS[name]) > 2)) for name in LIMITS]
+    "name",  # those with many sizes take seconds
+    [pytest.param(name, marks=[pytest.mark.outer] * (len(sizes) > 2)) for name, sizes in LIMITS.items()],
 )
 def test_limits_are_named(name: str, digits: Path) -> None:
     """If a system limit is reached, one line names it, no file is left, and no traceback is printed.
