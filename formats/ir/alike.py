@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Undecoded
 
 _new = object.__new__
-MOST_COPIES = 1 << 5  # that are made at once; of more, those read together would not be near each other in memory
+MOST_COPIED = 1 << 10  # elements that are made at once: the collector looks for garbage as often as that happens
 
 
 class Alike:
@@ -66,7 +66,7 @@ class Alike:
         except IndexError:  # none is left, and another thread may have taken the last
             with collector_paused():  # which otherwise would look at all nodes again and again
                 first, *self._copies = [self._copy() for _ in range(self._more)]
-            self._more = min(2 * self._more, MOST_COPIES)
+            self._more = min(2 * self._more, MOST_COPIED // (len(self._elements) + 1) + 1)
             return first
 
     def differing(self, other: Undecoded) -> None:

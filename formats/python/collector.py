@@ -6,6 +6,7 @@ import atexit
 import gc
 
 SEARCH_AFTER = 1 << 20  # new objects; garbage in cycles could grow to so many, but nothing here makes such garbage
+OLD_FROM = 1 << 10  # new objects of one pause: fewer are searched in less time than they take to count
 
 
 def rest_in_command() -> None:
@@ -23,8 +24,8 @@ def rest_in_command() -> None:
 class collector_paused:  # noqa: N801 - a context, which a function with `contextmanager` would make in four times as long
     """Pause the garbage collector: a tree of new objects has no cycles, and searching for them doubles the time.
 
-    Afterwards, it works as before, on all objects. In particular, nothing is frozen here: that would set its counts
-    back, and a process that converts all day would never search its older objects, not even those of the caller.
+    Afterwards, it works as before. Many new objects then count as old ones, so that they are searched with all others,
+    not twice before. Without this, it takes three times as long to read 40,000 nodes.
     """
 
     __slots__ = ("_was_on",)
@@ -35,4 +36,35 @@ class collector_paused:  # noqa: N801 - a context, which a function with `contex
 
     def __exit__(self, *error: object) -> None:
         if self._was_on:
+            count, *_ = gc.get_count()
+            if count >= OLD_FROM:
+                _aged.add(count)
             gc.enable()
+
+
+class _Aged:
+    """How many objects count as old, though they are new, since the collector last searched all objects.
+
+    They become old by `gc.freeze`, which takes the young objects of the caller along and sets the counts of the
+    collector back. If that happened each time, a process that converts all day would never search its old objects. So
+    after SEARCH_AFTER objects there is no more of it until the collector has searched all, as it does by its own rules.
+    """
+
+    def __init__(self) -> None:
+        self._searches = -1
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """Let all young objects count as old ones; so many are new."""
+        if not hasattr(gc, "freeze"):
+            return
+        searches = gc.get_stats()[-1]["collections"]
+        if searches != self._searches:
+            self._searches, self._count = searches, 0
+        self._count += count
+        if self._count <= SEARCH_AFTER and not gc.get_freeze_count():  # objects that the caller froze stay frozen
+            gc.freeze()
+            gc.unfreeze()
+
+
+_aged = _Aged()

@@ -54,6 +54,40 @@ def test_the_collector_goes_on(python: Python) -> None:
     assert ["True", "True"] == python("-c", code).stdout.split()
 
 
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="this Python has another collector")
+def test_many_new_objects_count_as_old(python: Python) -> None:
+    """What a pause made is not searched with the young objects, unless it is little or the pause is in another one."""
+    code = (
+        "import gc\nfrom formats.python.collector import OLD_FROM, collector_paused\n"
+        "gc.collect()\n"
+        "def young(): return len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))\n"
+        "with collector_paused(): few = [[] for _ in range(OLD_FROM // 2)]\n"
+        "print(young() >= OLD_FROM // 2)\n"
+        "with collector_paused():\n"
+        "    with collector_paused(): many = [[] for _ in range(OLD_FROM)]\n"
+        "    print(young() >= OLD_FROM)\n"
+        "print(young() < OLD_FROM // 2, gc.isenabled())"
+    )
+    assert python("-c", code).stdout.split() == ["True"] * 4
+
+
+@pytest.mark.parametrize("size", [100, 3_000, 50_000])
+def test_garbage_of_the_caller_is_found(python: Python, size: int) -> None:
+    """Objects of the caller in cycles are freed with all that they hold, however much each pause makes."""
+    code = (
+        "import gc, weakref\nfrom formats.python.collector import SEARCH_AFTER, collector_paused\n"
+        "class Own: pass\n"
+        "alive = set()\n"
+        "most = 0\n"
+        f"for number in range(10 * SEARCH_AFTER // {size}):\n"
+        "    own = Own(); own.cycle = own; alive.add(number); weakref.finalize(own, alive.discard, number)\n"
+        f"    with collector_paused(): own.made = [[] for _ in range({size})]\n"
+        "    most = max(most, len(alive))\n"
+        f"print(most * {size} < 3 * SEARCH_AFTER, gc.get_stats()[-1]['collections'] > 0)"
+    )
+    assert python("-c", code).stdout.split() == ["True", "True"]
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [

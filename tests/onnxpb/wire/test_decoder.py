@@ -495,7 +495,7 @@ def test_what_nodes_have_alike_stays_undecoded() -> None:
 
 def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many nodes' attributes are read, each node has its own, and all of them are right."""
-    monkeypatch.setattr(alike, "MOST_COPIES", 8)
+    monkeypatch.setattr(alike, "MOST_COPIED", 20)
     proto = bulky_graph()
     graph = decode(Literal(proto.SerializeToString()), ir.Graph)
     lists = [id(node.attribute) for node in graph.node]

@@ -41,31 +41,28 @@ _new = object.__new__
 def names_in_front(data: bytes, position: int, end: int) -> tuple[list[str], list[str], str | None, int]:
     """The inputs, outputs and name at the start of the node in `data[position:end]`, and the position after them.
 
-    If anything about a name is unusual, the caller decodes it with the rest.
+    If anything about a name is unusual, the caller decodes all of them with the rest.
     """
+    first = position
     inputs: list[str] = []
     outputs: list[str] = []
     name = None
     try:
-        while data[position] == INPUT:
-            after = position + 2 + data[position + 1]
-            if after > end or data[position + 1] >= 0x80:
-                break
-            inputs.append(data[position + 2 : after].decode())
-            position = after
-        while data[position] == OUTPUT:
-            after = position + 2 + data[position + 1]
-            if after > end or data[position + 1] >= 0x80:
-                break
-            outputs.append(data[position + 2 : after].decode())
-            position = after
-        after = position + 2 + data[position + 1]
-        if data[position] == NAME and after <= end and data[position + 1] < 0x80:
-            name = data[position + 2 : after].decode()
-            position = after
+        while data[position] == INPUT and (size := data[position + 1]) < 0x80:
+            start = position + 2
+            position = start + size
+            inputs.append(data[start:position].decode())
+        while data[position] == OUTPUT and (size := data[position + 1]) < 0x80:
+            start = position + 2
+            position = start + size
+            outputs.append(data[start:position].decode())
+        if data[position] == NAME and (size := data[position + 1]) < 0x80:
+            start = position + 2
+            position = start + size
+            name = data[start:position].decode()
     except (IndexError, UnicodeDecodeError):
-        pass
-    return inputs, outputs, name, position
+        position = end + 1
+    return (inputs, outputs, name, position) if position <= end else ([], [], None, first)
 
 
 class Template(NamedTuple):
