@@ -23,6 +23,7 @@ MAX_VARINT_BYTES = 10
 BLOCK_BYTES = 1 << 15  # of fields that one call checks, or from which one call removes the tags
 LEAST_BYTES = 1 << 12  # fewer fields are decoded one by one, so that a few such lists cannot cost many reads
 LEAST_VARINT_BYTES = 1 << 16  # decoding fewer one by one takes no longer than importing numpy
+NUMPY_BYTES = 1 << 25  # of elements of fixed width: removing their tags takes as long as importing numpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +66,7 @@ class Unpacked(Source):
         first = bisect_right(self.offsets, offset) - 1
         position = self.offsets[first]
         for start, stop in pairwise(self.starts[first : bisect_left(self.offsets, offset + len(buffer)) + 1]):
-            payload = _without_tags(self.source.read(start, stop - start), self.width)
+            payload = _without_tags(self.source.read(start, stop - start), self.width, self.nbytes >= NUMPY_BYTES)
             lead = max(offset - position, 0)
             position += len(payload)
             done = position - len(payload) + lead - offset
@@ -105,33 +106,46 @@ def _checked(data: bytes, tag: int, width: int) -> tuple[int, int]:
     """The size of the whole fields with this tag at the start of the data, and their number."""
     if width:
         step = width + 1
-        tags = data[: len(data) // step * step : step]
-        count = len(tags) - len(tags.lstrip(bytes((tag,))))
+        tags, expected = data[: len(data) // step * step : step], bytes((tag,))
+        count = len(tags)
+        if tags != expected * count:
+            count -= len(tags.lstrip(expected))
         return count * step, count
     import numpy
 
     array = numpy.frombuffer(data, numpy.uint8)
     ends = numpy.flatnonzero(array < 0x80)
     values = ends[1::2]
-    tags_at = ends[::2][: len(values)]
+    count = len(values)
+    if not count:
+        return 0, 0
+    tags_at = ends[::2][:count]
     sizes = values - tags_at
-    wrong = (array[tags_at] != tag) | (sizes > MAX_VARINT_BYTES)
-    wrong |= (sizes == MAX_VARINT_BYTES) & (array[values] > 1)  # of 64 bits at most
-    wrong[1:] |= tags_at[1:] != values[:-1] + 1  # tags of several bytes
-    wrong[:1] |= tags_at[:1] != 0
-    count = int(wrong.argmax()) if wrong.any() else len(values)
-    return int(values[count - 1]) + 1 if count else 0, count
+    nbytes = int(values[-1]) + 1
+    # If the values have all bytes but one for each, each tag has one byte.
+    if sizes.max() >= MAX_VARINT_BYTES or int(sizes.sum()) + count != nbytes or (array[tags_at] != tag).any():
+        wrong = (array[tags_at] != tag) | (sizes > MAX_VARINT_BYTES)
+        wrong |= (sizes == MAX_VARINT_BYTES) & (array[values] > 1)  # of 64 bits at most
+        wrong[1:] |= tags_at[1:] != values[:-1] + 1  # tags of several bytes
+        wrong[:1] |= tags_at[:1] != 0
+        if wrong.any():
+            count = int(wrong.argmax())
+            nbytes = int(values[count - 1]) + 1 if count else 0
+    return nbytes, count
 
 
-def _without_tags(data: bytes, width: int) -> bytes | bytearray:
-    """The payload of whole fields."""
-    if width:
+def _without_tags(data: bytes, width: int, with_numpy: bool = False) -> bytes | bytearray:
+    """The payload of whole fields; `with_numpy` says whether numpy may be imported for elements of fixed width."""
+    if width and not with_numpy:
         payload = bytearray(len(data) // (width + 1) * width)
         for byte in range(width):
             payload[byte::width] = data[byte + 1 :: width + 1]
         return payload
     import numpy
 
+    if width:
+        fields = numpy.ndarray(len(data) // (width + 1), f"<u{width}", data, offset=1, strides=(width + 1,))
+        return fields.tobytes()
     array = numpy.frombuffer(data, numpy.uint8)
     is_kept = numpy.ones(len(array), bool)
     is_kept[numpy.flatnonzero(array < 0x80)[::2]] = False

@@ -30,7 +30,7 @@ from formats.tensordata.sources.unpacked import Unpacked, unpacked
 FLOAT, INT32, INT64, DOUBLE, UINT64 = 0x25, 0x28, 0x38, 0x51, 0x58
 FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
-number = st.one_of(st.integers(0, 300), st.integers(-(1 << 63), (1 << 63) - 1))
+number = st.one_of(st.integers(0, 300), st.integers(0, 1 << 28), st.integers(-(1 << 63), (1 << 63) - 1))
 overlong = st.tuples(st.integers(0, 100), st.integers(2, 10)).map(
     lambda pair: bytes(pair[0] >> 7 * n & 0x7F | 0x80 for n in range(pair[1] - 1)) + b"\0"
 )
@@ -121,6 +121,7 @@ def test_any_range(kind: tuple[int, int], numbers: list[int], block_bytes: int, 
     payload = b"".join(values)
     with pytest.MonkeyPatch.context() as patch:
         in_pieces(patch, block_bytes)
+        patch.setattr(unpacked_module, "NUMPY_BYTES", data.draw(st.sampled_from([0, 1 << 25])))
         rest = data.draw(st.sampled_from([b"", b"\x42\x01n", bytes((tag,)), b"\x80\x80"]))
         source = unpacked(
             Literal(b"head" + behind(tag, values) + rest), 4, 4 + len(behind(tag, values) + rest), tag, width
