@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
-from functools import cache, partial
-from itertools import chain
+from functools import cache
 from math import inf, isnan
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from formats.errors import FormatError
 from formats.ir import dtypes
-from formats.python.threads import InThread
-from formats.tensordata.local.osio import processors
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
 
     from formats.ir.dtypes import DataType
@@ -28,7 +22,6 @@ if TYPE_CHECKING:
 # The number of bytes that are compared at a time: whole elements of any size, and few enough for a second-level cache,
 # together with the other tensor's bytes and the temporary results.
 BLOCK_BYTES = 3 << 16
-THREAD_BYTES = 1 << 20  # for fewer bytes, starting a thread takes longer than it saves
 FRACTIONS = 1 << 23  # of a float32; the bits above are its exponent and its sign
 
 
@@ -53,49 +46,14 @@ def _elements(tensor: Tensor) -> Source | str:
         return error.message
 
 
-class _Found(NamedTuple):
-    """The differences in some blocks: their number, the place of the first, if any, and the largest."""
-
-    number: int
-    place: int | None
-    largest: float
-
-
 def _describe_elements(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float]:
-    """Where two sources of the same size differ, in how many elements, and the largest difference."""
-    found = _found(first, second, row)
-    count, place = sum(each.number for each in found), min(each.place for each in found if each.place is not None)
-    largest = max(each.largest for each in found)
-    detail = f"{count} of {elements} elements differ, the first is element {place}"
-    if row.bits < 8:
-        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {place}"
-    return f"{detail}; the largest difference is {largest:.6g}", largest
+    """Where two sources of the same size differ, in how many elements, and the largest difference.
 
-
-def _found(first: Source, second: Source, row: DataType) -> list[_Found]:
-    """The differences of two sources that each of several threads found."""
-    first, second = (side if side.granule_bytes else Literal(side.read()) for side in (first, second))
-    offsets = iter(range(0, first.nbytes, BLOCK_BYTES))  # each thread takes the next one
-    is_local = all(file.is_local for file in chain(first.files(), second.files()))
-    further = min(processors(), first.nbytes // THREAD_BYTES) - 1 if is_local else 0
-    if further < 1:
-        return [_compare(first, second, row, offsets)]
-    work = partial(_compare, first, second, row, offsets)
-    others = [InThread(work) for _ in range(further)]
-    try:
-        for other in others:
-            other.start()
-        return [work(), *(other.result() for other in others)]
-    finally:
-        deque(offsets, 0)  # after an error, no thread compares another block
-        for other in others:
-            other.wait()
-
-
-def _compare(first: Source, second: Source, row: DataType, offsets: Iterator[int]) -> _Found:
-    """The differences of two sources in the blocks that begin at `offsets`."""
+    One thread compares all blocks: two that take turns at Python's lock after each block are slower for most types.
+    """
     import numpy
 
+    first, second = (side if side.granule_bytes else Literal(side.read()) for side in (first, second))
     unit = row.bits // 8 or 1
     word = numpy.dtype(f"<u{min(unit, 8)}")
     size = min(BLOCK_BYTES, first.nbytes)
@@ -104,7 +62,7 @@ def _compare(first: Source, second: Source, row: DataType, offsets: Iterator[int
     largest = _Largest(row, size)
     count, place = 0, None
     with numpy.errstate(invalid="ignore", over="ignore"):
-        for offset in offsets:
+        for offset in range(0, first.nbytes, BLOCK_BYTES):
             if first.nbytes - offset < size:
                 size = first.nbytes - offset
                 buffers = bytearray(size), bytearray(size)
@@ -120,7 +78,10 @@ def _compare(first: Source, second: Source, row: DataType, offsets: Iterator[int
                 place = offset // unit + int(unlike.argmax())
             count += int(numpy.count_nonzero(unlike))
             largest.add(mine, theirs)
-    return _Found(count, place, largest.value)
+    detail = f"{count} of {elements} elements differ, the first is element {place}"
+    if row.bits < 8:
+        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {place}"
+    return f"{detail}; the largest difference is {largest.value:.6g}", largest.value
 
 
 class _Largest:
@@ -160,14 +121,16 @@ class _Largest:
 
     def _numbers(self, data: Array, widened: Array | None) -> Array:
         """The elements as numbers; narrow ones are written to `widened`."""
-        bits = self._row.bits
-        if widened is None:
-            return data.view(dtypes.numpy_dtype(self._row.number))
-        if bits < 8:
-            from formats.tensordata.sources.transform import unpack
+        from formats.tensordata.sources.transform import cast, unpack
 
-            data = unpack(data.data, bits, len(data) * 8 // bits)
-        return _table(self._row.number).take(data, mode="clip", out=widened[: len(data)])
+        row = self._row
+        if widened is None:
+            return data.view(dtypes.numpy_dtype(row.number))
+        if row.bits < 8:
+            data = unpack(data.data, row.bits, len(data) * 8 // row.bits)
+        elif row.number in (dtypes.FLOAT16, dtypes.BFLOAT16) or row.kind in "iu":
+            return cast(row.numpy_name, "float32").apply(data.data).view("<f4")  # type: ignore[no-any-return]
+        return _table(row.number).take(data, mode="clip", out=widened[: len(data)])
 
 
 @cache

@@ -33,11 +33,10 @@ from formats import (
     ValueInfo,
 )
 from formats.cli.report_lines import comparison_lines
-from formats.errors import FormatError, TruncatedError
+from formats.errors import FormatError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
-from formats.python import threads
 from formats.tensordata.sources.source import Literal
 from formats.verbs.compare import diff, differences
 
@@ -247,7 +246,7 @@ def numbers_of(row: DataType, count: int, rng: np.random.Generator) -> np.ndarra
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits >= 8], ids=lambda row: row.name)
 def test_the_largest_difference_is_exact(row: DataType, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest difference is that of float64, to the last bit, in blocks of any size and with any threads."""
+    """The largest difference is that of float64, to the last bit, in blocks of any size."""
     rng = np.random.default_rng((seed, row.number))
     count = 10_007
     first = numbers_of(row, count, rng)
@@ -264,10 +263,8 @@ def test_the_largest_difference_is_exact(row: DataType, seed: int, monkeypatch: 
         apart[(mine == theirs) | (np.isnan(mine) & np.isnan(theirs))] = 0.0
     expected = np.where(np.isnan(apart), np.inf, apart).max()
     tensors = [formats.from_numpy(array, "w") for array in (first, second)]
-    for block_bytes, thread_bytes in ((48, 1 << 20), (480, 1 << 10), (3 << 10, 1 << 10), (3 << 16, 1 << 20)):
+    for block_bytes in (48, 480, 3 << 10, 3 << 16):
         monkeypatch.setattr("formats.verbs.compare_elements.BLOCK_BYTES", block_bytes)
-        monkeypatch.setattr("formats.verbs.compare_elements.THREAD_BYTES", thread_bytes)
-        monkeypatch.setattr("formats.verbs.compare_elements.processors", lambda: 3)
         (difference,) = differences(*tensors)
         assert expected == difference.largest
 
@@ -282,48 +279,6 @@ def test_differences_that_one_float32_stands_for(order: int, monkeypatch: pytest
     assert (first - second).max() == 1.0
     (difference,) = differences(*(formats.from_numpy(array, "w") for array in (first, second)))
     assert difference.largest == 1.0 + 2.0**-29
-
-
-@pytest.mark.parametrize("allowed", [0, 1])
-def test_a_system_without_further_threads(allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the system allows fewer threads than there are processors, those that there are compare everything."""
-    start, started = threads.start_new_thread, []
-
-    def limited(function: Any, arguments: Any) -> int:
-        if len(started) >= allowed:
-            raise RuntimeError("can't start new thread")
-        started.append(function)
-        return start(function, arguments)
-
-    monkeypatch.setattr(threads, "start_new_thread", limited)
-    monkeypatch.setattr("formats.verbs.compare_elements.processors", lambda: 4)
-    first = np.zeros(2_000_000, "float32")
-    second = first + np.float32(0.5)
-    (difference,) = differences(*(formats.from_numpy(array, "w") for array in (first, second)))
-    assert difference.detail.startswith("2000000 of 2000000 elements differ, the first is element 0; ")
-    assert allowed == len(started)
-
-
-def test_an_error_ends_a_comparison_with_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a file has become too short, the comparison ends with that error, and no thread goes on."""
-    monkeypatch.setattr("formats.verbs.compare_elements.processors", lambda: 4)
-    reads: list[int] = []
-
-    class Short(Literal):
-        """Bytes that cannot be read from some place on."""
-
-        def readinto(self, offset: int, buffer: memoryview) -> None:
-            reads.append(offset)
-            if offset > 1 << 20:
-                raise TruncatedError("the file is too short")
-            Literal.readinto(self, offset, buffer)
-
-    sources = (Literal(bytes(1 << 26)), Short(b"\1" * (1 << 26)))
-    tensors = [Tensor(dims=[1 << 24], data_type=1, raw_data=source) for source in sources]
-    with pytest.raises(TruncatedError, match="too short"):
-        list(differences(*tensors))
-    assert len(reads) < 20
-    assert not threads._ALIVE
 
 
 def test_order_of_names_without_order_does_not_count() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
 
 MAX_VARINT_BYTES = 10
-BLOCK_BYTES = 1 << 15  # of fields that one call checks, or from which one call removes the tags
+BLOCK_BYTES = 1 << 17  # of fields that one call checks, or from which one call removes the tags
 LEAST_BYTES = 1 << 12  # fewer fields are decoded one by one, so that a few such lists cannot cost many reads
 LEAST_VARINT_BYTES = 1 << 16  # decoding fewer one by one takes no longer than importing numpy
 NUMPY_BYTES = 1 << 25  # of elements of fixed width: removing their tags takes as long as importing numpy

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-BLOCK_BYTES = 1 << 15  # of input at a time: its results stay in a second-level cache
+BLOCK_BYTES = 1 << 17  # of input at a time: with less, threads wait for each other more than they work
 _WORD_BYTES = 8
 _WHOLE_WORD = 0x7F7F7F7F7F7F7F7F
 # The bits of a little-endian word that belong to a varint, by the number of its bytes.
