@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Literal, Source
@@ -17,7 +17,11 @@ from formats.tensordata.sources.source import Literal, Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+
     from formats.tensordata.file import File
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_VARINT_BYTES = 10
 BLOCK_BYTES = 1 << 17  # of fields that one call checks, or from which one call removes the tags
@@ -92,7 +96,7 @@ def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> U
         return None
     starts, offsets = [0], [0]
     while (place := position + starts[-1]) < end:
-        nbytes, count = _checked(source.read(place, min(BLOCK_BYTES, end - place)), tag, width)
+        nbytes, count = whole_fields(source.read(place, min(BLOCK_BYTES, end - place)), tag, width)
         if not count:
             break
         starts.append(starts[-1] + nbytes)
@@ -102,8 +106,11 @@ def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> U
     return Unpacked(source.slice(position, starts[-1]), width, tuple(starts), tuple(offsets))
 
 
-def _checked(data: bytes, tag: int, width: int) -> tuple[int, int]:
-    """The size of the whole fields with this tag at the start of the data, and their number."""
+def whole_fields(data: bytes, tag: int, width: int) -> tuple[int, int]:
+    """The size of the whole fields with this tag of one byte at the start of the data, and their number.
+
+    `width` is that of an element, in bytes; 0 for varints. A wrong element ends them.
+    """
     if width:
         step = width + 1
         tags, expected = data[: len(data) // step * step : step], bytes((tag,))
@@ -134,6 +141,14 @@ def _checked(data: bytes, tag: int, width: int) -> tuple[int, int]:
     return nbytes, count
 
 
+def numbers_behind_tags(data: bytes, dtype: str) -> Array:
+    """The numbers of fixed width in whole fields, as they are there."""
+    import numpy
+
+    step = 1 + numpy.dtype(dtype).itemsize
+    return numpy.ndarray(len(data) // step, dtype, data, offset=1, strides=(step,))
+
+
 def _without_tags(data: bytes, width: int, with_numpy: bool = False) -> bytes | bytearray:
     """The payload of whole fields; `with_numpy` says whether numpy may be imported for elements of fixed width."""
     if width and not with_numpy:
@@ -144,8 +159,7 @@ def _without_tags(data: bytes, width: int, with_numpy: bool = False) -> bytes | 
     import numpy
 
     if width:
-        fields = numpy.ndarray(len(data) // (width + 1), f"<u{width}", data, offset=1, strides=(width + 1,))
-        return fields.tobytes()
+        return numbers_behind_tags(data, f"<u{width}").tobytes()
     array = numpy.frombuffer(data, numpy.uint8)
     is_kept = numpy.ones(len(array), bool)
     is_kept[numpy.flatnonzero(array < 0x80)[::2]] = False

@@ -120,16 +120,16 @@ class Varints(Transformed):
         return self._counts[0]
 
 
-def decode_varints(data: bytes | bytearray | memoryview, dtype: np.dtype[Any]) -> Array:
-    """The bytes of elements of a type, the low bits of the varints in `data`.
+def decode_varints(data: bytes | bytearray | memoryview, dtype: np.dtype[Any], step: int = 1) -> Array:
+    """The bytes of elements of a type, the low bits of each `step`-th varint in `data`.
 
     Raises: WireError if a varint has no end or more than 10 bytes.
     """
     array = np.frombuffer(data, np.uint8)
     if len(array) and array[-1] >= 0x80:
         raise WireError("the last varint of the data is incomplete")
-    output = np.empty(np.count_nonzero(array < 0x80), dtype)
-    _decode_into(output, array)
+    output = np.empty(np.count_nonzero(array < 0x80) // step, dtype)
+    _decode_into(output, array, 0, step)
     return output.view(np.uint8)
 
 

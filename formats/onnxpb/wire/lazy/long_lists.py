@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import WireError
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxpb.wire.varints import INT64, WireType, decode_prefix, make_tag, unpack
+from formats.tensordata.sources.unpacked import numbers_behind_tags, whole_fields
 
 if TYPE_CHECKING:
     from formats.ir.model import Undecoded
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 18  # a source is read in pieces of this size
 MATCHED_BYTES = 1 << 16  # per call: a pattern needs memory for each element
 LONGEST_BYTES = 1 << 8  # no matched element is longer, nor are the tag and the size of a packed field
-NUMPY_BYTES = 1 << 18  # of integers: a few such lists take as long to decode as numpy to import
-WITH_NUMPY_BYTES = 1 << 10  # longer lists of integers are decoded faster with numpy if it is imported already
+NUMPY_BYTES = 1 << 18  # of numbers: a few such lists take as long to decode as numpy to import
+WITH_NUMPY_BYTES = 1 << 10  # longer lists of numbers are decoded faster with numpy if it is imported already
 # The possessive form never backtracks, and takes two thirds of the time; Python 3.11.0 to 3.11.4 have errors in it.
 _ANY_NUMBER = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
-_FLOATS = struct.Struct("<" + "xf" * 1024)  # decoded in one call, each after its tag
 
 _NUMBERS = {field.name: field.number for field in MESSAGES["AttributeProto"]}
 FLOAT = make_tag(_NUMBERS["floats"], WireType.I32)
 INT = make_tag(_NUMBERS["ints"], WireType.VARINT)
 STRING = make_tag(_NUMBERS["strings"], WireType.LEN)
 PACKED_FLOATS, PACKED_INTS = (make_tag(_NUMBERS[name], WireType.LEN) for name in ("floats", "ints"))
+SIZES = {FLOAT: 4, INT: 0}  # of an element in bytes; 0 for varints
 LIST_TAGS = frozenset((FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS))
 
 
@@ -45,7 +46,7 @@ def _elements(tag: int) -> re.Pattern[bytes]:
     """A pattern for any number of elements with this tag; for a packed field, for its content."""
     varint = rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"  # of 64 bits at most
     texts = b"|".join(b"%b.{%d}" % (re.escape(bytes((size,))), size) for size in range(0x80))
-    values = {FLOAT: b".{4}", INT: varint, STRING: b"(?:%b)" % texts, PACKED_FLOATS: b".{4}", PACKED_INTS: varint}
+    values = {INT: varint, STRING: b"(?:%b)" % texts, PACKED_FLOATS: b".{4}", PACKED_INTS: varint}
     front = b"" if _is_packed(tag) else re.escape(bytes((tag,)))
     return re.compile(b"(?:%b%b)%b" % (front, values[tag], _ANY_NUMBER), re.DOTALL)
 
@@ -62,10 +63,14 @@ def _payload(data: bytes, position: int) -> tuple[int, int]:
 
 def _end_of_elements(data: bytes, position: int, end: int, tag: int) -> int:
     """The end of the adjacent elements of one kind."""
-    match: Any = _elements(tag).match
     before = -1
     while position > before:
-        before, position = position, match(data, position, min(position + MATCHED_BYTES, end)).end()
+        stop = min(position + MATCHED_BYTES, end)
+        before = position
+        if tag == FLOAT or (tag == INT and stop - position >= WITH_NUMPY_BYTES and "numpy" in sys.modules):
+            position += whole_fields(data[position:stop], tag, SIZES[tag])[0]
+        else:
+            position = _elements(tag).match(data, position, stop).end()  # type: ignore[union-attr]
     return position
 
 
@@ -159,31 +164,32 @@ def _decoded(data: bytes, tag: int) -> list[Any]:
         begin, end = _payload(data, 0)
         return list(struct.unpack_from(f"<{(end - begin) // 4}f", data, begin))
     if tag == FLOAT:
-        floats: list[Any] = []
-        whole = len(data) - len(data) % _FLOATS.size
-        for position in range(0, whole, _FLOATS.size):
-            floats += _FLOATS.unpack_from(data, position)
-        return floats + [value for (value,) in struct.iter_unpack("<xf", data[whole:])]
-    texts, position = [], 0
-    while position < len(data):
+        if _is_for_numpy(data):
+            return numbers_behind_tags(data, "<f4").tolist()  # type: ignore[no-any-return]
+        return [value for (value,) in struct.iter_unpack("<xf", data)]
+    texts, position, end = [], 0, len(data)
+    while position < end:
         begin = position + 2
         position = begin + data[position + 1]
         texts.append(data[begin:position])
     return texts
 
 
+def _is_for_numpy(data: bytes) -> bool:
+    return len(data) >= (WITH_NUMPY_BYTES if "numpy" in sys.modules else NUMPY_BYTES)
+
+
 def _integers(data: bytes, *, behind_tags: bool) -> list[Any]:
     """The values of varints, or of every second one if each is after a tag, which is a varint of one byte."""
     if data.isascii():  # each varint has one byte
         return list(data[1::2] if behind_tags else data)
-    if len(data) < (WITH_NUMPY_BYTES if "numpy" in sys.modules else NUMPY_BYTES):
+    if not _is_for_numpy(data):
         values = unpack(data, INT64)
         return values[1::2] if behind_tags else values
+
     import numpy
 
-    from formats.tensordata.sources.transform import varints
+    from formats.tensordata.sources.varints import decode_varints
 
-    array = numpy.frombuffer(data, numpy.uint8)
-    if behind_tags:
-        array = numpy.delete(array, numpy.flatnonzero(array < 0x80)[::2])  # the last bytes of all varints
-    return varints("int64").apply(array.data).view("<i8").tolist()  # type: ignore[no-any-return]
+    int64 = numpy.dtype("<i8")
+    return decode_varints(data, int64, 2 if behind_tags else 1).view(int64).tolist()  # type: ignore[no-any-return]
