@@ -6,7 +6,8 @@ import atexit
 import gc
 
 SEARCH_AFTER = 1 << 20  # new objects; garbage in cycles could grow to so many, but nothing here makes such garbage
-OLD_FROM = 1 << 10  # new objects of one pause: fewer are searched in less time than they take to count
+OLD_FROM = 1 << 10  # new objects of one pause that count as old ones; the collector itself waits for as many
+FROZEN_BY_PYTHON = 1000  # objects at most, when 3.12 starts; who calls `gc.freeze` freezes more, all that there are
 
 
 def rest_in_command() -> None:
@@ -28,15 +29,16 @@ class collector_paused:  # noqa: N801 - a context, which a function with `contex
     not twice before. Without this, it takes three times as long to read 40,000 nodes.
     """
 
-    __slots__ = ("_was_on",)
+    __slots__ = ("_before", "_was_on")
 
     def __enter__(self) -> None:
         self._was_on = gc.isenabled()
+        self._before = gc.get_count()[0]
         gc.disable()
 
     def __exit__(self, *error: object) -> None:
         if self._was_on:
-            count, *_ = gc.get_count()
+            count = gc.get_count()[0] - self._before
             if count >= OLD_FROM:
                 _aged.add(count)
             gc.enable()
@@ -47,7 +49,8 @@ class _Aged:
 
     They become old by `gc.freeze`, which takes the young objects of the caller along and sets the counts of the
     collector back. If that happened each time, a process that converts all day would never search its old objects. So
-    after SEARCH_AFTER objects there is no more of it until the collector has searched all, as it does by its own rules.
+    after one pause of any size, or several with SEARCH_AFTER objects, there is no more of it until the collector has
+    searched all objects, as it does by its own rules.
     """
 
     def __init__(self) -> None:
@@ -61,8 +64,10 @@ class _Aged:
         searches = gc.get_stats()[-1]["collections"]
         if searches != self._searches:
             self._searches, self._count = searches, 0
-        self._count += count
-        if self._count <= SEARCH_AFTER and not gc.get_freeze_count():  # objects that the caller froze stay frozen
+        if self._count and self._count + count > SEARCH_AFTER:
+            return
+        if gc.get_freeze_count() <= FROZEN_BY_PYTHON:  # what the caller froze stays so
+            self._count += count
             gc.freeze()
             gc.unfreeze()
 

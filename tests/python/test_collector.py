@@ -71,6 +71,23 @@ def test_many_new_objects_count_as_old(python: Python) -> None:
     assert python("-c", code).stdout.split() == ["True"] * 4
 
 
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="this Python has another collector")
+def test_only_so_many_objects_count_as_old(python: Python) -> None:
+    """After one large pause, new objects count as young ones until the collector has searched all."""
+    code = (
+        "import gc\nfrom formats.python.collector import SEARCH_AFTER, collector_paused\n"
+        "def young(): return len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))\n"
+        "def pause(count):\n"
+        "    with collector_paused(): made = [[] for _ in range(count)]\n"
+        "    found = young() >= count\n"
+        "    return found\n"
+        "print(pause(SEARCH_AFTER + 1), pause(5000))\n"
+        "gc.collect()\n"
+        "print(pause(5000), pause(5000), pause(SEARCH_AFTER))"
+    )
+    assert python("-c", code).stdout.split() == ["False", "True", "False", "False", "True"]
+
+
 @pytest.mark.parametrize("size", [100, 3_000, 50_000])
 def test_garbage_of_the_caller_is_found(python: Python, size: int) -> None:
     """Objects of the caller in cycles are freed with all that they hold, however much each pause makes."""
