@@ -35,21 +35,29 @@ def add_deep_plans(losses: Losses, graph: Graph) -> None:
 
 def plan_depth(graph: Graph, *, with_subgraphs: bool = True) -> int:
     """The most nodes that the planner has begun and not yet finished, from the outputs of a graph to its inputs."""
-    makers = {name: node for node in graph.node for name in node.output if name}  # of values that are not yet planned
     with_graphs = {id(graph.node[index]) for index, _, _ in subgraphs(graph.node)} if with_subgraphs else ()
-    depth = 0
+    needs: dict[str, list[str]] = {}  # by a value that is not yet planned, what the node that makes it needs
+    others: dict[str, list[str]] = {}  # from the first node with several outputs on, the outputs of its node
+    for node in graph.node:
+        names = mentioned(node) if with_graphs and id(node) in with_graphs else node.input
+        outputs = node.output
+        for name in outputs:
+            needs[name] = names
+        if len(outputs) > 1 or others:
+            others.update(dict.fromkeys(outputs, outputs))
+    needs.pop("", None)  # an omitted output
+    most = 1
     for value in graph.output:
         begun = [iter([value.name or ""])]
         while begun:
             for name in begun[-1]:
-                node = makers.pop(name, None)
-                if node is not None:  # which is planned at once, so that a graph with a cycle ends, too
-                    for output in node.output if len(node.output) > 1 else ():
-                        makers.pop(output, None)
-                    begun.append(iter(mentioned(node) if id(node) in with_graphs else node.input))
+                if name in needs:
+                    begun.append(iter(needs.pop(name)))
+                    for output in others.get(name, ()) if others else ():
+                        needs.pop(output, [])  # planned with it, so that a graph with a cycle ends, too
+                    if len(begun) > most:
+                        most = len(begun)
                     break
             else:
                 begun.pop()
-                if len(begun) > depth:
-                    depth = len(begun)
-    return depth
+    return most - 1
