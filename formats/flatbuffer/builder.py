@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError, FormatError
 from formats.flatbuffer.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
-from formats.flatbuffer.forms import Filled, Form, Gap, Layout, Mark, layout_of, mark_of
+from formats.flatbuffer.forms import Filled, FilledTables, Form, Gap, Layout, Mark, layout_of, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -184,28 +184,29 @@ class _Builder:
         self._tables_left -= count  # those who read the buffer count them each time
         return position
 
-    def _filled(self, name: str, filled: Filled, depth: int) -> int:
-        """Write a table of a form, in one step if there is a layout, and return its position."""
+    def _filled(self, name: str, tables: FilledTables, depth: int, places: list[int]) -> None:
+        """Write tables of forms, the last first, each in one step if there is a layout, and add their positions."""
         self._marks = None  # the outer table then has no layout
-        nbytes = self._nbytes
-        form, text, _ = filled
-        if nbytes % 4 or not text.isascii():
-            return self._first_filled(name, filled, depth)
-        key = form, len(text) // 4, nbytes % ALIGNMENT, depth
-        layout = self._layouts.get(key)
-        if layout is None or layout.table_count > self._tables_left:
-            return self._first_filled(name, filled, depth, key)
-        position = nbytes + layout.nbytes
-        if position > MAX_NBYTES:
-            return self._first_filled(name, filled, depth)  # which raises the error
-        try:
-            chunk = layout.packed(filled, position)
-        except (struct.error, OverflowError):
-            return self._first_filled(name, filled, depth)  # which raises an error with the place of the number
-        self._chunks.append(chunk)
-        self._tables_left -= layout.table_count
-        self._nbytes = position
-        return position
+        layouts, chunks = self._layouts, self._chunks
+        rows = zip(reversed(tables.forms), reversed(tables.names), reversed(tables.values), strict=True)
+        for form, text, values in rows:
+            nbytes, key, layout = self._nbytes, None, None
+            if not nbytes % 4 and text.isascii():
+                key = form, len(text) // 4, nbytes % ALIGNMENT, depth
+                layout = layouts.get(key)
+            if layout is not None and layout.table_count <= self._tables_left:
+                position, key = nbytes + layout.nbytes, None
+                if position <= MAX_NBYTES:
+                    try:
+                        chunks.append(layout.packed(text, values, position))
+                    except (struct.error, OverflowError):  # value by value, it raises an error with the number's place
+                        pass
+                    else:
+                        self._tables_left -= layout.table_count
+                        self._nbytes = position
+                        places.append(position)
+                        continue
+            places.append(self._first_filled(name, Filled(form, text, values), depth, key))
 
     def _first_filled(self, name: str, filled: Filled, depth: int, key: _Key | None = None) -> int:
         """Write a table value by value; after a few tables of the form, make the layout."""
@@ -366,13 +367,14 @@ class _Builder:
     def _inner_table(self, slot: Slot, table: Table, depth: int) -> int:
         return self._table(slot.element, table, depth)
 
-    def _inner_tables(self, slot: Slot, tables: Sequence[Table], depth: int) -> int:
+    def _inner_tables(self, slot: Slot, tables: Sequence[Table] | FilledTables, depth: int) -> int:
         """The position of a vector of offsets; the tables follow it in their order."""
         places: list[int] = []
         try:
-            for table in reversed(tables):
-                write = self._filled if isinstance(table, Filled) else self._table
-                places.append(write(slot.element, table, depth))
+            if isinstance(tables, FilledTables):
+                self._filled(slot.element, tables, depth, places)
+            else:
+                places.extend(self._table(slot.element, table, depth) for table in reversed(tables))
         except FormatError as error:
             error.where = f"[{len(tables) - len(places) - 1}]{error.where or ''}"
             raise

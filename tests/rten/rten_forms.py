@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from formats.flatbuffer.forms import NAME, Filled, Gap
+from formats.flatbuffer.forms import NAME, Filled, FilledTables, Gap
 
 
 def expanded(value: Any, around: Filled | None = None) -> Any:
@@ -19,7 +19,7 @@ def expanded(value: Any, around: Filled | None = None) -> Any:
             if isinstance(value.get(name), Gap):
                 (table[name],) = table[name]
         return table
-    if isinstance(value, list):
+    if isinstance(value, (list, FilledTables)):
         return [expanded(inner, around) for inner in value]
     if isinstance(value, tuple) and value and isinstance(value[0], str):
         return value[0], expanded(value[1], around)

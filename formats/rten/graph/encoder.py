@@ -9,11 +9,11 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
-from itertools import chain, count, repeat
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
-from formats.flatbuffer.forms import NAME, Filled, Form, Gap
+from formats.flatbuffer.forms import NAME, FilledTables, Form, Gap
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.ir.names import Names
@@ -49,21 +49,23 @@ class _NodeList:
     """The nodes of one graph; a node's id is its index. `written` maps names to those that are written instead."""
 
     def __init__(self, written: Mapping[str, str]) -> None:
-        self.tables: list[Filled] = []
+        self.tables = FilledTables()
         self.ids: dict[str, int] = {}
         self._written = written
 
     def add(self, name: str, form: Form, values: Values = ()) -> int:
         """Add a value or constant, and return its id."""
         number = self.ids[name] = len(self.tables)
-        self.tables.append(Filled(form, self._written.get(name, name), values))
+        self.tables.add(form, self._written.get(name, name), values)
         return number
 
     def add_values(self, names: Sequence[str], forms: Iterable[Form]) -> None:
         """Add values, each with its form."""
         self.ids.update(zip(names, count(len(self.tables)), strict=False))
         written = self._written
-        self.tables += map(Filled, forms, [written.get(name, name) for name in names] if written else names)
+        self.tables.forms += forms
+        self.tables.names += [written.get(name, name) for name in names] if written else names
+        self.tables.values += [()] * len(names)
 
 
 class Encoder:
@@ -103,7 +105,8 @@ class Encoder:
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
         uses = Uses(graph)
-        constants = constants_of(graph)
+        made_constant = constant_nodes(graph.node)
+        constants = constants_of(graph, made_constant)
         inputs = [value for value in graph.input if value.name not in constants]
         if not all(value.name for value in inputs):
             raise EncodeError("an input has no name", where=f"{where}.input")
@@ -116,7 +119,7 @@ class Encoder:
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name or "", self._value(value, with_shape=typed))
-        of_constants = {id(node) for node in constant_nodes(graph.node)}
+        of_constants = {id(node) for node in made_constant}
         operators = [node for node in graph.node if id(node) not in of_constants] if of_constants else graph.node
         computed = [*filter(None, chain.from_iterable([node.output for node in operators]))]
         local = frozenset((*nodes.ids, *constants, *computed))
@@ -132,7 +135,7 @@ class Encoder:
                 nodes.add(name, *self._constant(name, tensor, (where, place), uses))
         known = map(types.get, computed)
         forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in known)
-        nodes.add_values(computed, forms if types else repeat(untyped))
+        nodes.add_values(computed, forms if types else [untyped] * len(computed))
         if types and not self._with_shapes:
             detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
             self.losses.add("shape", detail, f"{where}.value_info", seen=DOCUMENTATION)
@@ -159,11 +162,11 @@ class Encoder:
         self, graph: Graph, uses: Uses, local: frozenset[str], outer: frozenset[str], where: str
     ) -> list[str]:
         """The outer names that a graph uses, in order of first use."""
-        free = uses.own.copy()
+        free = uses.own
         if outer and not self._native:  # RTen looks here for the outer values of a graph inside
             nodes = [graph.node[index] for index, _, _ in subgraphs(graph.node)]
-            free.update(dict.fromkeys(name for node in nodes for name in mentioned(node) if name in outer))
-        captured = [name for name in free if name not in local]
+            free = free | dict.fromkeys(name for node in nodes for name in mentioned(node) if name in outer)
+        captured = [] if local.issuperset(free) else [name for name in free if name not in local]
         for name in captured:
             if name not in outer:
                 raise EncodeError(f"the value {name!r} is used, but nothing produces it", where=where)
@@ -256,7 +259,7 @@ class Encoder:
                     forms[key] = form
                     self._known.append(attributes)
             name = self._operator_name(node, where) if node.name else ""  # after those of the subgraphs in it
-            nodes.tables.append(Filled(form, name, values))
+            nodes.tables.add(form, name, values)
 
     def _operator_form(
         self, spec: OperatorSpec, row: Row, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
@@ -296,11 +299,11 @@ class Encoder:
             name = value.name or ""
             number = nodes.ids[name]
             if number in ids:
-                form = nodes.tables[number].form
+                form = nodes.tables.forms[number]
                 is_constant = form.table["data"][0] == "ConstantNode"
                 copy = nodes.add(self._names.new(name), self._value(value, with_shape=True) if is_constant else form)
                 identity = {"type": shape.Identity.name, "inputs": (number,), "outputs": (copy,)}
-                nodes.tables.append(Filled(_form("OperatorNode", identity, named=False)))
+                nodes.tables.add(_form("OperatorNode", identity, named=False))
                 number = copy
             ids[number] = None
         return tuple(ids)
@@ -342,8 +345,8 @@ def _element_number(value: ValueInfo) -> int:
     return (tensor.elem_type or 0) if tensor else 0
 
 
-def constants_of(graph: Graph) -> dict[str, tuple[Tensor, int | str]]:
-    """The constants of a graph by name, each with its place: initialisers, sparse ones, and Constant nodes.
+def constants_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, tuple[Tensor, int | str]]:
+    """The constants of a graph by name, each with its place: initialisers, sparse ones, and its constant `nodes`.
 
     The place in the graph is the index of an initialiser, of which there may be many, or a text.
     """
@@ -353,7 +356,7 @@ def constants_of(graph: Graph) -> dict[str, tuple[Tensor, int | str]]:
     for index, sparse in enumerate(graph.sparse_initializer):
         if sparse.values is not None:
             found[sparse.values.name or ""] = densify(sparse), f"sparse_initializer[{index}]"
-    for node in constant_nodes(graph.node):
+    for node in nodes:
         spec = spec_of(node)
         assert spec is not None and spec.constant is not None
         found[node.output[0]] = spec.constant(node), _node_step(node)

@@ -14,7 +14,7 @@ from formats.python import late_dataclasses
 from formats.python.late_dataclasses import replace
 from formats.rten.convert.pass_list import Pass, run
 from formats.rten.convert.refusal import Refusal
-from formats.rten.graph.constants import clamped_text, convert
+from formats.rten.graph.constants import clamped_text, constant_nodes, convert
 from formats.rten.graph.encoder import constant_place, constants_of
 from formats.rten.graph.names import without_hiding
 from formats.rten.graph.uses import Uses
@@ -68,7 +68,7 @@ def report_clamped(work: LoaderWork) -> None:
         where = f"graph.{within}" if within else "graph"
         uses = Uses(inner)
         seen = (uses.own.keys() | uses.inner) - uses.bounds  # others have no effect, such as what a rewriting replaced
-        for name, (tensor, place) in constants_of(inner).items():
+        for name, (tensor, place) in constants_of(inner, constant_nodes(inner.node)).items():
             if tensor.data_type in PARTLY_HELD and name in seen and convert(tensor).change == "clamped":
                 work.losses.add("clamped", clamped_text(tensor), constant_place(where, place), name, seen=RESULTS)
 

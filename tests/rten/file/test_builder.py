@@ -19,7 +19,7 @@ from rten_forms import expanded
 from formats.errors import EncodeError
 from formats.flatbuffer import builder
 from formats.flatbuffer.fbs import Span, Table
-from formats.flatbuffer.forms import NAME, Filled, Form, Gap, Layout
+from formats.flatbuffer.forms import NAME, Filled, FilledTables, Form, Gap, Layout
 from formats.rten.file.buffers import build, read
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS, TableField
 from formats.tensordata.sources.source import Literal, Source
@@ -246,7 +246,7 @@ def test_tables_of_forms_are_written_like_all_others(data: st.DataObject) -> Non
     for form, gaps in data.draw(st.lists(st.sampled_from(drawn), max_size=30)):
         values = tuple(tuple(data.draw(NUMBERS) for _ in range(count)) for count in gaps)
         nodes.append(Filled(form, data.draw(NAMES), values))
-    model = {"schema_version": 1, "graph": {"nodes": nodes}}
+    model = {"schema_version": 1, "graph": {"nodes": FilledTables(nodes)}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "FEW_USES", 1)
         assert joined(build(model)) == joined(build(expanded(model)))
@@ -268,7 +268,7 @@ def like_a_large_graph(count: int) -> Table:
         nodes += [Filled(value, name), Filled(constant, name, ((struct.pack("<f", index),),))]
         nodes += [Filled(offset, name, ((index,),)), Filled(named, name, ((index, -1), (index + 1,)))]
         nodes += [Filled(unnamed, "", ((index, 7), (index + 1,)))] * (index % 3)
-    return {"schema_version": 1, "graph": {"nodes": nodes}}
+    return {"schema_version": 1, "graph": {"nodes": FilledTables(nodes)}}
 
 
 def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,10 +290,11 @@ def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.Monke
 def test_graphs_in_tables_of_forms() -> None:
     """A form may contain tables of forms, and they do not fill its gaps."""
     inner = Form({"name": NAME, "data": ("ValueNode", {})})
-    branch = {"nodes": [Filled(inner, f"inner{index}") for index in range(20)]}
+    branch = {"nodes": FilledTables(Filled(inner, f"inner{index}") for index in range(20))}
     operator = {"type": "If", "attrs": ("IfAttrs", {"then_branch": branch}), "inputs": Gap(0)}
     outer = Form({"name": NAME, "data": ("OperatorNode", operator)})
-    model = {"schema_version": 1, "graph": {"nodes": [Filled(outer, f"node{n}", ((n,),)) for n in range(20)]}}
+    nodes = FilledTables(Filled(outer, f"node{n}", ((n,),)) for n in range(20))
+    model = {"schema_version": 1, "graph": {"nodes": nodes}}
     assert joined(build(model)) == joined(build(expanded(model)))
 
 
@@ -307,7 +308,7 @@ def test_what_has_no_place_in_tables_of_forms_is_refused(name: str, ids: tuple[i
     for count in (0, 1, 30):
         nodes = [Filled(form, name, (ids,)), *[Filled(form, "okay", ((1,),))] * count]  # written from the end
         with pytest.raises(EncodeError, match=message) as caught:
-            build({"graph": {"nodes": nodes}})
+            build({"graph": {"nodes": FilledTables(nodes)}})
         assert (caught.value.where or "").split(".")[:3] == ["Model", "graph", "nodes[0]"]
         assert (caught.value.where or "").endswith(where)
 

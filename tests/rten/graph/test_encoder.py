@@ -400,7 +400,7 @@ def test_nodes_that_share_their_attributes_are_of_one_form(make):
     nodes += [replace(node, input=["x2"], output=["x3"], name="n")]
     nodes.append(replace(node, input=["x3"], output=["x4"]))
     model = make.model(make.graph(nodes, ["x0"], ["x4"]))
-    first, negative, named, third = (filled.form for filled in Encoder(model).encode(model.graph)["nodes"][-4:])
+    first, negative, named, third = Encoder(model).encode(model.graph)["nodes"].forms[-4:]
     assert first is third
     assert 3 == len({id(first), id(negative), id(named)})
 
