@@ -92,7 +92,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "onnxpb/test_operator_sets.py": ("onnxpb.operator_rows", "the rows are what it reads"),
     "onnxpb/text/test_textfile.py": ("onnxpb.text.fields", "both forms of text use these fields"),
     "onnxpb/wire/test_decoder.py": (
-        "ir.alike onnxpb.wire.encoder onnxpb.wire.tables onnxpb.wire.lazy.fields_in_source onnxpb.wire.lazy.metadata "
+        "ir.alike onnxpb.wire.encoder onnxpb.wire.tables onnxpb.wire.lazy.fields_in_source onnxpb.wire.lazy.entries "
         "onnxpb.wire.lazy.templates",
         "what is decoded is encoded, whatever was left for later",
     ),

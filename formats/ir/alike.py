@@ -1,8 +1,13 @@
-"""Lists that many messages have in common: an unread list exists once, and is copied when it is first read."""
+"""What many messages have in common: lists, and the keys of their fields.
+
+An unread list exists once, and is copied when it is first read. A message is the dictionary of its fields. Copies of a
+dictionary share their keys if it is that of an ordinary object, and need half the memory of dictionaries with keys of
+their own. A dictionary that gets another key has its own keys from then on.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import Fielded, Message, set_fields
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
 
 _new = object.__new__
 MOST_COPIED = 1 << 10  # elements that are made at once: the collector looks for garbage as often as that happens
+OBJECTS = 1 << 5  # Python makes the dictionaries of further objects smaller, the more objects a class has had
 
 
 class Alike:
@@ -108,3 +114,31 @@ def elements_of(messages: Iterable[Any]) -> list[Element] | None:
             lists += [(name, list)] * is_list
         found.append(Element(type(message), fields, tuple(lists)))
     return found
+
+
+@cache
+def shared_keys(*names: str, later: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A dictionary to copy with `copy`, never to change: it has these keys in this order, each with `None`.
+
+    Copies can also get the keys of `later` without losing the others, in this order.
+    """
+
+    class Fields:
+        pass
+
+    for _ in range(OBJECTS):
+        fields = Fields()
+        for name in (*names, *later):
+            setattr(fields, name, None)
+    fields = Fields()
+    for name in names:
+        setattr(fields, name, None)
+    return vars(fields)
+
+
+def with_shared_keys(fields: dict[str, Any], later: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A dictionary with the same values, to which and with whose copies others with these keys share their keys."""
+    shared = shared_keys(*fields, later=later).copy()
+    for name, value in fields.items():  # `update` would give it keys of its own
+        shared[name] = value
+    return shared

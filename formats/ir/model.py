@@ -80,6 +80,13 @@ class Undecoded(Protocol):
         """Where this list and another differ, without decoding equal elements; `None` if this is not possible."""
 
 
+class UndecodedEntries(Undecoded, Protocol):
+    """The same for entries of a key and a value."""
+
+    def pairs(self) -> list[tuple[str | None, str | None]]:
+        """The key and the value of each entry, without messages for them."""
+
+
 if TYPE_CHECKING:
 
     class Submessage(Generic[T]):
@@ -160,6 +167,14 @@ def entries(message: Message, name: str) -> list[Any]:
     held = vars(message)
     found: list[Any] = held[name] if name in held else getattr(message, name) if name in message.undecoded else []
     return found
+
+
+def remove(message: Fielded, name: str) -> None:
+    """Remove a field from a message, whether it is decoded or not; it is the default then."""
+    values = vars(message)
+    values.pop(name, None)
+    if name in values.get("undecoded", ()):
+        values["undecoded"] = {other: left for other, left in values["undecoded"].items() if other != name}
 
 
 # Sets all fields of a new message at once. An assignment to `__dict__` would call `__setattr__`, and take longer.

@@ -14,7 +14,7 @@ from formats.codecs.contract import MAX_DEPTH, Codec, ReadOptions
 from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
 from formats.ir.archive_link import KEYS, ArchiveLink, without_link
-from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
+from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor, remove
 from formats.onnx_compat.at_once import in_files, keep, read_now, read_small, read_small_weights
 from formats.onnx_compat.protos.classes import CLASSES, ModelProto, unwrap
 from formats.onnx_compat.saving import BESIDE
@@ -179,7 +179,8 @@ def _inline(tensor: Tensor) -> None:
     """Make the external data of a tensor its raw data, as `onnx` does when it loads them."""
     if tensor.external_source is not None:
         tensor.raw_data, tensor.external_source = tensor.external_source, None
-        tensor.external_data, tensor.data_location = [], DEFAULT
+        remove(tensor, "external_data")
+        tensor.data_location = DEFAULT
 
 
 def _skip(tensors: Tensors, threshold: int) -> None:

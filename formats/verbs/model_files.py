@@ -11,6 +11,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError
 from formats.ir import walk
+from formats.ir.storage import location_of
 from formats.onnxpb.external.shared_data import references
 from formats.options import made
 from formats.python.late_dataclasses import dataclass, replace
@@ -125,7 +126,7 @@ def open_files(
     data: dict[str, File] = {}
     absent: dict[str, AbsentFile] = {}
     for _, tensor in walk.external_tensors(model):
-        location = next((entry.value or "" for entry in tensor.external_data if entry.key == "location"), "")
+        location = location_of(tensor)
         found = next(tensor.external_source.files(), None) if tensor.external_source is not None else None
         if isinstance(found, AbsentFile):
             absent[location] = found

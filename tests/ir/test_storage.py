@@ -13,13 +13,26 @@ from onnx import numpy_helper
 from formats.errors import TensorDataError
 from formats.ir import dtypes
 from formats.ir.model import StringStringEntry, Tensor, TensorSegment
-from formats.ir.storage import from_numpy, places_of, with_raw_data, with_reference
+from formats.ir.storage import (
+    entries_of,
+    from_numpy,
+    location_of,
+    places_of,
+    with_raw_data,
+    with_reference,
+    without_data,
+)
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.sources.source import Literal, Source
 
 NUMBERS = [row.number for row in dtypes.DATA_TYPES if row.name != "STRING"]
 SHAPES = [(), (1,), (7,), (2, 3), (0, 3)]
+
+
+def encoded(tensor: Tensor) -> bytes:
+    """Return a tensor in bytes."""
+    return b"".join(segment for segment in encode(tensor) if isinstance(segment, bytes))
 
 
 def sample(number: int, shape: tuple[int, ...]) -> Any:
@@ -186,6 +199,23 @@ def test_a_reference_replaces_any_form() -> None:
     assert {"location": "a", "offset": "0"} == places_of(made)
     made.external_data.append(StringStringEntry("offset", "8"))
     assert {"location": "a", "offset": "8"} == places_of(made)
+
+
+def test_other_forms_lose_undecoded_references() -> None:
+    """A reference that nobody has read is gone when the elements have another form; metadata stay."""
+    entries = [StringStringEntry("location", "w.bin"), StringStringEntry("offset", "8"), StringStringEntry("location")]
+    given = Tensor(name="t", external_data=entries, data_location=1)
+    for tensor in (given, decode(Literal(encoded(given)), Tensor)):
+        assert [("location", "w.bin"), ("offset", "8"), ("location", None)] == entries_of(tensor)
+        assert location_of(tensor) == "w.bin"
+        assert Tensor(name="t", raw_data=Literal(b"abcd")) == with_raw_data(tensor, Literal(b"abcd"))
+        assert {"location": "a"} == places_of(with_reference(tensor, {"location": "a"}))
+    given.external_data.pop()
+    given.metadata_props.append(StringStringEntry("k", "v"))
+    tensor = decode(Literal(encoded(given)), Tensor)
+    assert Tensor(name="t", metadata_props=given.metadata_props) == without_data(tensor)
+    assert location_of(tensor) == "w.bin"
+    assert "external_data" not in vars(tensor)
 
 
 def test_bfloat16_is_that_of_ml_dtypes() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
+from formats.ir.model import remove
 from formats.onnx_compat.protos.containers import (
     Repeated,
     RepeatedNumbers,
@@ -224,10 +225,7 @@ class RepeatedProperty(Property):
 
     def clear(self, message: ProtoMessage) -> None:
         """Clear the field; its container becomes an independent list."""
-        values = message.__dict__
-        values.pop(self.name, None)
-        if self.name in values.get("undecoded", ()):
-            values["undecoded"] = {name: left for name, left in values["undecoded"].items() if name != self.name}
+        remove(message, self.name)
 
 
 class NumbersProperty(Property):

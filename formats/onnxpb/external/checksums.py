@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from formats.codecs.contract import Checksum
 from formats.ir import walk
+from formats.ir.storage import entries_of
 from formats.onnxpb.external import archive_links
 from formats.tensordata.absent import AbsentFile
 
@@ -22,7 +23,7 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
     """The checksum that each tensor has for its file, and that the linked archive has for its entries."""
     yield from archive_links.checksums_of(model)
     for where, tensor in walk.external_tensors(model):
-        stated = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
+        stated = next((value or "" for key, value in entries_of(tensor) if key == "checksum"), None)
         if stated is not None and tensor.external_source is not None:
             for file in tensor.external_source.files():
                 if not isinstance(file, AbsentFile):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
+from formats.ir.storage import places_of
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import File, is_address
 from formats.tensordata.local.folder import Folder, LinkFoundError
@@ -95,12 +96,12 @@ class DataFiles:
 
         Raises: ExternalDataError for a file, a range or a size that is not allowed, with the tensor's place.
         """
-        entries = {entry.key: entry.value or "" for entry in tensor.external_data}
+        entries = places_of(tensor)
         location = entries.get("location", "")
         try:
-            check_location(location)
             file = self.files.get(location)
             if file is None:
+                check_location(location)
                 file = self.files[location] = self._opened(location)
             offset, length = _number(entries, "offset") or 0, _number(entries, "length")
             row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
@@ -266,6 +267,9 @@ class DataFiles:
     def claim(self, file: File, start: int, end: int) -> None:
         """Record that a tensor uses the bytes from `start` to `end` of a file."""
         ranges = self.ranges.setdefault(file, [])
+        if ranges and ranges[-1][1] <= start < end:  # as in most files
+            ranges.append((start, end))
+            return
         index = bisect_left(ranges, (start, end))
         if start == end or (index < len(ranges) and ranges[index] == (start, end)):
             return
@@ -280,7 +284,7 @@ def _check_length(size: int, expected: int | None) -> None:
         raise ExternalDataError(f"length is {size} bytes, but dims and data type make {expected}")
 
 
-def _number(entries: dict[str | None, str], key: str) -> int | None:
+def _number(entries: dict[str, str], key: str) -> int | None:
     text = entries.get(key)
     if not text:
         return None

@@ -16,8 +16,8 @@ from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
-from formats.ir.model import EXTERNAL, Model, Tensor
-from formats.ir.storage import raw_source, with_raw_data, with_reference
+from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
+from formats.ir.storage import entries_of, raw_source, with_raw_data, with_reference
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.data_files import Moving, Outside
 from formats.onnxpb.external.references import referring
@@ -150,8 +150,8 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
         if is_outside and is_safetensors and not safetensors.holds(tensor):
             is_outside = False
             staying.append(tensor)
-        if "external_data" in vars(tensor):
-            weights.losses.extend(_left_behind(tensor, where, is_outside and options.checksum))
+        if external_entries := entries_of(tensor):
+            weights.losses.extend(_left_behind(external_entries, where, is_outside and options.checksum))
         if is_outside:
             weights.outside.append(Moving(where, tensor, source))
         elif tensor.data_location == EXTERNAL:
@@ -226,9 +226,9 @@ def _goes_outside(tensor: Tensor, source: Source, options: OnnxOptions) -> bool:
     return bool(options.external_data) and source.nbytes >= options.size_threshold
 
 
-def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Loss]:
+def _left_behind(entries: Sequence[tuple[str | None, str | None]], where: str, new_checksum: bool) -> Iterator[Loss]:
     """The entries in the reference of a tensor that are only true for the old data file."""
-    keys = [entry.key or "" for entry in tensor.external_data]
+    keys = [key or "" for key, _ in entries]
     if "checksum" in keys and not new_checksum:
         detail = "the checksum of the old data file does not apply to the new one"
         yield Loss("checksum", where, detail, DOCUMENTATION)
@@ -240,10 +240,13 @@ def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Los
 def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, checksum: str) -> Tensor | bytes:
     """The tensor as a reference to its place in a data file; entries that say something else are kept."""
     places = {"location": location, "offset": str(file_offset), "length": str(nbytes)}
-    held = vars(tensor).get("external_data")
-    others = held and [
-        entry for entry in held if entry.key not in places and not (entry.key or "").startswith(OF_OLD_FILE)
-    ]
+
+    def is_other(key: str | None) -> bool:
+        return key not in places and not (key or "").startswith(OF_OLD_FILE)
+
+    others: list[StringStringEntry] = []
+    if any(is_other(key) for key, _ in entries_of(tensor)):
+        others = [entry for entry in tensor.external_data if is_other(entry.key)]
     if checksum:
         places["checksum"] = checksum
     return with_reference(tensor, places, others=others) if others else referring(tensor, places)

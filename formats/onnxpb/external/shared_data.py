@@ -16,6 +16,7 @@ from formats.codecs.contract import EXTENSIONS
 from formats.errors import DecodeError, FormatError
 from formats.ir import walk
 from formats.ir.model import Model
+from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.file import File
 from formats.tensordata.plan import INTERFACE, USE, Loss
@@ -102,5 +103,5 @@ def references(path: Path) -> set[str]:
     model = decode(File.open(path).span(), Model)
     if model.graph is None:
         raise DecodeError("there is no graph in it", path=path)
-    entries = [entry for _, tensor in walk.external_tensors(model) for entry in tensor.external_data]
-    return {os.path.normpath(entry.value or "") for entry in entries if entry.key == "location"}
+    entries = (entry for _, tensor in walk.external_tensors(model) for entry in entries_of(tensor))
+    return {os.path.normpath(value or "") for key, value in entries if key == "location"}

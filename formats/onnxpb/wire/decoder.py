@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
-from formats.ir.alike import Alike, Element
+from formats.ir.alike import Alike, Element, shared_keys, with_shared_keys
 from formats.ir.model import EXTERNAL, set_fields
+from formats.onnxpb.wire.lazy.entries import Entries, end_of_entries
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
-from formats.onnxpb.wire.lazy.metadata import Metadata, end_of_entries
 from formats.onnxpb.wire.lazy.templates import (
     ATTRIBUTE,
     KNOWN_BYTES,
@@ -96,6 +96,7 @@ MAX_RESTS = 1 << 11  # that are known, in all models that this process reads
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
+_LEFT = shared_keys("external_data")  # what is undecoded in nearly all tensors in which anything is
 _new = object.__new__
 
 
@@ -423,18 +424,20 @@ class Decoder:
             values[name] = left.pop(name).decode()
         return False
 
-    def leave_entries(self, values: dict[str, Any], name: str, data: bytes, start: int, end: int) -> int:
-        """The end of the metadata from `start` on if they are left for later; else `start`.
+    def leave_entries(self, values: dict[str, Any], name: str, data: bytes, place: tuple[int, int], depth: int) -> int:
+        """The end of the entries that are left for later in `data`, at a place in a message; else its start.
 
         If they are not, those of the message that were left before are decoded now.
         """
+        start, end = place
         left: dict[str, Any] = values.get("undecoded", {})
         stop, count = end_of_entries(data, start, end)
-        if name in left or name in values or not count or self.messages + count > MAX_MESSAGES:
+        is_usual = count and self.messages + count <= MAX_MESSAGES and depth < self.max_depth
+        if name in left or name in values or not is_usual:
             decode_left(values, name)
             return start
         self.messages += count
-        values["undecoded"] = {**left, name: Metadata(data[start:stop], self.entry)}
+        values["undecoded"] = {**left, name: Entries(data[start:stop], self.entry)}
         return stop
 
     def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
@@ -578,7 +581,7 @@ class Decoder:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
                 elif action == ENTRIES:
-                    position = self.leave_entries(values, name, data, start, end)
+                    position = self.leave_entries(values, name, data, (start, end), depth)
                     if position == start:
                         by_tag = table.by_tag  # such a message has no long lists
                     continue
@@ -643,7 +646,16 @@ class Decoder:
         plain = plain_tensor(data, begin, end)
         if plain is None:
             return None
-        fields, position, size = plain
+        fields, position, size, is_external = plain
+        if is_external:
+            stop, count = end_of_entries(data, position, position + size)
+            if stop != position + size or self.messages + count >= MAX_MESSAGES:
+                return None
+            self.messages += count
+            self.has_references = True
+            fields["undecoded"] = left = _LEFT.copy()
+            left["external_data"] = Entries(data[position:stop], self.entry)
+            return fields
         small = size <= self.inline_bytes
         fields["raw_data"] = Literal(data[position:end]) if small else self.source.slice(origin + position, size)
         return fields
@@ -730,7 +742,7 @@ class Decoder:
                 elif tag == METADATA and "metadata_props" not in left:
                     position, entries = end_of_entries(data, begin, end)
                     count += entries
-                    left["metadata_props"] = Metadata(data[begin:position], self.entry)
+                    left["metadata_props"] = Entries(data[begin:position], self.entry)
                     if not entries:
                         return None
                 else:
@@ -743,7 +755,7 @@ class Decoder:
             return None
         if left:
             fields["undecoded"] = left
-        rest = Rest(fields, count)
+        rest = Rest(with_shared_keys(fields, ("input", "output", "name")), count)
         rests = self.node.rests
         if end - start <= REST_BYTES and len(rests) < MAX_RESTS:
             rests[data[start:end]] = rest

@@ -27,6 +27,7 @@ LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 _INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
+_ENTRIES = ("metadata_props", "external_data")  # many uses of a model read none, or only the texts
 _ALIKE = ("TypeProto", "TensorShapeProto.Dimension", "AttributeProto")  # most have the same bytes as an earlier one
 
 
@@ -89,7 +90,7 @@ class MessageTable:
         self.make_texts = family.make_texts
         self.by_tag: dict[int, FieldRow] = {}
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
-        self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for metadata that may be left undecoded
+        self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for entries that may be left undecoded
         self.has_known = name in _ALIKE
         self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
         self.rests: dict[bytes, Rest] = {}  # of nodes: what is behind their names, likewise
@@ -148,7 +149,7 @@ def tables_of(family: Family) -> Tables:
             table.order[field.name] = field.number
             _add_rows(table, field, field.name in in_place, all_tables, family)
     for table in all_tables.values():
-        entries = {tag: row for tag, row in table.by_tag.items() if row.name == "metadata_props" and tag < 0x80}
+        entries = {tag: row for tag, row in table.by_tag.items() if row.name in _ENTRIES and tag < 0x80}
         table.quick = table.by_tag | {tag: row._replace(action=ENTRIES) for tag, row in entries.items()}
     attribute = all_tables["AttributeProto"]
     attribute.lists = {tag: attribute.by_tag[tag]._replace(action=LONG_LIST, inner=tag) for tag in LIST_TAGS}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import ExternalDataError
 from formats.ir.dtypes import BY_NUMBER, type_name
+from formats.ir.storage import entries_of
 from formats.onnxpb.wire.varints import decode_varint, skip_field
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ExternalTensor(NamedTuple):
 def external_tensor(tensor: Tensor) -> ExternalTensor:
     """The external data of a decoded tensor."""
     values = vars(tensor)
-    places = [(str(entry.key or ""), entry.value or "") for entry in tensor.external_data]
+    places = [(key or "", value or "") for key, value in entries_of(tensor)]
     others = _others(tensor) if "unknown_fields" in values or not values.keys().isdisjoint(_NUMBERS) else frozenset()
     return ExternalTensor(places, tensor.data_type or 0, tensor.dims, others)
 

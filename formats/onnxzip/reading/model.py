@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import MAX_DEPTH
 from formats.errors import DecodeError, ExternalDataError, FormatError, OptionError, TensorDataError, TruncatedError
 from formats.ir import walk
-from formats.ir.model import DEFAULT, Model, Tensor
-from formats.ir.storage import raw_source
+from formats.ir.model import DEFAULT, Model, Tensor, remove
+from formats.ir.storage import entries_of, raw_source
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip.reading.contents import read_contents
 from formats.onnxzip.reading.external_tensors import check_external, external_tensor
@@ -202,9 +202,10 @@ def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> set[str]:
     """The names of the entries without a tensor, after each tensor got its bytes."""
     unused = set(payloads)
     for where, tensor in walk.external_tensors(model):
-        places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
+        entries = entries_of(tensor)
+        places = {str(key): value or "" for key, value in entries}
         try:
-            if len(places) != len(tensor.external_data):
+            if len(places) != len(entries):
                 raise ExternalDataError("external_data has a key twice")
             tensor.external_source = _part_of_entry(places, payloads)
             if has_typed_data(tensor):
@@ -241,9 +242,9 @@ def _restore(tensor: Tensor, source: Source) -> None:
 
     Spec: docs/onnxz.md, Z-9.2.
     """
-    keys = [entry.key for entry in tensor.external_data]
+    keys = [key for key, _ in entries_of(tensor)]
     is_explicit = "offset" in keys and "length" not in keys[keys.index("offset") :]
     tensor.data_location = DEFAULT if is_explicit else None
     for name in ("external_data", "external_source"):
-        vars(tensor).pop(name, None)
+        remove(tensor, name)
     tensor.raw_data = source

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.model import EXTERNAL
-from formats.onnxpb.wire.plain_tensors import MAX_HEAD_BYTES, NAME, head_of
+from formats.onnxpb.wire.plain_tensors import MAX_HEAD_BYTES, NAME, fields_of, head_of
 from formats.onnxzip.reading.far_entries import payload_of
 from formats.onnxzip.reading.graph_scan import EXTERNAL_TAG, KEY_TAG, LOCATION_TAG, VALUE_TAG
 
@@ -85,9 +85,9 @@ class UsualTensors:
             text = name.decode()
         except UnicodeDecodeError:
             return None
-        source = payload_of(self.source, entry)
-        values = {"data_type": head.data_type, "name": text, "raw_data": source}
-        return {"dims": head.dims.copy(), **values} if head.dims else values
+        fields = fields_of(head, text)
+        fields["raw_data"] = payload_of(self.source, entry)
+        return fields
 
     def _tail(self, nbytes: int) -> bytes:
         """What comes behind the location of a tensor of this size."""

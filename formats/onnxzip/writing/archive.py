@@ -18,7 +18,7 @@ from formats.errors import EncodeError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
 from formats.ir.model import DEFAULT, EXTERNAL, Model, Tensor
-from formats.ir.storage import raw_source, with_raw_data
+from formats.ir.storage import entries_of, raw_source, with_raw_data
 from formats.onnxpb.external.references import referring
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxzip import records
@@ -232,7 +232,7 @@ class Packing:
 
     def _report(self, tensor: Tensor, where: str) -> None:
         """Report the entries in references to external data that are not about the place."""
-        keys = {entry.key for entry in tensor.external_data}.difference(KEYS)
+        keys = {key for key, _ in entries_of(tensor)}.difference(KEYS)
         if "checksum" in keys:
             detail = "the checksum of the external data file does not apply to an archive"
             self.losses.append(Loss("checksum", where, detail, DOCUMENTATION))
@@ -252,7 +252,7 @@ def _why_typed(count: int) -> str:
 
 def _is_plain_raw(tensor: Tensor) -> bool:
     """Whether raw data are all that the tensor contains as elements, so that a reference can replace them."""
-    plain = tensor.data_location in (None, DEFAULT) and not vars(tensor).get("external_data")
+    plain = tensor.data_location in (None, DEFAULT) and not entries_of(tensor)
     return plain and tensor.raw_data is not None and not has_typed_data(tensor)
 
 

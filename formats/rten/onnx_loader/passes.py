@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from formats.codecs.contract import Change
 from formats.ir.dtypes import type_name
+from formats.ir.storage import entries_of
 from formats.ir.walk import graphs
 from formats.python import late_dataclasses
 from formats.python.late_dataclasses import replace
@@ -91,7 +92,7 @@ def trim_references(work: LoaderWork) -> None:
     """Keep only those entries in references to external data that the loader accepts."""
     tensors = [
         replace(tensor, external_data=[entry for entry in tensor.external_data if entry.key in REFERENCE_KEYS])
-        if any(entry.key not in REFERENCE_KEYS for entry in vars(tensor).get("external_data") or ())
+        if any(key not in REFERENCE_KEYS for key, _ in entries_of(tensor))
         else tensor
         for tensor in work.graph.initializer
     ]

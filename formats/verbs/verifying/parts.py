@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir import dtypes
 from formats.ir.model import EXTERNAL, Function, Graph, entries
+from formats.ir.storage import entries_of
 from formats.verbs.verifying.nodes import NOTE
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def tensor_problem(tensor: Tensor) -> str | None:
     held = [name for name in ("raw_data", *dtypes.TYPED_FIELDS) if _has(tensor, name)]
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if tensor.data_location == EXTERNAL:
-        if not any(entry.key == "location" and entry.value for entry in tensor.external_data):
+        if not any(key == "location" and value for key, value in entries_of(tensor)):
             return "has external data, but no location of it"
         return f"has external data, and data in {held[0]}" if held else None
     if len(held) > 1:

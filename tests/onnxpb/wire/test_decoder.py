@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import time
+import tracemalloc
 import typing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ from protos import CLASSES, Watched, encoded, protos
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import alike, walk
 from formats.ir import model as ir
+from formats.ir.copies import copied
+from formats.ir.storage import places_of
 from formats.onnxpb.wire import decoder, encoder
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
@@ -402,9 +405,9 @@ def test_a_long_tag_in_a_long_list(tag: bytes) -> None:
 def test_copies_of_lists_left_in_the_file() -> None:
     """A graph with unread lists can be copied and pickled, and the copies are independent."""
     graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
-    for copied in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
-        copied.node[0].name = "other"
-        assert ("n0", 500) == (graph.node[0].name, len(copied.node))
+    for other in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        other.node[0].name = "other"
+        assert ("n0", 500) == (graph.node[0].name, len(other.node))
 
 
 @pytest.mark.parametrize(
@@ -534,6 +537,56 @@ def test_fields_of_alike_nodes_that_are_no_attributes() -> None:
     assert [1, 1, 0, 0] == [len(node.attribute) for node in graph.node]
     assert [0, 0, 1, 1] == [len(node.device_configurations) for node in graph.node]
     assert proto.SerializeToString() == encoded(graph)
+
+
+def external_tensor() -> onnx.TensorProto:
+    """Return a tensor with external data and with metadata."""
+    entries = [{"key": "location", "value": "w.bin"}, {"key": "offset", "value": "4096"}]
+    metadata = [{"key": "k", "value": "v"}]
+    return onnx.TensorProto(name="w", data_location=1, external_data=entries, metadata_props=metadata)
+
+
+def test_external_data_stay_undecoded() -> None:
+    """Entries of external data are no messages until they are read, and are written as they were, or as changed."""
+    proto = external_tensor()
+    tensor = decode(Literal(proto.SerializeToString()), ir.Tensor)
+    assert places_of(tensor) == {"location": "w.bin", "offset": "4096"}
+    assert places_of(copied(tensor)) == places_of(tensor)
+    assert "external_data" not in vars(tensor)
+    assert proto.SerializeToString() == encoded(tensor)
+    for other in (copied(tensor), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
+        assert "external_data" not in vars(other)
+        assert other == tensor
+        assert str(other) == str(tensor)
+    again = decode(Literal(proto.SerializeToString()), ir.Tensor)
+    again.external_data[0].value = "v.bin"
+    assert places_of(again) == {"location": "v.bin", "offset": "4096"}
+    assert again != tensor
+    proto.external_data[0].value = "v.bin"
+    assert proto.SerializeToString() == encoded(again)
+
+
+def test_removed_external_data_are_gone() -> None:
+    """A field that is removed is empty, whether it was decoded or not; other undecoded fields stay."""
+    for is_read in (False, True):
+        tensor = decode(Literal(external_tensor().SerializeToString()), ir.Tensor)
+        assert not is_read or tensor.external_data
+        ir.remove(tensor, "external_data")
+        assert places_of(tensor) == {}
+        assert tensor.external_data == []
+        assert [entry.key for entry in tensor.metadata_props] == ["k"]
+
+
+def test_external_data_that_are_not_usual() -> None:
+    """Entries of external data that are in parts, or deeper than allowed, are decoded at once, with their errors."""
+    parts = [external_tensor(), onnx.TensorProto(doc_string="d"), external_tensor()]
+    tensor = decode(Literal(b"".join(part.SerializeToString() for part in parts)), ir.Tensor)
+    assert ["w.bin", "4096"] * 2 == [entry.value for entry in vars(tensor)["external_data"]]
+    data = Literal(external_tensor().SerializeToString())
+    assert places_of(decode(data, ir.Tensor, max_depth=1)) == places_of(decode(data, ir.Tensor))
+    with pytest.raises(LimitError) as caught:
+        decode(data, ir.Tensor, max_depth=0)
+    assert caught.value.where == "external_data[0]"
 
 
 def test_tensors_in_lists_left_in_the_file() -> None:
@@ -884,3 +937,57 @@ def test_many_messages_are_encoded_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
     model = decode(Literal(data), ir.Model, at_once=True)
     monkeypatch.setattr(encoder, "MAX_SEGMENTS", 5)
     assert data == encoded(model)
+
+
+# Dictionaries that share their keys
+
+
+def nbytes_of(make: Callable[[], dict[str, Any]]) -> float:
+    """Return the memory of one of many dictionaries."""
+    kept: list[Any] = [None] * 1000
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for index in range(len(kept)):
+            kept[index] = make()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return (after - before) / len(kept)
+
+
+def test_copies_need_less_memory() -> None:
+    """Copies need less than two thirds of the memory of dictionaries with own keys, also if later keys are added."""
+
+    def shared() -> dict[str, Any]:
+        fields = alike.shared_keys("dims", "name", "size", later=("place",)).copy()
+        fields["name"], fields["place"] = "w", 1
+        return fields
+
+    def alone() -> dict[str, Any]:
+        return {"dims": None, "name": "w", "size": None, "place": 1}
+
+    assert shared() == alone()
+    assert [*shared()] == [*alone()]
+    assert nbytes_of(shared) < nbytes_of(alone) * 2 / 3
+
+
+def test_copies_are_apart() -> None:
+    """A value or a key that one copy gets or loses is not in another."""
+    first, second = alike.shared_keys("a", "b").copy(), alike.shared_keys("a", "b").copy()
+    first["a"], first["c"] = 1, 2
+    del second["b"]
+    assert first == {"a": 1, "b": None, "c": 2}
+    assert second == {"a": None}
+    assert alike.shared_keys("a", "b") == {"a": None, "b": None}
+
+
+def test_fields_keep_their_order_and_values() -> None:
+    """Fields whose keys are shared have the same values in the same order, and their copies can get later ones."""
+    fields = {"b": 1, "a": 2}
+    shared = alike.with_shared_keys(fields, ("c",))
+    assert [*shared.items()] == [*fields.items()]
+    copy = shared.copy()
+    copy["c"] = 3
+    assert [*copy.items()] == [("b", 1), ("a", 2), ("c", 3)]
+    assert shared == fields

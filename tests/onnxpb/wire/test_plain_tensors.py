@@ -26,6 +26,12 @@ def plain(name: str = "w", nbytes: int = 600, **fields: Any) -> Tensor:
     return Tensor(**{"dims": [2, nbytes // 2], "data_type": 2, "name": name, "raw_data": bytes_of(nbytes), **fields})
 
 
+def external(**fields: Any) -> Tensor:
+    """Return a tensor with external data in the usual form."""
+    places = [StringStringEntry("location", "w.bin"), StringStringEntry("length", "600")]
+    return plain(**{"raw_data": None, "external_data": places, "data_location": 1, **fields})
+
+
 def bytes_of(nbytes: int) -> Literal:
     """Return as many bytes, none of which is like the one before it."""
     return Literal(bytes(index * 7 % 251 for index in range(nbytes)))
@@ -51,11 +57,23 @@ def test_plain_tensor_is_recognised() -> None:
     """A tensor with dims, type, name and raw data is recognised; the dims belong to it alone."""
     data = encoded(plain())
     found = plain_tensor(b"??" + data + b"?", 2, len(data) + 2)
-    assert found == ({"dims": [2, 300], "data_type": 2, "name": "w"}, len(data) - 598, 600)
+    fields = {"data_type": 2, "name": "w", "raw_data": None}
+    assert found == ({"dims": [2, 300], **fields}, len(data) - 598, 600, False)
     again = plain_tensor(data, 0, len(data))
     assert again is not None
-    assert again[0]["dims"] is not found[0]["dims"]
-    assert plain_tensor(encoded(plain(dims=[])), 0, len(data) - 5) == ({"data_type": 2, "name": "w"}, 8, 600)
+    assert again.fields["dims"] is not found.fields["dims"]
+    assert plain_tensor(encoded(plain(dims=[])), 0, len(data) - 5) == (fields, 8, 600, False)
+
+
+def test_external_tensor_is_recognised() -> None:
+    """A tensor with dims, type, name, entries of external data and its location is recognised, too."""
+    data = encoded(external())
+    found = plain_tensor(b"??" + data + b"?", 2, len(data) + 2)
+    fields = {"dims": [2, 300], "data_type": 2, "name": "w", "undecoded": None, "data_location": 1}
+    assert found == (fields, 12, len(data) - 12, True)
+    (tensor,) = decode(Literal(encoded(Graph(initializer=[external()]))), Graph).initializer
+    assert [*vars(tensor)] == [*fields]
+    assert tensor == external()
 
 
 @pytest.mark.parametrize(
@@ -78,11 +96,20 @@ def test_other_heads(data: bytes) -> None:
     assert head_of(data) is None
 
 
-@pytest.mark.parametrize("nbytes", [3, 600])
-def test_every_change_of_a_byte_has_the_same_result(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+@pytest.mark.parametrize(
+    ("tensor", "end"),
+    [
+        (encoded(plain("w1", 3)), -1),
+        (encoded(plain("w1", 600)), -598),
+        (encoded(external(name="w1", doc_string="d" * 200)), None),
+        (encoded(external(external_data=[StringStringEntry("location", "a" * 140)])), None),
+    ],
+)
+def test_every_change_of_a_byte_has_the_same_result(
+    monkeypatch: pytest.MonkeyPatch, tensor: bytes, end: int | None
+) -> None:
     """Whatever byte before the data is changed, removed or repeated, the result is that of reading the fields."""
-    tensor = encoded(plain("w1", nbytes))
-    for position in range(len(tensor) - nbytes + 2):
+    for position in range(len(tensor[:end])):
         before, byte, after = tensor[:position], tensor[position], tensor[position + 1 :]
         for new in (bytes((byte ^ 1,)), bytes((byte ^ 0x80,)), b"\xff", b"B", b"", bytes((byte, byte))):
             changed = before + new + after
@@ -111,6 +138,17 @@ def test_every_change_of_a_byte_has_the_same_result(monkeypatch: pytest.MonkeyPa
         plain(raw_data=Literal(b"")),
         plain(raw_data=bytes_of(70000)),
         plain(metadata_props=[StringStringEntry("a", "b")]),
+        external(),
+        external(dims=[]),
+        external(data_location=0),
+        external(data_location=None),
+        external(external_data=[]),
+        external(external_data=[StringStringEntry("location")]),
+        external(external_data=[StringStringEntry("\udcff", "\udcff")]),
+        external(external_data=[StringStringEntry("k" * 130, "v"), StringStringEntry("k", "v" * 20000)]),
+        external(metadata_props=[StringStringEntry("a", "b")]),
+        external(raw_data=bytes_of(4)),
+        external(doc_string="d"),
         plain(unknown_fields=b"\xf8\x07\x01"),
     ],
 )

@@ -1,7 +1,9 @@
-"""Metadata of nodes and values, such as the lines of a program that exporters put there: few readers look at them.
+"""Entries of a key and a value: metadata, such as the lines of a program, and the places of external data.
 
 Entries as every program writes them (a key and a value, each once) stay undecoded in their message until somebody reads
-them. They are checked now, so no error can appear later. What is unusual or wrong is left to the decoder.
+them. They are checked now, so no error can appear later. What is unusual or wrong is left to the decoder. Few readers
+look at metadata. Those of external data need only the texts, and the messages of a weight take seven times the memory
+of its bytes here.
 
 Spec: onnx.proto, `StringStringEntryProto`; Protocol Buffers, "Encoding".
 """
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.ir.model import Undecoded
-    from formats.onnxpb.wire.tables import MessageTable
+    from formats.onnxpb.wire.tables import MessageTable, Tables
     from formats.tensordata.sources.source import Source
 
 _KEY, _VALUE = (make_tag(field.number, WireType.LEN) for field in MESSAGES["StringStringEntryProto"][:2])
@@ -61,12 +63,13 @@ def _size_of_two_bytes(data: bytes, position: int) -> int:
     return first & 0x7F | second << 7 if 0 < second < 0x80 else 1 << 62
 
 
-class Metadata:
+class Entries:
     """Entries that are left undecoded, as `end_of_entries` found them; `field` has them with their tags.
 
     `table` is that of an entry.
     """
 
+    __slots__ = ("_field", "_table")
     has_references = False
     is_flat = True
 
@@ -76,7 +79,7 @@ class Metadata:
 
     def __eq__(self, other: object) -> bool:
         """Whether the other has the same bytes."""
-        return isinstance(other, Metadata) and self._field == other._field
+        return isinstance(other, Entries) and self._field == other._field
 
     __hash__ = object.__hash__
 
@@ -97,19 +100,30 @@ class Metadata:
 
     def decode(self) -> list[Any]:
         """The entries, new."""
-        data = self._field
-        places: list[int] = []
-        end_of_entries(data, 0, len(data), places)
         entries = []
-        message_class, decode_text = self._table.message_class, self._table.decode_text
-        for index in range(0, len(places), 4):
-            key, middle, value, stop = places[index : index + 4]
-            entry = _new(message_class)
-            set_fields(
-                entry, {"key": text_of(data[key:middle], decode_text), "value": text_of(data[value:stop], decode_text)}
-            )
+        for key, value in self.pairs():
+            entry = _new(self._table.message_class)
+            set_fields(entry, {"key": key, "value": value})
             entries.append(entry)
         return entries
+
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """The key and the value of each entry."""
+        data, decode_text = self._field, self._table.decode_text
+        places: list[int] = []
+        end_of_entries(data, 0, len(data), places)
+        if data.isascii():
+            whole = data.decode()
+            texts = [whole[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
+        else:
+            texts = [
+                text_of(data[start:stop], decode_text) for start, stop in zip(places[::2], places[1::2], strict=True)
+            ]
+        return [*zip(texts[::2], texts[1::2], strict=True)]
+
+    def of(self, family: Tables) -> Entries:
+        """The same entries, as messages of the family with these tables."""
+        return Entries(self._field, family[self._table.name])
 
     def differing(self, other: Undecoded) -> None:
         """Nothing: there are few entries."""
