@@ -86,6 +86,9 @@ class UndecodedEntries(Undecoded, Protocol):
     def pairs(self) -> list[tuple[str | None, str | None]]:
         """The key and the value of each entry, without messages for them."""
 
+    def having(self, pairs: SequenceOf[tuple[str | None, str | None]]) -> UndecodedEntries | None:
+        """Entries with other keys and values; `None` if they must be messages."""
+
 
 if TYPE_CHECKING:
 

@@ -15,7 +15,7 @@ from formats.ir.model import EXTERNAL, Message, StringStringEntry, Tensor, set_f
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
@@ -198,7 +198,7 @@ def entries_of(tensor: Tensor) -> list[tuple[str | None, str | None]]:
     values = vars(tensor)
     if "external_data" in values:
         return [(entry.key, entry.value) for entry in values["external_data"]]
-    left = tensor.undecoded.get("external_data")
+    left = values["undecoded"].get("external_data") if "undecoded" in values else None
     return cast("UndecodedEntries", left).pairs() if left else []
 
 
@@ -210,6 +210,21 @@ def places_of(tensor: Tensor) -> dict[str, str]:
 def location_of(tensor: Tensor) -> str:
     """The location in the tensor's external data; of several, the first one."""
     return next((value or "" for key, value in entries_of(tensor) if key == "location"), "")
+
+
+def change_location(tensor: Tensor, new: Callable[[str], str | None]) -> None:
+    """Change the location in the tensor's external data to what `new` returns for it; `None` changes nothing."""
+    old = entries_of(tensor)
+    changed = [(key, (new(value or "") or value) if key == "location" else value) for key, value in old]
+    if changed == old:
+        return
+    if "external_data" not in vars(tensor):
+        left = cast("UndecodedEntries", tensor.undecoded["external_data"]).having(changed)
+        if left is not None:
+            vars(tensor)["undecoded"] = {**tensor.undecoded, "external_data": left}
+            return
+    for entry, (_, value) in zip(tensor.external_data, changed, strict=True):
+        entry.value = value
 
 
 def with_reference(

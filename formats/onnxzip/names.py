@@ -102,15 +102,14 @@ def broken_by_name(name: str) -> str | None:
 
 def broken_by_names(names: Sequence[str]) -> tuple[str, str] | None:
     """The requirement that allowed names break together, and how, if they break one."""
-    keys = [name.lower() for name in names]
-    seen = dict(zip(keys, names, strict=True))
-    if len(seen) < len(names):
-        seen = {}
-        for key, name in zip(keys, names, strict=True):
-            if other := seen.get(key):
-                return "Z-4.6", f"two entries are called {other} and {name}, which some systems cannot distinguish"
-            seen[key] = name
-    for name in [name for name in names if "/" in name]:
+    in_folders = [name for name in names if "/" in name]
+    distinct = {*(names if all(map(str.islower, names)) else map(_lower, names))}
+    seen: dict[str, str] = {}
+    for name in names if in_folders or len(distinct) < len(names) else ():
+        if other := seen.get(_lower(name)):
+            return "Z-4.6", f"two entries are called {other} and {name}, which some systems cannot distinguish"
+        seen[_lower(name)] = name
+    for name in in_folders:
         folder, slash, _ = name.lower().rpartition("/")
         while slash:
             if folder in seen:
@@ -136,7 +135,7 @@ class EntryNames:
     """Gives every tensor a name that no other has, even if case is ignored."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {*DEVICE_NAMES, FILES_PREFIX[:-1], *(name.lower() for name in taken)}
+        self._taken = {*DEVICE_NAMES, FILES_PREFIX[:-1], *map(_lower, taken)}
         self._next_suffix: dict[str, int] = {}
 
     def add(self, *wishes: str) -> str:
@@ -156,6 +155,12 @@ class EntryNames:
             name = f"{stem}_{number}"
         self._taken.add(name if key == name else key)  # no copy: there may be very many
         return name
+
+
+def _lower(name: str) -> str:
+    """The name without capitals, and no copy if it has none: there may be very many."""
+    lower = name.lower()
+    return name if lower == name else lower
 
 
 def _identifier(wish: str) -> str:

@@ -162,7 +162,9 @@ class Entry(NamedTuple):
     @property
     def payload_offset(self) -> int:
         """The file offset of the payload."""
-        return self.file_offset + self.header_nbytes
+        name, file_offset, nbytes, padding_nbytes, _ = self  # in one step, as it is needed for each weight
+        payload_offset = file_offset + LOCAL_HEADER.nbytes + len(name) + padding_nbytes
+        return payload_offset if nbytes < SENTINEL_32 else payload_offset + SIZES_NBYTES
 
     @property
     def end(self) -> int:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from formats.keywords import PackKeywords
     from formats.onnxzip.reading.contents import Contents
+    from formats.onnxzip.records import Entry
     from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.steps.opening import Opened
@@ -300,22 +301,23 @@ def unpack(
         raise FileExistsError(17, "it is not an empty folder", str(target))
     if not parents and not target.absolute().parent.is_dir():
         raise no_directory(target.absolute().parent)
-    places = _files_by_folder(contents, source, target)
-    written: list[Path] = []
+    folders_of = _entries_by_folder(contents, target)
+    written: list[tuple[Path, str]] = []  # folders and names: the paths of very many files take more memory
     done, nbytes = 0, sum(entry.nbytes for entry in contents.entries())
     with ExitStack() as folders:
         try:
-            for place in sorted(places, key=lambda each: (-len(each.parts), each)):  # the graphs last
+            for place in sorted(folders_of, key=lambda each: (-len(each.parts), each)):  # the graphs last
                 folders.enter_context(made_folders(place))
-                for first in range(0, len(places[place]), OPEN_AT_ONCE):
-                    plan = WritePlan(tuple(places[place][first : first + OPEN_AT_ONCE]))
+                for first in range(0, len(folders_of[place]), OPEN_AT_ONCE):
+                    entries = folders_of[place][first : first + OPEN_AT_ONCE]
+                    plan = WritePlan(tuple(_file_of(entry, source, place) for entry in entries))
                     execute(plan, EngineOptions(progress=progress and part_of(progress, done, nbytes)))
-                    written += (file.path for file in plan.files)
+                    written += ((place, entry.name) for entry in entries)
                     done += plan.nbytes
         except BaseException:
-            for each in written:
+            for place, name in written:
                 with suppress(OSError):
-                    each.unlink()
+                    (place / name.rpartition("/")[2]).unlink()
             raise
     return Unpacked(
         target,
@@ -347,12 +349,16 @@ def _checked_archive(path: Path) -> Source:
         return source
 
 
-def _files_by_folder(contents: Contents, source: Source, target: Path) -> dict[Path, list[FilePlan]]:
-    """The files that the entries of an archive become, by the folders in which they are."""
-    places: dict[Path, list[FilePlan]] = {}
+def _entries_by_folder(contents: Contents, target: Path) -> dict[Path, list[Entry]]:
+    """The entries of an archive by the folders in which their files are."""
+    folders: dict[str, list[Entry]] = {}
     for entry in contents.entries():
-        place = target.joinpath(*entry.name.split("/"))
-        payload = source.slice(entry.payload_offset, entry.nbytes)
-        writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
-        places.setdefault(place.parent, []).append(FilePlan(place, entry.nbytes, writes))
-    return places
+        folders.setdefault(entry.name.rpartition("/")[0], []).append(entry)
+    return {target.joinpath(*folder.split("/")): entries for folder, entries in folders.items()}
+
+
+def _file_of(entry: Entry, source: Source, folder: Path) -> FilePlan:
+    """The file in a folder that an entry becomes."""
+    payload = source.slice(entry.payload_offset, entry.nbytes)
+    writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
+    return FilePlan(folder / entry.name.rpartition("/")[2], entry.nbytes, writes)

@@ -19,6 +19,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import DecodeError, FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
+from formats.ir.storage import change_location
 from formats.options import SWITCH, made_each, names_of, option, progress_option, settle
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
@@ -341,9 +342,7 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
 def _refer(model: Model, names: Mapping[str, str]) -> None:
     """Make the tensors of the model refer to data files by their new names."""
     for _, tensor in walk.external_tensors(model):
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = names.get(entry.value or "", entry.value)
+        change_location(tensor, names.get)
 
 
 def _write(

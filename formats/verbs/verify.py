@@ -196,16 +196,18 @@ def _verify(
         *_alignment(spans, len(tensors), own if codec.regions is None else set()),
         *(() if absent else _gaps((span for _, _, span in spans), own, ArchiveLink.of(model))),
     ]
+    count = len(tensors)
     checked = read_bytes = 0
     if data and engine is not None:
         first = None if original is None else _original(original, reading).span()
         checksums = list(codec.checksums(source, model, first)) if codec.checksums else []
+        del model, tensors, spans  # the checksums of many weights take as much memory, and need none of these
         failures, read_bytes = _check_data(checksums, engine)
         errors += failures
         checked = len(checksums)
         if first is not None and all(checksum.source is not first for checksum in checksums):
             notes.append(Finding("checksum", "", f"the file has no checksum of {path_of(original)}"))
-    return Verification(path, codec.name, len(tensors), checked, read_bytes, tuple(errors), tuple(notes))
+    return Verification(path, codec.name, count, checked, read_bytes, tuple(errors), tuple(notes))
 
 
 def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
@@ -460,17 +462,21 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
     from formats.tensordata.engine import execute
     from formats.tensordata.plan import Digest, WritePlan
 
-    sources = {(checksum.algorithm, place_of(checksum.source)): checksum.source for checksum in checksums}
-    keys = {place: str(number) for number, place in enumerate(sources)}
-    digests = tuple((Digest(keys[place], place[0]), source) for place, source in sources.items())
+    keys: dict[tuple[object, ...], str] = {}
+    digests: list[tuple[Digest, Source]] = []
+    for _, algorithm, _, source in checksums:
+        place = algorithm, *place_of(source)
+        if place not in keys:
+            keys[place] = str(len(keys))
+            digests.append((Digest(keys[place], algorithm), source))
     try:
-        found = execute(WritePlan((), digests=digests), engine).digests
+        found = execute(WritePlan((), digests=tuple(digests)), engine).digests
     except FormatError as error:
         return [_finding("checksum", error)], 0
     failures = []
     for where, algorithm, expected, source in checksums:
-        actual = found[keys[algorithm, place_of(source)]].hex()
+        actual = found[keys[(algorithm, *place_of(source))]].hex()
         if actual != expected:
             detail = f"the {algorithm} of its {source.nbytes} bytes is {actual}, not {expected:.80}"
             failures.append(Finding("checksum", where, detail))
-    return failures, sum(source.nbytes for source in sources.values())
+    return failures, sum(source.nbytes for _, source in digests)

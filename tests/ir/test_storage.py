@@ -12,8 +12,10 @@ from onnx import numpy_helper
 
 from formats.errors import TensorDataError
 from formats.ir import dtypes
+from formats.ir.copies import copied
 from formats.ir.model import StringStringEntry, Tensor, TensorSegment
 from formats.ir.storage import (
+    change_location,
     entries_of,
     from_numpy,
     location_of,
@@ -216,6 +218,22 @@ def test_other_forms_lose_undecoded_references() -> None:
     assert Tensor(name="t", metadata_props=given.metadata_props) == without_data(tensor)
     assert location_of(tensor) == "w.bin"
     assert "external_data" not in vars(tensor)
+
+
+@pytest.mark.parametrize("location", ["new.bin", "ö.bin", "d/" + "n" * 200, "n" * 20000])
+def test_locations_change(location: str) -> None:
+    """A location changes in a tensor, also if its entries are undecoded and stay so; other entries do not."""
+    entries = [StringStringEntry("location", "w.bin"), StringStringEntry("offset", "8")]
+    given = Tensor(name="t", external_data=entries, data_location=1)
+    for tensor in (given, decode(Literal(encoded(given)), Tensor)):
+        change_location(tensor, {"other": location}.get)
+        assert {"location": "w.bin", "offset": "8"} == places_of(tensor)
+        copy = copied(tensor)
+        change_location(copy, {"w.bin": location}.get)
+        assert ("external_data" in vars(copy)) == (tensor is given or len(location) > 1 << 13)
+        assert {"location": location, "offset": "8"} == places_of(copy)
+        assert copy == decode(Literal(encoded(copy)), Tensor)
+        assert {"location": "w.bin", "offset": "8"} == places_of(tensor)
 
 
 def test_bfloat16_is_that_of_ml_dtypes() -> None:

@@ -53,7 +53,7 @@ def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
         entries = ARCHIVE_ENTRIES()(source)
     except DecodeError as error:
         raise ExternalDataError(f"the archive that the graph is linked to is damaged: {error.message}") from None
-    if _directory_sha256(source, entries) != link.directory_sha256:
+    if _directory_sha256(source, entries[-1].end) != link.directory_sha256:
         raise ExternalDataError(f"the archive is not the one that the graph was linked to; {RELINK}")
     return frozenset((entry.payload_offset, entry.nbytes) for entry in entries[:-1])
 
@@ -71,9 +71,9 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
                 yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", payload)
 
 
-def _directory_sha256(source: Source, entries: list[Entry]) -> str:
+def _directory_sha256(source: Source, directory_offset: int) -> str:
     """The digest of the directory and the end records, in hexadecimal."""
-    return hashlib.sha256(source.read(entries[-1].end)).hexdigest()
+    return hashlib.sha256(source.read(directory_offset)).hexdigest()
 
 
 # Writing
@@ -86,37 +86,35 @@ def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePla
 
     Raises: EncodeError if they are in no archive, or if a reference from `destination` to it would not work.
     """
-    archive, entries, linked = _linked(model, size_threshold)
+    archive, directory_offset, linked = _linked(model, size_threshold)
     losses = _check_place(archive, destination)
     inside = {
         id(tensor): raw_source(tensor)
         for _, tensor in walk.external_tensors(model)
         if id(tensor) not in linked and not vars(tensor).get("string_data")
     }
-    places = {
-        key: {"location": archive.path.name, "offset": str(span.file_offset), "length": str(span.nbytes)}
-        for key, span in linked.items()
-    }
+    location = archive.path.name
 
     def stored(tensor: Tensor) -> Tensor | bytes:
-        if place := places.get(id(tensor)):
-            return referring(tensor, place)
+        if span := linked.get(id(tensor)):
+            places = {"location": location, "offset": str(span.file_offset), "length": str(span.nbytes)}
+            return referring(tensor, places)
         source = inside.get(id(tensor))
         return tensor if source is None else with_raw_data(tensor, source)
 
     whole = archive.span()
-    link = ArchiveLink(archive.path.name, whole.nbytes, _directory_sha256(whole, entries))
+    link = ArchiveLink(archive.path.name, whole.nbytes, _directory_sha256(whole, directory_offset))
     writes, nbytes = lay_out(encode(link.added_to(model), stored), small_bytes=SMALL_BYTES)
     archive.check_unchanged()
     return WritePlan((FilePlan(destination, nbytes, tuple(writes)),), losses=tuple(losses))
 
 
-def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[int, FileSpan]]:
-    """The archive with entries for tensors of the model, its entries, and the places of these tensors, by `id`.
+def _linked(model: Model, size_threshold: int) -> tuple[File, int, dict[int, FileSpan]]:
+    """The archive with entries for tensors of the model, the offset of its directory, and their places, by `id`.
 
     Raises: EncodeError if there is none, or more than one, or an entry is not aligned.
     """
-    known: dict[File, list[Entry]] = {}
+    ends: dict[File, int] = {}
     payloads: dict[File, set[tuple[int, int]]] = {}
     linked: dict[int, FileSpan] = {}
     used: dict[File, None] = {}
@@ -124,9 +122,11 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
         span = tensor.external_source if tensor.data_location == EXTERNAL else tensor.raw_data
         if not isinstance(span, FileSpan) or span.nbytes < size_threshold:
             continue
-        if span.file not in known:
-            known[span.file] = _entries(span.file)
-            payloads[span.file] = {(entry.payload_offset, entry.nbytes) for entry in known[span.file][:-1]}
+        if span.file not in ends:
+            entries = _entries(span.file)
+            ends[span.file] = entries[-1].end if entries else 0
+            payloads[span.file] = {(entry.payload_offset, entry.nbytes) for entry in entries[:-1]}
+            del entries  # they need more memory than the tensors
         if (span.file_offset, span.nbytes) in payloads[span.file]:
             raw_source(tensor)  # this raises if the size does not fit the type and the dims
             _check_alignment(tensor, where, span)
@@ -135,7 +135,7 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
     if len(used) != 1:
         raise EncodeError(_why_unlinked(model, size_threshold, used))
     (archive,) = used
-    return archive, known[archive], linked
+    return archive, ends[archive], linked
 
 
 def _why_unlinked(model: Model, size_threshold: int, used: Iterable[File]) -> str:

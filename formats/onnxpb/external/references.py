@@ -29,7 +29,7 @@ def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor | bytes:
     """
     values = vars(tensor)
     name = values.get("name")
-    if name is None or not (values.keys() <= _USUAL and tensor.undecoded.keys() <= STORAGE):
+    if name is None or not values.keys() <= _USUAL or ("undecoded" in values and values["undecoded"].keys() - STORAGE):
         return with_reference(tensor, places)
     text = name.encode("utf-8", "surrogateescape")
     parts = [_head(tuple(tensor.dims), tensor.data_type), _before_name(len(text)), text]

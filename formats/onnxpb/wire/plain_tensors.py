@@ -25,6 +25,10 @@ NAME, RAW_DATA, EXTERNAL_DATA = (
     make_tag(_NUMBERS[name], WireType.LEN) for name in ("name", "raw_data", "external_data")
 )
 _IS_EXTERNAL = bytes((_LOCATION, EXTERNAL))
+# The fields of scalars, and of tensors with dims.
+_NAMES = (("data_type", "name"), ("dims", "data_type", "name"))
+_OF_RAW = [shared_keys(*names, "raw_data") for names in _NAMES]
+_OF_EXTERNAL = [shared_keys(*names, "undecoded", "data_location", later=("external_source",)) for names in _NAMES]
 
 
 class TensorHead(NamedTuple):
@@ -54,17 +58,12 @@ def head_of(data: bytes) -> TensorHead | None:
     return TensorHead(dims, data_type, row.nbytes(dims))
 
 
-class Plain(NamedTuple):
-    """What `plain_tensor` finds: the fields, and the place of raw data or of the entries of external data."""
+def plain_tensor(data: bytes, begin: int, end: int) -> tuple[dict[str, Any], int, int, bool] | None:
+    """The fields of the tensor in `data[begin:end]` but the last, the place of that, and whether it is external data.
 
-    fields: dict[str, Any]
-    position: int
-    nbytes: int
-    is_external: bool
-
-
-def plain_tensor(data: bytes, begin: int, end: int) -> Plain | None:
-    """The tensor in `data[begin:end]`, whose last field is missing; `None` if it has any other form."""
+    The place is the position and the size of raw data, or of the entries of external data. `None` if the tensor has any
+    other form.
+    """
     name_at = data.find(NAME, begin, min(end, begin + MAX_HEAD_BYTES))
     head = head_of(data[begin:name_at]) if name_at > 0 else None  # no whole fields if a dim has this byte, too
     if head is None:
@@ -79,25 +78,22 @@ def plain_tensor(data: bytes, begin: int, end: int) -> Plain | None:
             nbytes = end - len(_IS_EXTERNAL) - position
             if nbytes <= 0 or data[position + nbytes : end] != _IS_EXTERNAL:
                 return None
-        else:
-            nbytes, position = decode_prefix(data, position + 1)
-            if position + nbytes != end:
-                return None
-            if nbytes == head.nbytes:
-                nbytes = head.nbytes  # one object for all tensors of this shape
+            fields = fields_of(head, name, is_external=True)
+            fields["data_location"] = EXTERNAL
+            return fields, position, nbytes, True
+        nbytes, position = decode_prefix(data, position + 1)
     except (IndexError, FormatError, UnicodeDecodeError):
         return None
-    return Plain(fields_of(head, name, is_external), position, nbytes, is_external)
+    if position + nbytes != end:
+        return None
+    if nbytes == head.nbytes:
+        nbytes = head.nbytes  # one object for all tensors of this shape
+    return fields_of(head, name), position, nbytes, False
 
 
 def fields_of(head: TensorHead, name: str, is_external: bool = False) -> dict[str, Any]:
     """The fields of a tensor with this head and name, to which the caller adds its raw data or its external data."""
-    names = ("dims", "data_type", "name") if head.dims else ("data_type", "name")
-    if is_external:
-        fields = shared_keys(*names, "undecoded", "data_location", later=("external_source",)).copy()
-        fields["data_location"] = EXTERNAL
-    else:
-        fields = shared_keys(*names, "raw_data").copy()
+    fields = (_OF_EXTERNAL if is_external else _OF_RAW)[bool(head.dims)].copy()
     if head.dims:
         fields["dims"] = head.dims.copy()
     fields["data_type"], fields["name"] = head.data_type, name

@@ -6,6 +6,7 @@ Spec: docs/onnxz.md.
 from __future__ import annotations
 
 import struct
+from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
@@ -17,6 +18,7 @@ from formats.onnxzip.records import (
     END,
     EXTRA,
     LOCAL_HEADER,
+    MAX_EXTRA_BYTES,
     PADDING_ID,
     SENTINEL_32,
     SHARED_ROWS,
@@ -81,8 +83,8 @@ class Listing(NamedTuple):
     """All entries of the directory as columns: there may be very many."""
 
     names: list[str]
-    positions: list[int]  # in the bytes of the directory
-    as_written: list[tuple[int, int, int] | None]  # offset of the header, size and CRC-32, if our writer writes it so
+    positions: array[int]  # in the bytes of the directory
+    as_written: list[Entry | None]  # if our writer writes it so, and its header and payload end where the next begins
 
 
 class Fields(NamedTuple):
@@ -138,7 +140,7 @@ def list_entries(data: bytes, directory: Directory) -> Listing:
 
     Raises: DecodeError for the first one that is not allowed in an archive.
     """
-    listing = Listing([], [], [])
+    listing = Listing([], array("Q"), [])
     try:
         _add_entries(listing, data, directory.file_offset)
     finally:  # even after an error: a wrong name before it comes first
@@ -156,6 +158,7 @@ def _add_entries(listing: Listing, data: bytes, directory_offset: int) -> None:
     names, positions, as_written = listing
     unpack, fixed_nbytes = WRITTEN_DIRECTORY_ENTRY.unpack_from, DIRECTORY_ENTRY.nbytes
     position, last = 0, len(data) - fixed_nbytes
+    before: tuple[str, int, int, int] | None = None  # the last entry, if it is as written
     while position < len(data):
         found = unpack(data, position) if position <= last else _NOT_WRITTEN
         start, crc32, compressed_nbytes, nbytes, name_length, rest, header_offset = found
@@ -167,15 +170,31 @@ def _add_entries(listing: Listing, data: bytes, directory_offset: int) -> None:
             and stop <= len(data)
         )
         if is_ours and nbytes < SENTINEL_32 > header_offset:
-            names.append(data[position + fixed_nbytes : stop].decode("latin-1"))
-            as_written.append((header_offset, nbytes, crc32))
+            name = data[position + fixed_nbytes : stop].decode("latin-1")
+            if positions:
+                as_written.append(_up_to(header_offset, before))
+            before = name, header_offset, nbytes, crc32
         else:
             fields = fields_of(data, position, directory_offset)
-            names.append(fields.name)
-            as_written.append(None)
-            stop = fields.end
+            name, stop = fields.name, fields.end
+            if positions:
+                as_written.append(None)
+            before = None
+        names.append(name)
         positions.append(position)
         position = stop
+    if positions:
+        as_written.append(_up_to(directory_offset, before))
+
+
+def _up_to(end: int, row: tuple[str, int, int, int] | None) -> Entry | None:
+    """The entry with this name, offset, size and CRC-32 if it can be as written, and the next one begins at `end`."""
+    if row is None:
+        return None
+    name, file_offset, nbytes, crc32 = row
+    padding_nbytes = end - file_offset - nbytes - LOCAL_HEADER.nbytes - len(name)
+    is_padding = EXTRA.nbytes <= padding_nbytes <= MAX_EXTRA_BYTES
+    return Entry(name, file_offset, nbytes, padding_nbytes, crc32) if is_padding else None
 
 
 def fields_of(data: bytes, position: int, directory_offset: int) -> Fields:

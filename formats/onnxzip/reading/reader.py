@@ -19,10 +19,8 @@ from formats.onnxzip.names import is_entry_name
 from formats.onnxzip.reading.headers import check_names, fields_of, list_entries, local_entry, read_end
 from formats.onnxzip.records import (
     END,
-    EXTRA,
     HEADER_START,
     LOCAL_HEADER,
-    MAX_EXTRA_BYTES,
     PADDING_ID,
     WRITTEN_HEADER,
     Entry,
@@ -79,14 +77,12 @@ def _with_headers(source: Source, listing: Listing, data: bytes, limit: int) -> 
     entries: list[Entry] = []
     window, window_offset = b"", 0  # the bytes that were read last: headers near each other are read at once
     position = 0
-    next_offsets = [*(row and row[0] for row in listing.as_written[1:]), limit]
-    for name, directory_position, as_written, end in zip(*listing, next_offsets, strict=True):
-        entry = None
-        if as_written and end and as_written[0] == position:
-            _, nbytes, crc32 = as_written
-            header_nbytes = end - position - nbytes
-            padding_nbytes = header_nbytes - LOCAL_HEADER.nbytes - len(name)
-            if EXTRA.nbytes <= padding_nbytes <= MAX_EXTRA_BYTES and end <= limit:
+    for index, entry in enumerate(listing.as_written):
+        if entry is not None:
+            name, file_offset, nbytes, padding_nbytes, crc32 = entry
+            header_nbytes = LOCAL_HEADER.nbytes + len(name) + padding_nbytes
+            end = file_offset + header_nbytes + nbytes
+            if file_offset == position and end <= limit:
                 begin = position - window_offset
                 if begin + header_nbytes > len(window):
                     ahead_bytes = _WINDOW_BYTES if nbytes < _PAGE_BYTES else 0
@@ -94,12 +90,11 @@ def _with_headers(source: Source, listing: Listing, data: bytes, limit: int) -> 
                     window_offset, begin = position, 0
                 fixed = WRITTEN_HEADER.pack(HEADER_START, crc32, nbytes, nbytes, len(name), padding_nbytes)
                 if window.startswith(fixed + name.encode() + padding_record(padding_nbytes), begin):
-                    entry = Entry(name, position, nbytes, padding_nbytes, crc32)
+                    entries.append(entry)
                     position = end
-        if entry is None:
-            entry = local_entry(source, fields_of(data, directory_position, limit), position, limit)
-            position = entry.end
-        entries.append(entry)
+                    continue
+        entries.append(local_entry(source, fields_of(data, listing.positions[index], limit), position, limit))
+        position = entries[-1].end
     if position != limit:
         message = f"{limit - position} bytes before the directory belong to no entry"
         raise DecodeError(message, file_offset=position, requirement="Z-2.3")

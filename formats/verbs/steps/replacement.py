@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.codecs.contract import EXTENSIONS, READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
-from formats.ir.storage import places_of
+from formats.ir.storage import change_location, places_of
 from formats.onnxpb.external.shared_data import MODELS, references, referred
 from formats.onnxpb.wire.encoder import encode
 from formats.python.late_dataclasses import replace
@@ -307,9 +307,7 @@ def _graph(old: Old, place: Path, names: Mapping[str, str]) -> FilePlan:
     assert old.model is not None
     assert old.codec is not None
     for _, tensor in walk.external_tensors(old.model):
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = names.get(os.path.normpath(entry.value or ""), entry.value)
+        change_location(tensor, lambda location: names.get(os.path.normpath(location)))
     return graph_plan(old.codec, old.model, place)
 
 

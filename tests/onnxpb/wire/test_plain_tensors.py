@@ -61,7 +61,7 @@ def test_plain_tensor_is_recognised() -> None:
     assert found == ({"dims": [2, 300], **fields}, len(data) - 598, 600, False)
     again = plain_tensor(data, 0, len(data))
     assert again is not None
-    assert again.fields["dims"] is not found.fields["dims"]
+    assert again[0]["dims"] is not found[0]["dims"]
     assert plain_tensor(encoded(plain(dims=[])), 0, len(data) - 5) == (fields, 8, 600, False)
 
 

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.model import Message, set_fields
 from formats.onnxpb.wire.schema import MESSAGES
-from formats.onnxpb.wire.varints import WireType, make_tag
+from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.tables import MessageTable, Tables
     from formats.tensordata.sources.source import Source
 
 _KEY, _VALUE = (make_tag(field.number, WireType.LEN) for field in MESSAGES["StringStringEntryProto"][:2])
+_MOST_BYTES = 1 << 13  # of a text that is written again: its size and that of its entry have two bytes at most
 _new = object.__new__
 
 
@@ -120,6 +121,17 @@ class Entries:
                 text_of(data[start:stop], decode_text) for start, stop in zip(places[::2], places[1::2], strict=True)
             ]
         return [*zip(texts[::2], texts[1::2], strict=True)]
+
+    def having(self, pairs: Sequence[tuple[str | None, str | None]]) -> Entries | None:
+        """Entries with other keys and values; `None` if they would be unusual."""
+        tag, field = self._field[0], b""
+        for key, value in pairs:
+            first, last = ((text or "").encode("utf-8", "surrogateescape") for text in (key, value))
+            if len(first) >= 0x80 or len(last) >= _MOST_BYTES:
+                return None
+            entry = b"%c%c%b%c%b%b" % (_KEY, len(first), first, _VALUE, encode_varint(len(last)), last)
+            field += b"%c%b%b" % (tag, encode_varint(len(entry)), entry)
+        return Entries(field, self._table)
 
     def of(self, family: Tables) -> Entries:
         """The same entries, as messages of the family with these tables."""
