@@ -46,8 +46,8 @@ def _elements(tensor: Tensor) -> Source | str:
         return error.message
 
 
-def _describe_elements(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float]:
-    """Where two sources of the same size differ, in how many elements, and the largest difference.
+def _describe_elements(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float | None]:
+    """Where two sources of the same size differ, in how many elements, and the largest difference; "" if nowhere.
 
     One thread compares all blocks: two that take turns at Python's lock after each block are slower for most types.
     """
@@ -56,11 +56,10 @@ def _describe_elements(first: Source, second: Source, row: DataType, elements: i
     first, second = (side if side.granule_bytes else Literal(side.read()) for side in (first, second))
     unit = row.bits // 8 or 1
     word = numpy.dtype(f"<u{min(unit, 8)}")
-    size = min(BLOCK_BYTES, first.nbytes)
+    most = size = min(BLOCK_BYTES, first.nbytes)
     buffers = bytearray(size), bytearray(size)
-    is_unlike = numpy.empty(size // word.itemsize, bool)
-    largest = _Largest(row, size)
-    count, place = 0, None
+    largest: _Largest | None = None  # made for the first block that differs, as is what it needs
+    count = place = 0
     with numpy.errstate(invalid="ignore", over="ignore"):
         for offset in range(0, first.nbytes, BLOCK_BYTES):
             if first.nbytes - offset < size:
@@ -71,13 +70,16 @@ def _describe_elements(first: Source, second: Source, row: DataType, elements: i
             if buffers[0] == buffers[1]:
                 continue
             mine, theirs = (numpy.frombuffer(buffer, word) for buffer in buffers)
-            unlike = numpy.not_equal(mine, theirs, out=is_unlike[: len(mine)])
+            unlike = mine != theirs
             if unit > word.itemsize:
                 unlike = unlike.reshape(-1, unit // word.itemsize).any(axis=1)
-            if place is None:
+            if largest is None:
+                largest = _Largest(row, most)
                 place = offset // unit + int(unlike.argmax())
             count += int(numpy.count_nonzero(unlike))
             largest.add(mine, theirs)
+    if largest is None:
+        return "", None
     detail = f"{count} of {elements} elements differ, the first is element {place}"
     if row.bits < 8:
         detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {place}"

@@ -113,7 +113,8 @@ def _have_same_bytes(first: Source, second: Source) -> bool:
     """
     if first.nbytes <= SMALL_COMPARE_BYTES:
         return first.read() == second.read()
-    mine, theirs = bytearray(COMPARE_BYTES), bytearray(COMPARE_BYTES)
+    size = min(COMPARE_BYTES, first.nbytes)
+    mine, theirs = bytearray(size), bytearray(size)
     for offset in range(0, first.nbytes, COMPARE_BYTES):
         if first.nbytes - offset < COMPARE_BYTES:
             del mine[first.nbytes - offset :], theirs[first.nbytes - offset :]

@@ -51,10 +51,14 @@ def names_in_front(data: bytes, position: int, end: int) -> tuple[list[str], lis
         while data[position] == INPUT and (size := data[position + 1]) < 0x80:
             start = position + 2
             position = start + size
+            if position > end:  # also for an empty node, behind which the next one begins with this byte
+                return [], [], None, first
             inputs.append(data[start:position].decode())
         while data[position] == OUTPUT and (size := data[position + 1]) < 0x80:
             start = position + 2
             position = start + size
+            if position > end:
+                return [], [], None, first
             outputs.append(data[start:position].decode())
         if data[position] == NAME and (size := data[position + 1]) < 0x80:
             start = position + 2
