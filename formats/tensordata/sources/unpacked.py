@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_VARINT_BYTES = 10
 BLOCK_BYTES = 1 << 17  # of fields that one call checks, or from which one call removes the tags
+FIRST_BYTES = 1 << 12  # each block has twice as many as the one before: a file may have very many short lists
 LEAST_BYTES = 1 << 12  # fewer fields are decoded one by one, so that a few such lists cannot cost many reads
 LEAST_VARINT_BYTES = 1 << 16  # decoding fewer one by one takes no longer than importing numpy
 NUMPY_BYTES = 1 << 25  # of elements of fixed width: removing their tags takes as long as importing numpy
@@ -95,8 +96,10 @@ def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> U
     if end - position < (LEAST_BYTES if width else LEAST_VARINT_BYTES):
         return None
     starts, offsets = [0], [0]
+    block_nbytes = FIRST_BYTES
     while (place := position + starts[-1]) < end:
-        nbytes, count = whole_fields(source.read(place, min(BLOCK_BYTES, end - place)), tag, width)
+        block_nbytes = min(2 * block_nbytes, BLOCK_BYTES)
+        nbytes, count = whole_fields(source.read(place, min(block_nbytes, end - place)), tag, width)
         if not count:
             break
         starts.append(starts[-1] + nbytes)

@@ -158,6 +158,20 @@ def test_few_and_wrong_ones_are_not_left(monkeypatch: pytest.MonkeyPatch) -> Non
     assert unpacked(Literal(two), 0, len(two), INT64, 0) is None
 
 
+def test_short_lists_are_not_read_as_long_ones() -> None:
+    """Very many short lists, each long enough to stay in the source, need few more reads than one long list."""
+    floats, integers = behind(FLOAT, [b"abcd"] * 1000), behind(INT64, [b"\x05"] * 3000)
+    source = Watched((floats + integers) * 20 + b"\x42\x01n" + bytes(1 << 20))
+    position = 0
+    for _ in range(20):
+        for tag, width in ((FLOAT, 4), (INT64, 0)):
+            found = unpacked(source, position, source.nbytes, tag, width)
+            assert found is not None
+            position += found.source.nbytes
+    assert position == 20 * len(floats + integers)
+    assert source.nbytes_read < 6 * position
+
+
 def unpacked_pieces(count: int) -> Iterator[tuple[str, bytes, np.ndarray]]:  # type: ignore[type-arg]
     """Yield the name, the fields and the elements of a tensor of each kind with this many elements."""
     random = np.random.default_rng(0)

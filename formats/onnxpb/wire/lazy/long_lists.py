@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 18  # a source is read in pieces of this size
 MATCHED_BYTES = 1 << 16  # per call: a pattern needs memory for each element
+FIRST_BYTES = 1 << 9  # looked at first, then twice as many each time: a file may have very many lists of one element
+WITH_NUMPY_AT_ONCE = 1 << 13  # of a list of integers that goes on: fewer are matched faster by the pattern
 LONGEST_BYTES = 1 << 8  # no matched element is longer, nor are the tag and the size of a packed field
 NUMPY_BYTES = 1 << 18  # of numbers: a few such lists take as long to decode as numpy to import
 WITH_NUMPY_BYTES = 1 << 10  # longer lists of numbers are decoded faster with numpy if it is imported already
@@ -63,14 +65,15 @@ def _payload(data: bytes, position: int) -> tuple[int, int]:
 
 def _end_of_elements(data: bytes, position: int, end: int, tag: int) -> int:
     """The end of the adjacent elements of one kind."""
-    before = -1
+    before, nbytes = -1, FIRST_BYTES
     while position > before:
-        stop = min(position + MATCHED_BYTES, end)
+        stop = min(position + nbytes, end)
         before = position
-        if tag == FLOAT or (tag == INT and stop - position >= WITH_NUMPY_BYTES and "numpy" in sys.modules):
+        if tag == FLOAT or (tag == INT and stop - position >= WITH_NUMPY_AT_ONCE and "numpy" in sys.modules):
             position += whole_fields(data[position:stop], tag, SIZES[tag])[0]
         else:
             position = _elements(tag).match(data, position, stop).end()  # type: ignore[union-attr]
+        nbytes = min(2 * nbytes, MATCHED_BYTES)
     return position
 
 
@@ -104,10 +107,11 @@ def end_of_list_in_source(source: Source, position: int, end: int) -> int:
 
 
 def _end_in_source(source: Source, position: int, end: int, tag: int) -> int:
-    before = -1
+    before, nbytes = -1, FIRST_BYTES
     while before < position < end:
-        window = source.read(position, min(READ_BYTES, end - position))
+        window = source.read(position, min(nbytes, end - position))
         before, position = position, position + _end_of_elements(window, 0, len(window), tag)
+        nbytes = min(2 * nbytes, READ_BYTES)
     return position
 
 

@@ -111,12 +111,39 @@ def test_lists_are_what_protobuf_reads(data: bytes) -> None:
             (0, 8, 0),
             (30, 64, 0),
         ):
-            patch.setattr(long_lists, "WITH_NUMPY_BYTES", numpy)  # integers of more bytes are decoded with it
+            patch.setattr(long_lists, "WITH_NUMPY_BYTES", numpy)  # numbers of more bytes are decoded with it
+            patch.setattr(long_lists, "WITH_NUMPY_AT_ONCE", numpy)  # and integers are checked with it
             attribute = outcome(data, patch, bulk, window)
             unread = encoded(attribute)
             assert lists(expected) == lists(attribute), (bulk, window, numpy)
             assert expected == onnx.AttributeProto.FromString(unread)
             assert expected == onnx.AttributeProto.FromString(encoded(attribute))
+
+
+@pytest.mark.parametrize("window", [None, 1 << 10])
+def test_short_lists_after_long_ones(window: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very many lists of one element, of which longer ones came before, are not looked at as if each were long."""
+    one, other = bytes((INT, 5)), bytes((FLOAT, *b"abcd"))
+    count = 3000
+    data = one * 20_000 + other * 20_000 + (one + other) * count
+    looked_at: list[int] = []
+    check = long_lists.whole_fields
+
+    def counted(data: bytes, tag: int, width: int) -> tuple[int, int]:
+        looked_at.append(len(data))
+        return check(data, tag, width)
+
+    monkeypatch.setattr(long_lists, "whole_fields", counted)
+    source: Any = Literal(data)
+    if window:
+        source = Watched(data)
+        monkeypatch.setattr(decoder, "WHOLE_BYTES", 0)
+        monkeypatch.setattr(decoder, "WINDOW_BYTES", window)
+    attribute = decode(source, Attribute)
+    assert (20_000 + count, 20_000 + count) == (len(attribute.ints), len(attribute.floats))
+    assert sum(looked_at) < 3 * len(data) + 2 * count * (1 << 11)
+    if window:
+        assert source.nbytes_read < 3 * len(data) + 2 * count * (1 << 12)
 
 
 TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # after an unfinished field, bytes that look like the start of a tensor
