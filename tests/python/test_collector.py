@@ -88,7 +88,9 @@ def test_only_so_many_objects_count_as_old(python: Python) -> None:
     assert python("-c", code).stdout.split() == ["False", "True", "False", "False", "True"]
 
 
-@pytest.mark.parametrize("size", [100, 3_000, 50_000])
+@pytest.mark.parametrize(
+    "size", [pytest.param(100, marks=pytest.mark.outer), pytest.param(3_000, marks=pytest.mark.outer), 50_000]
+)
 def test_garbage_of_the_caller_is_found(python: Python, size: int) -> None:
     """Objects of the caller in cycles are freed with all that they hold, however much each pause makes."""
     code = (
