@@ -17,6 +17,7 @@ from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
 FORMATS = ["onnx", "onnxz", "rten", "ort", "json", "textproto"]
 MODELS = int(os.environ.get("FORMATS_MODELS", "300"))  # 3,000 by night
 MAX_GROWTH_MIB = 24
+YOUNG = "def young(): return len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))"
 Python = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -60,7 +61,7 @@ def test_many_new_objects_count_as_old(python: Python) -> None:
     code = (
         "import gc\nfrom formats.python.collector import OLD_FROM, collector_paused\n"
         "gc.collect()\n"
-        "def young(): return len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))\n"
+        f"{YOUNG}\n"
         "with collector_paused(): few = [[] for _ in range(OLD_FROM // 2)]\n"
         "print(young() >= OLD_FROM // 2)\n"
         "with collector_paused():\n"
@@ -76,7 +77,7 @@ def test_only_so_many_objects_count_as_old(python: Python) -> None:
     """After one large pause, new objects count as young ones until the collector has searched all."""
     code = (
         "import gc\nfrom formats.python.collector import SEARCH_AFTER, collector_paused\n"
-        "def young(): return len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))\n"
+        f"{YOUNG}\n"
         "def pause(count):\n"
         "    with collector_paused(): made = [[] for _ in range(count)]\n"
         "    found = young() >= count\n"

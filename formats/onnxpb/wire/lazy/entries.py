@@ -113,13 +113,12 @@ class Entries:
         data, decode_text = self._field, self._table.decode_text
         places: list[int] = []
         end_of_entries(data, 0, len(data), places)
+        spans = zip(places[::2], places[1::2], strict=True)
         if data.isascii():
             whole = data.decode()
-            texts = [whole[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
+            texts = [whole[start:stop] for start, stop in spans]
         else:
-            texts = [
-                text_of(data[start:stop], decode_text) for start, stop in zip(places[::2], places[1::2], strict=True)
-            ]
+            texts = [text_of(data[start:stop], decode_text) for start, stop in spans]
         return [*zip(texts[::2], texts[1::2], strict=True)]
 
     def having(self, pairs: Sequence[tuple[str | None, str | None]]) -> Entries | None:

@@ -48,19 +48,16 @@ def names_in_front(data: bytes, position: int, end: int) -> tuple[list[str], lis
     outputs: list[str] = []
     name = None
     try:
-        while data[position] == INPUT and (size := data[position + 1]) < 0x80:
+        # Without the look at `end`, the nodes behind an empty one would be its inputs: they begin with this byte, too.
+        while position < end and data[position] == INPUT and (size := data[position + 1]) < 0x80:
             start = position + 2
             position = start + size
-            if position > end:  # also for an empty node, behind which the next one begins with this byte
-                return [], [], None, first
             inputs.append(data[start:position].decode())
-        while data[position] == OUTPUT and (size := data[position + 1]) < 0x80:
+        while position < end and data[position] == OUTPUT and (size := data[position + 1]) < 0x80:
             start = position + 2
             position = start + size
-            if position > end:
-                return [], [], None, first
             outputs.append(data[start:position].decode())
-        if data[position] == NAME and (size := data[position + 1]) < 0x80:
+        if position < end and data[position] == NAME and (size := data[position + 1]) < 0x80:
             start = position + 2
             position = start + size
             name = data[start:position].decode()
