@@ -74,7 +74,14 @@ def node_count(model: formats.Model) -> int:
 # Pickles
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        *(pytest.param(each, marks=pytest.mark.outer) for each in range(1, pickle.HIGHEST_PROTOCOL)),
+        0,
+        pickle.HIGHEST_PROTOCOL,
+    ],
+)
 def test_a_pickled_model_is_equal(path: Path, protocol: int) -> None:
     """A model of every format is the same after pickling, with every protocol, and so is each of its tensors."""
     model = opened(path)

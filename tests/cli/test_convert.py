@@ -631,7 +631,14 @@ def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pope
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="only POSIX has signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.outer),
+        pytest.param(getattr(signal, "SIGHUP", signal.SIGTERM), marks=pytest.mark.outer),
+    ],
+)
 def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.Signals) -> None:
     """If interrupted, terminated or hung up, the command says so, leaves no file and exits with 128 plus the signal."""
     (tmp_path / "a.onnx.data").write_bytes(b"old data")
@@ -682,7 +689,7 @@ def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
-@pytest.mark.parametrize("flag", ["--quiet", "--json"])
+@pytest.mark.parametrize("flag", [pytest.param("--quiet", marks=pytest.mark.outer), "--json"])
 def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
     """With `--quiet` or `--json`, there is no bar, even on a terminal."""
     code, shown = on_terminal(lambda end: slow("a.onnx", "--threads", "8", flag, stderr=end, stdout=end))

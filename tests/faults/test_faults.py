@@ -188,7 +188,7 @@ def test_a_model_of_an_interrupted_sharing_can_be_replaced(tmp_path: Path, moves
 
 
 @pytest.mark.parametrize("options", [{}, SPLIT], ids=["one file", "several files"])
-@pytest.mark.parametrize("moves", range(4))
+@pytest.mark.parametrize("moves", [1, *(pytest.param(each, marks=pytest.mark.outer) for each in (0, 2, 3))])
 def test_a_kill_while_the_next_process_works(
     tmp_path: Path, moves: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_modules_have_their_names_and_sizes() -> None:
     assert "encoder.layer.0.mlp.weight\nfacts" in titles
 
 
+@pytest.mark.outer
 def test_a_picture_stays_small() -> None:
     """What is too small to be seen is one tile with a count: 100,000 tensors need no more room than 2,000."""
     one, other = (len(ET.tostring(picture(layers(count)))) for count in (500, 25_000))

@@ -326,7 +326,10 @@ def test_absent_is_the_default_but_for_dims() -> None:
     assert ["dim[0].dim_value"] == [difference.where for difference in differences(*shapes)]
 
 
-@pytest.mark.parametrize("target", ["a.onnxz", "a.onnx", "a.json", "a.textproto"])
+@pytest.mark.parametrize(
+    "target",
+    ["a.onnxz", "a.onnx", *(pytest.param(each, marks=pytest.mark.outer) for each in ("a.json", "a.textproto"))],
+)
 def test_formats_do_not_count(shared_model: Path, tmp_path: Path, target: str) -> None:
     """A real model is equal to itself in another format, or with its weights in another file."""
     options = {"external_data": True, "size_threshold": 0} if target == "a.onnx" else {}

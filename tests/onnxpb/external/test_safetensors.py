@@ -233,6 +233,7 @@ def test_headers_that_are_too_long_are_refused(tmp_path: Path) -> None:
     assert [] == os.listdir(tmp_path)
 
 
+@pytest.mark.outer
 def test_many_small_weights(tmp_path: Path) -> None:
     """The package finds a hundred thousand weights, each at a multiple of the alignment."""
     count, data = 100_000, random.Random(0).randbytes(400_000)

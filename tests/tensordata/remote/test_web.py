@@ -345,7 +345,7 @@ def test_the_server_says_how_long_to_wait(
     assert least <= wait <= most
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.outer), 2])
 @pytest.mark.parametrize(
     ("change", "error", "words", "passes"), FAULTS, ids=lambda value: getattr(value, "__qualname__", None)
 )

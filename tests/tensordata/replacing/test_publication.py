@@ -134,7 +134,7 @@ def interrupted(path: Path, number: int, after: int, monkeypatch: pytest.MonkeyP
     assert number_of(path) in (1, number, None)
 
 
-@pytest.mark.parametrize("fsync", [True, False])
+@pytest.mark.parametrize("fsync", [True, pytest.param(False, marks=pytest.mark.outer)])
 @pytest.mark.parametrize("new", [True, False])
 def test_whoever_comes_next_completes_it(
     tmp_path: Path, fsync: bool, new: bool, monkeypatch: pytest.MonkeyPatch
@@ -433,6 +433,7 @@ def test_a_link_to_another_folder_is_replaced(tmp_path: Path) -> None:
     assert (True, 3, 3) == (near.is_symlink(), number_of(path), number_of(near))
 
 
+@pytest.mark.outer
 def test_readers_beside_a_writer(tmp_path: Path) -> None:
     """A reader always finds one complete model while another thread replaces the model again and again."""
     path = tmp_path / "m.onnx"

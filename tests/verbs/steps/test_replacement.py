@@ -431,7 +431,7 @@ def stops(monkeypatch: pytest.MonkeyPatch, at: int, error: type[BaseException]) 
 
 @pytest.mark.parametrize("error", [Stopped, pytest.param(OSError, marks=pytest.mark.outer)])
 @pytest.mark.parametrize("layouts", [(SPLIT, {}), (SPLIT, SPLIT), ({}, SPLIT)], ids=["join", "same", "split"])
-@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.outer), True])
 def test_no_model_is_lost_at_any_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], layouts: Any, earlier: bool
 ) -> None:
@@ -470,7 +470,7 @@ def test_no_model_is_lost_at_any_step(
 
 
 @pytest.mark.parametrize("error", [Stopped, pytest.param(OSError, marks=pytest.mark.outer)])
-@pytest.mark.parametrize("verb", OTHERS)
+@pytest.mark.parametrize("verb", [pytest.param(each, marks=[pytest.mark.outer] * (each != "mv")) for each in OTHERS])
 def test_other_verbs_lose_no_model_at_any_step(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
