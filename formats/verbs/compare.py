@@ -33,6 +33,7 @@ from formats.ir.model import (
 )
 from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_same
 from formats.options import made
+from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.plan import DOCUMENTATION, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
@@ -158,7 +159,8 @@ def diff(
     opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in given]
     codecs = [found.codec for found in opened]
     check_key(reading, *codecs)
-    form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
+    with collector_paused():
+        form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
     count, kept, largest = 0, [], 0.0
     try:
         for difference in differences(*models, storage=storage, progress=progress):

@@ -18,6 +18,7 @@ from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
 from formats.options import made
+from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import is_address
@@ -297,7 +298,8 @@ def inspect(
     path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), _chosen(runtime)
     # A store answers slowly: there, the names of the models are those that the first of them was read with.
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
-    found, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
+    with collector_paused():
+        found, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
     if last is None:
         others = [name for name in names if name is not None]
     seen = (_inspect(path, format, replace(reading, model=name), chosen, nodes=nodes, params=params) for name in others)

@@ -17,6 +17,7 @@ from formats.ir.model import Function, Graph, SparseTensor, entries
 from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
+from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import File, with_storage
@@ -176,10 +177,11 @@ def _verify(
     except FormatError as error:
         kind = "encryption" if isinstance(error, CryptError) else "structure"
         return Verification(path, None, 0, 0, 0, (_finding(kind, error),), ())
-    tensors = list(walk.tensors(model))
+    with collector_paused():
+        tensors = list(walk.tensors(model))
+        wrong, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
     in_tensors = (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
     absent = missing_files(tensor for _, tensor in tensors)
-    wrong, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
     errors = [*_missing(absent), *wrong, *_first(chain(in_tensors, _sparse(model)))]
     own = set(source.files())
     cautions = codec.cautions(source, model) if codec.cautions and codec.encrypted else ()

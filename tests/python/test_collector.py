@@ -27,10 +27,10 @@ def value_info(name: str) -> ValueInfo:
     return ValueInfo(name=name, type=Type(tensor_type=TensorType(elem_type=1, shape=dims)))
 
 
-def chain() -> bytes:
+def chain(count: int = 60) -> bytes:
     """Return a model with enough nodes and weights that its garbage is seen."""
-    names = ["x", *(f"h{index}" for index in range(59)), "y"]
-    nodes = [formats.Node(op_type="Add", input=[names[i], f"w{i}"], output=[names[i + 1]]) for i in range(60)]
+    names = ["x", *(f"h{index}" for index in range(count - 1)), "y"]
+    nodes = [formats.Node(op_type="Add", input=[names[i], f"w{i % 60}"], output=[names[i + 1]]) for i in range(count)]
     weights = [formats.from_numpy(np.zeros(64, "float32"), f"w{index}") for index in range(60)]
     ends = {"input": [value_info("x")], "output": [value_info("y")]}
     graph = formats.Graph(name="g", node=nodes, initializer=weights, **ends)
@@ -124,6 +124,33 @@ def test_conversions_leave_no_cycles(python: Python, tmp_path: Path, source: str
     )
     found = [line.split() for line in python("-c", code).stdout.splitlines()]
     assert [target for target, count in found if int(count) < 100] == FORMATS
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "dumps(load('m.onnx'), 'rten')",
+        "dumps(load('m.rten'), 'onnx')",
+        "save(load('m.onnx'), 'to.onnxz', overwrite=True)",
+        "convert('m.onnx', 'to.rten', overwrite=True)",
+        "inspect('m.onnx', nodes=True)",
+        "raise_model(load('m.rten'))",
+        "verify('m.rten')",
+    ],
+)
+def test_a_large_graph_is_not_searched(python: Python, tmp_path: Path, use: str) -> None:
+    """Whatever is done with a large graph, the collector does not search its objects again and again meanwhile."""
+    formats.save(formats.loads(chain(5000)), tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+    code = (
+        "import gc\nfrom formats import convert, dumps, inspect, load, raise_model, save, verify\n"
+        f"{use}\n"
+        "gc.collect()\n"
+        "before = [each['collections'] for each in gc.get_stats()]\n"
+        f"{use}\n"
+        "print(*(each['collections'] - count for each, count in zip(gc.get_stats(), before)))"
+    )
+    assert max(map(int, python("-c", code).stdout.split())) < 5
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the memory in use")

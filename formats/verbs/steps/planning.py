@@ -9,6 +9,7 @@ from formats.codecs.lookup import ONNXRUNTIME
 from formats.errors import OptionError, UnsupportedError
 from formats.ir.archive_link import without_link
 from formats.options import made
+from formats.python.collector import collector_paused
 from formats.verbs.arguments import model_of
 from formats.verbs.choices import RaisingOptions
 
@@ -39,7 +40,9 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
         return model, ()
     if own.raise_model is None:
         raise UnsupportedError(f"the model has operators of {own.title}, which cannot be converted to ONNX's")
-    return own.raise_model(model, made(RaisingOptions, options, by=raise_model).pin or {})
+    pin = made(RaisingOptions, options, by=raise_model).pin or {}
+    with collector_paused():
+        return own.raise_model(model, pin)
 
 
 def target_of(destination: Path, name: str | None, called: str = "format") -> Codec:
@@ -60,7 +63,7 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
     from formats.onnxpb.wire.assigned import check_assigned
     from formats.onnxpb.wire.encoder import misfits_located
 
-    with misfits_located(own := model_of(model)):
+    with misfits_located(own := model_of(model)), collector_paused():
         if own is model:  # what others made is written as it is
             check_assigned(own)
         return plan_of(own, target, destination, chosen)
