@@ -462,7 +462,7 @@ class _Reader:
         """The tables at these positions, which share a vtable; those without a value in them are one object."""
         known, defaults = layout.known, layout.defaults
         if known is not None:
-            return [self._alike(layout, known, position, depth) for position in positions.tolist()]
+            return self._one_by_one(lambda position: self._alike(layout, known, position, depth), positions)
         if not layout.steps:
             return [defaults.copy()] * len(positions)
         names = [*defaults, *(step.name for step in layout.steps)]
@@ -489,9 +489,9 @@ class _Reader:
         if kind == "union":
             return self._unions(whole, element[0], whole.numbers("B", at + element[1]), targets, depth)
         if kind not in ("string", "scalars", "weights", "tables"):
-            assert step.finish is not None
-            pairs = zip(at.tolist(), (targets - at).tolist(), strict=True)
-            return [step.finish(element, place, offset, depth) for place, offset in pairs]
+            finish = step.finish
+            assert finish is not None
+            return self._one_by_one(lambda place, offset: finish(element, place, offset, depth), at, targets - at)
         size = 1 if kind == "string" else 4 if kind == "tables" else _SIZES[element]
         starts, counts = whole.vectors(targets, size)
         if kind == "weights":
@@ -515,6 +515,17 @@ class _Reader:
             tables = self._tables(whole, member, targets[places], depth)
             found.append((places, [(member, table) for table in tables]))
         return columns.joined(found)
+
+    def _one_by_one(self, read: Callable[..., Any], *arguments: Array) -> list[Any]:
+        """What `read`, which counts the bytes that it visits, makes of one element of each array after the other.
+
+        Raises: LimitError as soon as they are too many.
+        """
+        found = []
+        for each in zip(*(array.tolist() for array in arguments), strict=True):
+            found.append(read(*each))
+            self._visit(0)
+        return found
 
     def _visit(self, nbytes: int) -> None:
         """Count bytes of many tables.

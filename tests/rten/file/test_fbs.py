@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
 from formats.flatbuffer import columns, fbs
 from formats.flatbuffer.fbs import Span, Table
-from formats.rten.file.buffers import build, read
+from formats.flatbuffer.rows import Schema, TableField
+from formats.rten.file.buffers import SCHEMA, build, read
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 
@@ -257,6 +259,73 @@ def test_bytes_count_each_time_that_they_are_visited(count: int, nbytes: int, na
     assert read(buffer.ljust(least, b"\0"), "ValueNode") == {"shape": [dim] * count}
     with pytest.raises(LimitError, match="too often"):
         read(buffer.ljust(least - 1, b"\0"), "ValueNode")
+
+
+FIELDS = {
+    "text": TableField(0, "field", "string"),
+    "bytes": TableField(0, "field", "string", binary=True),
+    "texts": TableField(0, "field", "[string]"),
+    "strings of bytes": TableField(0, "field", "[string]", binary=True),
+    "numbers": TableField(0, "field", "[int]"),
+    "numbers of tables that are alike": TableField(0, "field", "[int]"),
+    "structs": TableField(0, "field", "[Three]"),
+    "tables": TableField(0, "field", "[Empty]"),
+}
+
+
+def same_table(kind: str, count: int, nbytes: int) -> tuple[bytes, Schema]:
+    """Return a vector of tables that are all one table, with so many bytes in its field, and the schema."""
+    builder = flatbuffers.Builder()
+    if kind in ("text", "bytes"):
+        held = builder.CreateString("n" * nbytes)
+    else:
+        if kind == "tables":
+            builder.StartObject(0)
+            element = builder.EndObject()
+        else:
+            element = builder.CreateString("n")
+        builder.StartVector(12 if kind == "structs" else 4, nbytes // 12 if kind == "structs" else nbytes // 4, 4)
+        for number in range(nbytes // 4):
+            if kind in ("tables", "texts", "strings of bytes"):
+                builder.PrependUOffsetTRelative(element)
+            else:
+                builder.PrependInt32(number)
+        held = builder.EndVector()
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, held, 0)
+    item = builder.EndObject()
+    builder.StartVector(4, count, 4)
+    for _ in range(count):
+        builder.PrependUOffsetTRelative(item)
+    items = builder.EndVector()
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, items, 0)
+    builder.Finish(builder.EndObject())
+    tables = {"Root": (TableField(0, "items", "[Item]"),), "Item": (FIELDS[kind],), "Empty": ()}
+    alike = ("Item",) if "alike" in kind else ()
+    return bytes(builder.Output()), Schema((tables, {}, {}), SCHEMA.words, structs={"Three": ("int",) * 3}, alike=alike)
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_a_shared_table_is_not_read_in_memory_again_and_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a table contains, a file with very many offsets to it takes memory in proportion to its size."""
+    buffer, schema = same_table(kind, 2000, 12_000)
+    read_alike = fbs._Reader._alike
+    again = [0]
+
+    def counted(reader: fbs._Reader, *arguments: Any) -> Table:
+        again[0] += 1
+        return read_alike(reader, *arguments)
+
+    monkeypatch.setattr(fbs._Reader, "_alike", counted)
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitError, match="too often"):
+            fbs.read(buffer, schema, "Root")
+        assert tracemalloc.get_traced_memory()[1] < 300 * len(buffer)
+    finally:
+        tracemalloc.stop()
+    assert again[0] < 50
 
 
 def test_nesting_is_limited() -> None:
