@@ -117,7 +117,7 @@ def elements_of(messages: Iterable[Any]) -> list[Element] | None:
 
 
 @cache
-def shared_keys(*names: str, later: tuple[str, ...] = ()) -> dict[str, Any]:
+def shared_keys(names: tuple[str, ...], later: tuple[str, ...] = ()) -> dict[str, Any]:
     """A dictionary to copy with `copy`, never to change: it has these keys in this order, each with `None`.
 
     Copies can also get the keys of `later` without losing the others, in this order.
@@ -138,7 +138,7 @@ def shared_keys(*names: str, later: tuple[str, ...] = ()) -> dict[str, Any]:
 
 def with_shared_keys(fields: dict[str, Any], later: tuple[str, ...] = ()) -> dict[str, Any]:
     """A dictionary with the same values, to which and with whose copies others with these keys share their keys."""
-    shared = shared_keys(*fields, later=later).copy()
+    shared = shared_keys(tuple(fields), later).copy()
     for name, value in fields.items():  # `update` would give it keys of its own
         shared[name] = value
     return shared

@@ -96,7 +96,7 @@ MAX_RESTS = 1 << 11  # that are known, in all models that this process reads
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
-_LEFT = shared_keys("external_data")  # what is undecoded in nearly all tensors in which anything is
+_LEFT = shared_keys(("external_data",))  # what is undecoded in nearly all tensors in which anything is
 _new = object.__new__
 
 
@@ -755,9 +755,11 @@ class Decoder:
             return None
         if left:
             fields["undecoded"] = left
+        if end - start > REST_BYTES:
+            return Rest(fields, count)
         rest = Rest(with_shared_keys(fields, ("input", "output", "name")), count)
         rests = self.node.rests
-        if end - start <= REST_BYTES and len(rests) < MAX_RESTS:
+        if len(rests) < MAX_RESTS:
             rests[data[start:end]] = rest
         return rest
 

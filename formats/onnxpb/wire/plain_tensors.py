@@ -27,8 +27,8 @@ NAME, RAW_DATA, EXTERNAL_DATA = (
 _IS_EXTERNAL = bytes((_LOCATION, EXTERNAL))
 # The fields of scalars, and of tensors with dims.
 _NAMES = (("data_type", "name"), ("dims", "data_type", "name"))
-_OF_RAW = [shared_keys(*names, "raw_data") for names in _NAMES]
-_OF_EXTERNAL = [shared_keys(*names, "undecoded", "data_location", later=("external_source",)) for names in _NAMES]
+_OF_RAW = [shared_keys((*names, "raw_data")) for names in _NAMES]
+_OF_EXTERNAL = [shared_keys((*names, "undecoded", "data_location"), ("external_source",)) for names in _NAMES]
 
 
 class TensorHead(NamedTuple):

@@ -960,7 +960,7 @@ def test_copies_need_less_memory() -> None:
     """Copies need less than two thirds of the memory of dictionaries with own keys, also if later keys are added."""
 
     def shared() -> dict[str, Any]:
-        fields = alike.shared_keys("dims", "name", "size", later=("place",)).copy()
+        fields = alike.shared_keys(("dims", "name", "size"), ("place",)).copy()
         fields["name"], fields["place"] = "w", 1
         return fields
 
@@ -974,12 +974,12 @@ def test_copies_need_less_memory() -> None:
 
 def test_copies_are_apart() -> None:
     """A value or a key that one copy gets or loses is not in another."""
-    first, second = alike.shared_keys("a", "b").copy(), alike.shared_keys("a", "b").copy()
+    first, second = alike.shared_keys(("a", "b")).copy(), alike.shared_keys(("a", "b")).copy()
     first["a"], first["c"] = 1, 2
     del second["b"]
     assert first == {"a": 1, "b": None, "c": 2}
     assert second == {"a": None}
-    assert alike.shared_keys("a", "b") == {"a": None, "b": None}
+    assert alike.shared_keys(("a", "b")) == {"a": None, "b": None}
 
 
 def test_fields_keep_their_order_and_values() -> None:

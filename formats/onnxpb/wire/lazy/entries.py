@@ -39,13 +39,17 @@ def end_of_entries(data: bytes, position: int, end: int, places: list[int] | Non
         while position < end and data[position] == tag:
             size, begin = data[position + 1], position + 2
             if size >= 0x80:
-                size, begin = _size_of_two_bytes(data, position + 1), position + 3
+                size, begin = size & 0x7F | data[begin] << 7, begin + 1
+                if not 0x80 <= size < 0x4000:  # it has other than two bytes
+                    break
             stop = begin + size
             key = begin + 2
             middle = key + data[begin + 1]
             size, value = data[middle + 1], middle + 2
             if size >= 0x80:
-                size, value = _size_of_two_bytes(data, middle + 1), middle + 3
+                size, value = size & 0x7F | data[value] << 7, value + 1
+                if not 0x80 <= size < 0x4000:
+                    break
             is_usual = data[begin] == _KEY and data[begin + 1] < 0x80 and data[middle] == _VALUE
             if not is_usual or value + size != stop or stop > end:
                 break
@@ -56,12 +60,6 @@ def end_of_entries(data: bytes, position: int, end: int, places: list[int] | Non
     except IndexError:
         pass
     return position, count
-
-
-def _size_of_two_bytes(data: bytes, position: int) -> int:
-    """The size in the varint there if it needs two bytes and has them; else one that nothing has."""
-    first, second = data[position], data[position + 1]
-    return first & 0x7F | second << 7 if 0 < second < 0x80 else 1 << 62
 
 
 class Entries:
@@ -110,16 +108,17 @@ class Entries:
 
     def pairs(self) -> list[tuple[Any, Any]]:
         """The key and the value of each entry."""
-        data, decode_text = self._field, self._table.decode_text
+        data = self._field
         places: list[int] = []
         end_of_entries(data, 0, len(data), places)
-        spans = zip(places[::2], places[1::2], strict=True)
-        if data.isascii():
-            whole = data.decode()
-            texts = [whole[start:stop] for start, stop in spans]
-        else:
-            texts = [text_of(data[start:stop], decode_text) for start, stop in spans]
-        return [*zip(texts[::2], texts[1::2], strict=True)]
+        ends = iter(places)
+        parts = [data[start:stop] for start, stop in zip(ends, ends, strict=True)]
+        try:
+            texts = [*map(bytes.decode, parts)]
+        except UnicodeDecodeError:
+            texts = [text_of(part, self._table.decode_text) for part in parts]
+        each = iter(texts)
+        return [*zip(each, each, strict=True)]
 
     def having(self, pairs: Sequence[tuple[str | None, str | None]]) -> Entries | None:
         """Entries with other keys and values; `None` if they would be unusual."""
