@@ -41,6 +41,7 @@ TOO_OFTEN = "offsets lead to the same bytes too often for a file of this size"
 
 LONG = 1 << 14  # tables in a vector: from this number on, columns of them are worth the import of numpy
 MAX_ALIKE = 1 << 12  # attribute tables that are kept to compare others with
+ALIKE_BYTES = 1 << 8  # of such a table at most: what it leads to may be at the other end of the file
 PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables that have no table in them
 
 _FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
@@ -158,7 +159,7 @@ class _Known:
     """
 
     def __init__(self) -> None:
-        self.nbytes = 0  # of the last table that was read, with what is behind it
+        self.nbytes = 0  # of the last short table that was read, with what is behind it
         self.tables: dict[tuple[bytes, int], tuple[Table, int]] = {}  # with the visits, in bytes
 
 
@@ -241,10 +242,12 @@ class _Reader:
             return table
         before = self._visits_left
         table = self._read(layout, position, depth)
-        known.nbytes = max([layout.nbytes, *(self._end(step, position) - position for step in layout.steps)])
-        if len(known.tables) < MAX_ALIKE:
-            key = bytes(self._data[position + 4 : position + known.nbytes]), position % 8
-            known.tables[key] = table, before - self._visits_left
+        nbytes = max([layout.nbytes, *(self._end(step, position) - position for step in layout.steps)])
+        if nbytes <= ALIKE_BYTES:
+            known.nbytes = nbytes
+            if len(known.tables) < MAX_ALIKE:
+                key = bytes(self._data[position + 4 : position + nbytes]), position % 8
+                known.tables[key] = table, before - self._visits_left
         return table
 
     def _end(self, step: _Step, position: int) -> int:

@@ -328,6 +328,28 @@ def test_a_shared_table_is_not_read_in_memory_again_and_again(kind: str, monkeyp
     assert again[0] < 50
 
 
+def with_far_numbers(count: int) -> tuple[bytes, Schema]:
+    """Return so many tables whose numbers are the same few at the end of the buffer, and the schema."""
+    _, schema = same_table("numbers of tables that are alike", 0, 0)
+    first = 28 + 4 * count
+    end = first + 8 * count
+    buffer = struct.pack("<I3H3HiII", 16, 6, 8, 4, 6, 8, 4, 12, 4, count)  # the vtables are at 4 and 10
+    buffer += b"".join(struct.pack("<I", first + 8 * index - (28 + 4 * index)) for index in range(count))
+    buffer += b"".join(struct.pack("<iI", at - 10, end - at - 4) for at in range(first, end, 8))
+    return buffer + struct.pack("<Ii", 1, 7), schema
+
+
+def test_tables_are_not_compared_with_all_up_to_far_numbers() -> None:
+    """Where the content of tables is far behind them, what lies between is not kept to be compared."""
+    buffer, schema = with_far_numbers(2000)
+    tracemalloc.start()
+    try:
+        assert fbs.read(buffer, schema, "Root")["items"] == [{"field": (7,)}] * 2000
+        assert tracemalloc.get_traced_memory()[1] < 300 * len(buffer)
+    finally:
+        tracemalloc.stop()
+
+
 def test_nesting_is_limited() -> None:
     """The limit of nesting is that of RTen's verifier, and far below that of the interpreter."""
     assert read(nested_loops(levels=15, width=1))["schema_version"] == 0
