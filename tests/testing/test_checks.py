@@ -46,10 +46,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+IN_INNER_RING = ("onnx", "onnxz", "rten")
+
+
 def checks() -> list[Any]:
     """Return the contract of every installed codec."""
     return [
-        pytest.param(check, id=f"{codec.name}-{check}")
+        pytest.param(check, id=f"{codec.name}-{check}", marks=[pytest.mark.outer] * (codec.name not in IN_INNER_RING))
         for codec in lookup.codecs()
         for check in contract(codec, **SETTINGS.get(codec.name, {}))
     ]

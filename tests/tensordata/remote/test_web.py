@@ -44,7 +44,7 @@ def larger(web: WebServer) -> str:
 # Ranges
 
 
-@pytest.mark.parametrize(("weights", "nodes"), [(256, 100), (16, 20_000)])
+@pytest.mark.parametrize(("weights", "nodes"), [(256, 100), pytest.param(16, 20_000, marks=pytest.mark.outer)])
 @pytest.mark.parametrize(("name", "options"), [("m.onnxz", {}), ("m.onnx", {"external_data": True})])
 def test_inspection_of_a_large_model(
     web: WebServer, name: str, options: dict[str, Any], weights: int, nodes: int
@@ -69,7 +69,7 @@ def test_inspection_of_weights_in_the_graph(web: WebServer) -> None:
     assert web.nbytes <= 4 * MIB
 
 
-@pytest.mark.parametrize("name", ["out.onnxz", "out.rten", "out.onnx"])
+@pytest.mark.parametrize("name", ["out.onnxz", pytest.param("out.rten", marks=pytest.mark.outer), "out.onnx"])
 def test_conversion_of_weights_in_the_graph(web: WebServer, tmp_path: Path, name: str) -> None:
     """A conversion reads a large ONNX file once, in parts that are longer than its weights, several at a time."""
     write_sparse(large_model(256, 300 << 10), web.folder / "m.onnx")
