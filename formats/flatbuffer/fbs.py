@@ -41,7 +41,7 @@ TOO_OFTEN = "offsets lead to the same bytes too often for a file of this size"
 
 LONG = 1 << 14  # tables in a vector: from this number on, columns of them are worth the import of numpy
 MAX_ALIKE = 1 << 12  # attribute tables that are kept to compare others with
-ALIKE_BYTES = 1 << 8  # of such a table at most: what it leads to may be at the other end of the file
+ALIKE_BYTES = 1 << 8  # of such a table with its content, at most: content may be at the other end of the file
 PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables that have no table in them
 
 _FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}

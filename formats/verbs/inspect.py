@@ -300,9 +300,10 @@ def inspect(
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
     with collector_paused():
         found, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
-    if last is None:
-        others = [name for name in names if name is not None]
-    seen = (_inspect(path, format, replace(reading, model=name), chosen, nodes=nodes, params=params) for name in others)
+        if last is None:
+            others = [name for name in names if name is not None]
+        models = (replace(reading, model=name) for name in others)
+        seen = [_inspect(path, format, each, chosen, nodes=nodes, params=params) for each in models]
     return replace(found, others=tuple(other for other, _ in seen))
 
 

@@ -273,8 +273,15 @@ FIELDS = {
 }
 
 
-def same_table(kind: str, count: int, nbytes: int) -> tuple[bytes, Schema]:
-    """Return a vector of tables that are all one table, with so many bytes in its field, and the schema."""
+def schema_of(kind: str) -> Schema:
+    """Return the schema of a vector of tables with one field."""
+    tables = {"Root": (TableField(0, "items", "[Item]"),), "Item": (FIELDS[kind],), "Empty": ()}
+    alike = ("Item",) if "alike" in kind else ()
+    return Schema((tables, {}, {}), SCHEMA.words, structs={"Three": ("int",) * 3}, alike=alike)
+
+
+def same_table(kind: str, count: int, nbytes: int) -> bytes:
+    """Return a vector of tables that are all one table, with so many bytes in its field."""
     builder = flatbuffers.Builder()
     if kind in ("text", "bytes"):
         held = builder.CreateString("n" * nbytes)
@@ -284,7 +291,8 @@ def same_table(kind: str, count: int, nbytes: int) -> tuple[bytes, Schema]:
             element = builder.EndObject()
         else:
             element = builder.CreateString("n")
-        builder.StartVector(12 if kind == "structs" else 4, nbytes // 12 if kind == "structs" else nbytes // 4, 4)
+        width = 12 if kind == "structs" else 4
+        builder.StartVector(width, nbytes // width, 4)
         for number in range(nbytes // 4):
             if kind in ("tables", "texts", "strings of bytes"):
                 builder.PrependUOffsetTRelative(element)
@@ -301,15 +309,13 @@ def same_table(kind: str, count: int, nbytes: int) -> tuple[bytes, Schema]:
     builder.StartObject(1)
     builder.PrependUOffsetTRelativeSlot(0, items, 0)
     builder.Finish(builder.EndObject())
-    tables = {"Root": (TableField(0, "items", "[Item]"),), "Item": (FIELDS[kind],), "Empty": ()}
-    alike = ("Item",) if "alike" in kind else ()
-    return bytes(builder.Output()), Schema((tables, {}, {}), SCHEMA.words, structs={"Three": ("int",) * 3}, alike=alike)
+    return bytes(builder.Output())
 
 
 @pytest.mark.parametrize("kind", FIELDS)
 def test_a_shared_table_is_not_read_in_memory_again_and_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a table contains, a file with very many offsets to it takes memory in proportion to its size."""
-    buffer, schema = same_table(kind, 2000, 12_000)
+    buffer, schema = same_table(kind, 2000, 12_000), schema_of(kind)
     read_alike = fbs._Reader._alike
     again = [0]
 
@@ -328,20 +334,19 @@ def test_a_shared_table_is_not_read_in_memory_again_and_again(kind: str, monkeyp
     assert again[0] < 50
 
 
-def with_far_numbers(count: int) -> tuple[bytes, Schema]:
-    """Return so many tables whose numbers are the same few at the end of the buffer, and the schema."""
-    _, schema = same_table("numbers of tables that are alike", 0, 0)
+def with_far_numbers(count: int) -> bytes:
+    """Return so many tables whose numbers are the same few at the end of the buffer."""
     first = 28 + 4 * count
     end = first + 8 * count
     buffer = struct.pack("<I3H3HiII", 16, 6, 8, 4, 6, 8, 4, 12, 4, count)  # the vtables are at 4 and 10
     buffer += b"".join(struct.pack("<I", first + 8 * index - (28 + 4 * index)) for index in range(count))
     buffer += b"".join(struct.pack("<iI", at - 10, end - at - 4) for at in range(first, end, 8))
-    return buffer + struct.pack("<Ii", 1, 7), schema
+    return buffer + struct.pack("<Ii", 1, 7)
 
 
 def test_tables_are_not_compared_with_all_up_to_far_numbers() -> None:
     """Where the content of tables is far behind them, what lies between is not kept to be compared."""
-    buffer, schema = with_far_numbers(2000)
+    buffer, schema = with_far_numbers(2000), schema_of("numbers of tables that are alike")
     tracemalloc.start()
     try:
         assert fbs.read(buffer, schema, "Root")["items"] == [{"field": (7,)}] * 2000
