@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from formats.cli.verbs import VERBS
 from formats.codecs.contract import Codec
 from formats.testing.checks import OF_CODEC, OF_MODEL
 
-RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code build on each other
+RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code run in the order of the page
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
     *("pip install", "python -m pip install", "mkdir -p", "cargo build", "python3 -m venv", ". .venv/bin/activate"),
@@ -67,19 +68,25 @@ def examples() -> list[str]:
 
 
 def answers() -> list[str]:
-    """Return the commands in the README's table of problems, except for those of stores (`tests/tensordata/remote`)."""
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("| your problem | the command |")[2]
-    found = re.findall(r"\| `(formats [^`]+)`", table.partition("\n\n")[0])
+    """Return the commands in the README's tables of problems, except for those of stores (`tests/tensordata/remote`)."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Your problem, the command\n")[2]
+    found = re.findall(r"^\| .* \| `(formats [^`]+)`", section.partition("\n## ")[0], re.MULTILINE)
     return [line for line in found if "://" not in line]
 
 
 @pytest.fixture
-def folder(tiny_model: Path, tmp_path: Path) -> Path:
-    """A folder with the files that the examples of the documents read."""
+def example(tmp_path: Path) -> Path:
+    """A folder with nothing but the example model, in its place and as `model.onnx`."""
     (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "digits.onnx").write_bytes((ROOT / "examples" / "digits.onnx").read_bytes())
+    for name in ("examples/digits.onnx", "model.onnx"):
+        shutil.copy(ROOT / "examples" / "digits.onnx", tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def folder(example: Path, tmp_path: Path) -> Path:
+    """A folder with the files that the examples of the documents read."""
     (tmp_path / "out").mkdir()
-    tiny_model.rename(tmp_path / "model.onnx")
     for extension in ("onnxz", "rten"):
         formats.convert(tmp_path / "model.onnx", tmp_path / f"model.{extension}")
     return tmp_path
@@ -134,7 +141,9 @@ def many_models(folder: Path) -> Path:
     for name in ("a", "b", "old", "new", "encoder", "decoder", "models/m"):
         (folder / f"{name}.onnx").write_bytes(model)
     (folder / "models.txt").write_text("a.onnx\nb.onnx\n")
-    np.savez(folder / "epoch9.npz", w=np.zeros((32, 32), "float32"))
+    np.savez(folder / "epoch9.npz", **{"classifier.weight": np.zeros((10, 1176), "float32")})
+    formats.extract(folder / "model.onnx", folder / "body.onnx", outputs=["features"])
+    formats.extract(folder / "model.onnx", folder / "head.onnx", inputs=["features"])
     formats.convert(folder / "model.onnx", folder / "split.onnx", external_data=True)
     (folder / "tokenizer.json").write_text("{}")
     formats.pack([folder / "encoder.onnx", folder / "decoder.onnx"], folder / "whisper.onnxz", overwrite=True)
@@ -178,18 +187,28 @@ def rings_of_recipes() -> list[Any]:
 
 @pytest.mark.parametrize("title,steps", rings_of_recipes())
 def test_recipes_work(
-    title: str, steps: list[Block], tiny_model: Path, python: Python, monkeypatch: pytest.MonkeyPatch
+    title: str, steps: list[Block], example: Path, python: Python, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands and code of a recipe run one after another, in a folder that contains only a model."""
+    """The commands and code of a recipe run one after another, in a folder that contains only the example model."""
     assert steps, title
-    folder = tiny_model.parent
-    tiny_model.rename(folder / "model.onnx")
+    follow(steps, example, python, monkeypatch)
+
+
+@pytest.mark.outer
+def test_recipes_work_in_the_order_of_the_page(example: Path, python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All recipes run in one folder, one after another, as a reader of the page would do it."""
+    steps = [block for block in blocks("docs/recipes.md") if block.language != "text"]
+    follow([block for block in steps if "distributed" not in block.text], example, python, monkeypatch)
+
+
+def follow(steps: list[Block], folder: Path, python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the commands and code of a page in a folder, and check that each of them works without an error line."""
     monkeypatch.delenv("MODEL_KEY", raising=False)  # a recipe says itself what it needs
     for block in steps:
         if block.language == "python":
             has_cluster = "distributed" in block.text  # another test may have one, too, with the port of its dashboard
             done = python("-W", "ignore" if has_cluster else "error", "-c", block.text)
-            assert (0, "") == (done.returncode, done.stderr)
+            assert (0, "") == (done.returncode, done.stderr), block.line
             continue
         for line in commands([block]):
             program, *arguments = shlex.split(line)
@@ -198,7 +217,9 @@ def test_recipes_work(
             elif program == "export":
                 monkeypatch.setenv(*arguments[0].split("=", 1))
             elif program == "mkdir":
-                (folder / arguments[-1]).mkdir()
+                (folder / arguments[-1]).mkdir(exist_ok=True)
+            elif program == "cp":
+                shutil.copy(*(folder / name for name in arguments))
             elif program != "pip":
                 assert "formats" == program, f"no test knows what to do with {line!r}"
                 done = python("-m", "formats", *arguments)
