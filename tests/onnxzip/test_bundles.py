@@ -202,6 +202,66 @@ def test_commands_take_the_name(bundle: Path, sources: list[Path], tmp_path: Pat
     assert 0 == run("formats", "inspect", bundle, "--picture", tmp_path / "p.svg").exit_code
 
 
+def test_an_inspection_has_every_model(bundle: Path) -> None:
+    """Without a name, the inspection of a bundle has each model whole, in the library, in JSON and as text."""
+    seen = formats.inspect(bundle, nodes=True, params=1)
+    alone = [formats.inspect(bundle, model=name, nodes=True, params=1) for name in ("en_coder", "decoder")]
+    assert list(seen.models) == alone
+    assert (4000, 4, 4) == (seen.parameters, len(seen.tensors), len(seen.nodes or ()))
+    assert ((), None, {"Add": 4}) == (seen.inputs, seen.parts, seen.operators)
+    assert "models=['en_coder', 'decoder']" in repr(seen)
+    assert "decoder: 2 nodes, 2,000 parameters" in seen._repr_html_()
+    report = json.loads(run("formats", "inspect", bundle, "--json", "--nodes", "--params").output)
+    assert report["models"] == json.loads(json.dumps([each.to_json() for each in alone]))
+    assert [each["model"] for each in report["models"]] == ["en_coder", "decoder"]
+    assert not {"inputs", "tensors", "model"} & report.keys()
+    assert [("files/tokenizer.json", 18)] == [tuple(each.values()) for each in report["bundled"]]
+    filtered = json.loads(run("formats", "inspect", bundle, "--json", "--nodes", "Mul").output)
+    assert [[], []] == [each["nodes"] for each in filtered["models"]]
+    shown = run("formats", "inspect", bundle).output
+    assert ["model", "nodes", "parameters", "bytes", "en_coder", "2", "2,000", "8,000"] == (
+        shown[shown.index("  model ") :].split()[:8]
+    )
+
+
+def test_every_model_is_in_the_picture(bundle: Path, tmp_path: Path) -> None:
+    """A picture of a bundle has the weights of all models, each in the box of its model."""
+    assert 0 == run("formats", "inspect", bundle, "--picture", tmp_path / "p.svg").exit_code
+    shown = (tmp_path / "p.svg").read_text()
+    assert "4 tensors" in shown
+    assert all(f"{name}" in shown for name in ("en_coder", "decoder"))
+
+
+def test_every_model_is_compared(sources: list[Path], bundle: Path, tmp_path: Path) -> None:
+    """Two bundles are compared model by model, by name; a model that only one has is a difference."""
+    same = formats.diff(bundle, bundle)
+    assert (True, ["the files files/tokenizer.json in"] * 2) == (
+        same.equal,
+        [note.detail.partition(f" {bundle}")[0] for note in same.notes],
+    )
+    formats.save(model(("a", SHARED), ("b", SHARED - 1)), sources[0], overwrite=True)
+    formats.pack([sources[0], f"other={sources[1]}"], tmp_path / "c.onnxz")
+    found = formats.diff(bundle, tmp_path / "c.onnxz")
+    assert [
+        ("only first", "decoder"),
+        ("only second", "other"),
+        ("weights", "en_coder: graph.initializer[1]"),
+    ] == [(each.kind, each.where) for each in found.differences]
+    done = run("formats", "diff", bundle, tmp_path / "c.onnxz", "--picture", tmp_path / "p.svg")
+    assert (2, True) == (done.exit_code, "choose one with --model" in done.output)
+    steps: list[tuple[int, int]] = []
+    formats.diff(bundle, bundle, progress=lambda done, total: steps.append((done, total)))
+    assert (16000, 16000) == steps[-1]
+
+
+def test_what_is_not_compared_is_told(sources: list[Path], tmp_path: Path) -> None:
+    """If only the default model of a bundle is compared, a note names the others."""
+    formats.pack(sources[:2], tmp_path / "b.onnxz", default="decoder")
+    done = formats.diff(tmp_path / "b.onnxz", sources[1])
+    assert (True, ["the models en_coder"]) == (done.equal, [each.detail.partition(" in ")[0] for each in done.notes])
+    assert () == formats.diff(tmp_path / "b.onnxz", sources[0], model="en_coder").notes
+
+
 def test_convert_tells_what_it_leaves(bundle: Path, tmp_path: Path) -> None:
     """A conversion of one of several models says what else is in the archive."""
     report = formats.convert(bundle, tmp_path / "d.onnx", model="decoder")
