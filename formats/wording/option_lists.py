@@ -367,6 +367,7 @@ overwrite=True: Replace files that exist.
 fsync=True: Force files to disk; by default only files that replace others.
 """
 _OF_UNPACK = """\
+overwrite=True: Replace files that exist.
 parents=True: Make missing parent folders.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
 """
