@@ -23,6 +23,7 @@ from formats.onnxzip.reading.contents import read_contents, read_hashes
 from formats.tensordata.file import File
 from formats.tensordata.replacing import tail_replacement
 from formats.tensordata.sources.source import Literal
+from formats.verbs.layout import layout
 
 SHARED = np.arange(1000, dtype="float32")
 
@@ -229,6 +230,9 @@ def test_every_model_is_in_the_picture(bundle: Path, tmp_path: Path) -> None:
     assert 0 == run("formats", "inspect", bundle, "--picture", tmp_path / "p.svg").exit_code
     shown = (tmp_path / "p.svg").read_text()
     assert "4 tensors" in shown
+    (file,) = layout(bundle)
+    labels = {region.label for region in file.regions if region.kind == "tensor"}
+    assert labels == {f"{name}: FLOAT [1000]" for name in ("a", "b", "c")}
     assert all(f"{name}" in shown for name in ("en_coder", "decoder"))
 
 
