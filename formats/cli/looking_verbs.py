@@ -416,8 +416,8 @@ LOOKING_VERBS = (
         """Print how two models differ, whatever their formats.
 
         Weights are compared by content. To compare a model with a .rten file, it is first converted to that format.
-        One of them can be - for stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be
-        compared.
+        Of two archives with several models, each is compared with that of the same name. One of A and B can be - for
+        stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be compared.
         """,
         ("A", "B"),
         groups(DiffOptions, PictureOptions, OutputOptions, ReadOptions),

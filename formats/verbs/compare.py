@@ -36,6 +36,7 @@ from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_s
 from formats.options import made
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, replace
+from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
@@ -152,14 +153,15 @@ def diff(
     has operators of its own format, the other model is first converted to that format. `progress` gets the bytes of
     weights that were compared, and those of all weights of the first model. `options` are those of `load`, for both.
 
-    Of two archives with several models, all models are compared, each with that of the same name, unless `model` names
-    one. Where only one file is such an archive, its default model is compared.
+    Of two archives with several models, all are compared, each with that of the same name, unless `model` names one. If
+    only one file is such an archive, or if they are at addresses, the default model is compared.
 
     Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
     """
     paths = path_of(first), path_of(second)
     reading = made(ReadOptions, options, by=diff)
-    names = [models_in(path, None, reading) for path in paths]
+    # A store answers slowly: there, the default model is compared, and what is left out is told.
+    names = [(None,) if is_address(path) else models_in(path, None, reading) for path in paths]
     several = min(map(len, names)) > 1
     if several:
         both = [name for name in names[0] if name in names[1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache, reduce
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Codec
-    from formats.ir.model import Model, Node, Tensor, ValueInfo
+    from formats.ir.model import Model, Tensor, ValueInfo
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
     from formats.tensordata.plan import Loss
@@ -391,7 +391,7 @@ def _inspect(
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
     operators = _operators(model)
-    constants_at = _constants(model) if operators.get("Constant") else {}
+    constants_at = walk.constant_names(model) if operators.get("Constant") else {}
     tensors = tuple(_entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in found)
     link = ArchiveLink.of(model)
     inspection = Inspection(
@@ -458,27 +458,9 @@ def _has_parameters(entry: TensorEntry) -> bool:
     return not entry.where.endswith(".indices")
 
 
-def _node_lists(model: Model) -> Iterator[tuple[str, Sequence[Node]]]:
-    """The nodes of each graph and function, with the place of what has them."""
-    yield from ((where, graph.node) for where, graph in walk.graphs(model))
-    yield from ((f"functions[{index}]", function.node) for index, function in enumerate(model.functions))
-
-
-def _constants(model: Model) -> dict[str, str]:
-    """The names of the outputs of Constant nodes, by the places of their tensors."""
-    found: dict[str, str] = {}
-    for where, nodes in _node_lists(model):
-        for index, node in enumerate(nodes):
-            if node.op_type == "Constant" and not node.domain and node.output:
-                place = walk.inner_place(where, "node", index)
-                for name, inner in (("value", ("t",)), ("sparse_value", ("sparse_tensor", "values"))):
-                    found[reduce(walk.inner_place, (f'attribute["{name}"]', *inner), place)] = node.output[0]
-    return found
-
-
 def _nodes(model: Model) -> Iterator[NodeEntry]:
     """All nodes, including those of subgraphs and functions, in the order of their places."""
-    for where, nodes in _node_lists(model):
+    for where, nodes in walk.node_lists(model):
         for index, node in enumerate(nodes):
             place = walk.inner_place(where, "node", index)
             ends = tuple(node.input), tuple(node.output)
@@ -577,7 +559,7 @@ def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
 
 
 def _operators(model: Model) -> dict[str, int]:
-    nodes = chain.from_iterable(nodes for _, nodes in _node_lists(model))
+    nodes = chain.from_iterable(nodes for _, nodes in walk.node_lists(model))
     counts = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for node in nodes)
     return dict(counts.most_common())
 

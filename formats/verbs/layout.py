@@ -64,7 +64,8 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
         else:
             label = f"{tensor.name or 'tensor'}: {dtypes.type_name(tensor.data_type)} {tensor.dims}"
             region = Region(span.file_offset, span.nbytes, "tensor", label)
-            tensors.setdefault(here.get(span.file.path, span.file), {}).setdefault((region.file_offset, region.nbytes), region)
+            file = here.get(span.file.path, span.file)
+            tensors.setdefault(file, {}).setdefault((region.file_offset, region.nbytes), region)
     own, *others = tensors
     link = ArchiveLink.of(model)
     files: list[tuple[File, tuple[Region, ...]]] = [(own, tuple(parts))]

@@ -160,6 +160,20 @@ def test_parameters_count_wherever_weights_are(tmp_path: Path) -> None:
     assert 5 + 4 + 2 + 2 + 2 * 3 + 1 + 1 == seen.parameters == 21
     parts = {part.name: part.parameters for part in seen.parts or ()}
     assert parts == {"m.enc": 10, "m.in": 6, "m.dec": 4, "": 1}
+    assert ">10, " in formats.load(tmp_path / "a.onnx")._repr_html_()
+
+
+def test_a_constant_is_found_by_the_name_that_is_shown(tmp_path: Path) -> None:
+    """The name that an inspection shows for the tensor of a Constant node is that for `tensor` and `extract`."""
+    onnx.save(constants_everywhere(), tmp_path / "a.onnx")
+    names = [entry.name for entry in formats.inspect(tmp_path / "a.onnx").tensors]
+    assert {"m/enc/w", "m/dec/s", "m/in/k", "z"} < {*names}
+    model = formats.load(tmp_path / "a.onnx")
+    assert ([4], [2], [1]) == tuple(model.tensor(name).dims for name in ("m/enc/w", "m/dec/s", "z"))
+    with pytest.raises(LookupError, match="2 tensors are called 'm/in/k'"):
+        model.tensor("m/in/k")
+    formats.extract(tmp_path / "a.onnx", tmp_path / "w.npy", tensor="m/enc/w")
+    assert [4] == [*np.load(tmp_path / "w.npy").shape]
 
 
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "ort", "json", "textproto"])
