@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_FINDINGS = 20
 MAX_CELL = 48
 FACT_CELLS = 14  # before a fact of a model
-MAX_LINE = 500  # characters of a text of the metadata where there is no terminal
+MAX_LINE = 500  # characters of a key of the metadata, and of a text where there is no terminal
 
 
 def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
@@ -59,7 +59,7 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
         (names[each.model], f"{sum(each.operators.values()):,}", f"{each.parameters:,}", _bytes_of_tensors(each))
         for each in seen.models
     ]
-    yield from ("", *table(("model", "nodes", "parameters", "bytes"), rows))
+    yield from ("", *table(("model", "nodes", "parameters", "bytes"), rows, ("bytes", "nodes")))
     for each in seen.models:
         yield ""
         yield f"model {names[each.model]}"
@@ -240,11 +240,10 @@ def _value_lines(values: Iterable[Value]) -> Iterator[str]:
 
 
 def _metadata(key: str, value: str) -> str:
-    """An entry of the metadata, and how long it is if only a part is shown."""
-    room = MAX_LINE if terminal_width() is None else MAX_CELL
+    """An entry of the metadata, and how long its text is if only a part is shown."""
     text = repr(value)
-    shown = shortened(text, room)
-    return f"{shortened(key, room)}={shown}{f' ({len(value):,} characters)' * (shown != text)}"
+    shown = shortened(text, MAX_LINE if terminal_width() is None else MAX_CELL)
+    return f"{shortened(key, MAX_LINE)}={shown}{f' ({len(value):,} characters)' * (shown != text)}"
 
 
 def _bytes_of_tensors(seen: Inspection) -> str:

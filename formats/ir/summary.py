@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
-from formats.ir import dtypes, walk
+from formats.ir import dtypes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ def _rows(model: Model) -> Iterator[tuple[str, str]]:
     operators = Counter(node.op_type or "" for node in graph.node)
     most = ", ".join(f"{count} {name}" for name, count in operators.most_common(SHOWN_OPERATORS))
     yield "nodes", f"{len(graph.node)}: {most}{_more(len(operators), SHOWN_OPERATORS)}" if operators else "0"
-    tensors = [tensor for _, tensor in walk.tensors(model)]
+    tensors = [tensor for _, tensor in model.tensors()]
     yield "tensors", f"{len(tensors)}, {_nbytes(tensors)} bytes"
     if model.functions:
         yield "functions", str(len(model.functions))

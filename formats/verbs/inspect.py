@@ -211,9 +211,10 @@ class Inspection:
         from formats.wording.html_tables import first_rows, first_words, table
 
         operators = [f"{count} {name}" for name, count in self.operators.items()]
+        opsets = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())
         rows = [
             *first_rows([("model", _in_words(each)) for each in self.models]),
-            ("operator sets", ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())),
+            *([("operator sets", opsets)] if opsets else []),
             *first_rows([("input", f"{value.name}: {value.type}") for value in self.inputs]),
             *first_rows([("output", f"{value.name}: {value.type}") for value in self.outputs]),
             ("nodes", f"{sum(self.operators.values()):,}: {first_words(operators)}"),
