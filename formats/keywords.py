@@ -307,9 +307,11 @@ class ExtractKeywords(TypedDict, total=False):
     """The options of `formats.extract`: its own, and those of `formats.convert`."""
 
     inputs: Sequence[str] | None
-    """inputs=NAMES: The values that become inputs, separated by commas; those of the model by default."""
+    """inputs=NAMES: The values that become inputs, separated by commas; those of the model by default. A
+    comma in a name needs a backslash before it."""
     outputs: Sequence[str] | None
-    """outputs=NAMES: The values that become outputs, separated by commas; those of the model by default."""
+    """outputs=NAMES: The values that become outputs, separated by commas; those of the model by default. A
+    comma in a name needs a backslash before it."""
     tensor: str | None
     """tensor=NAME: Write only this weight, to a .npy or .safetensors file."""
     max_depth: int

@@ -124,6 +124,7 @@ EFFECTS = {
     "PackingOptions.size_threshold": Effect("pack m.onnx wide.onnx new.onnxz", "--size-threshold 1M"),
     "PackingOptions.alignment": Effect("pack m.onnx wide.onnx new.onnxz", "--alignment 8K"),
     "FolderOptions.parents": Effect("unpack m.onnxz deep/er", "--parents"),
+    "FolderOptions.overwrite": Effect("unpack m.onnxz .", "--force"),
     "ShareOptions.alignment": Effect("share m.onnx wide.onnx --out new", "--alignment 8K"),
 }
 # What no command line on small local files shows, and the tests that show it.

@@ -18,7 +18,7 @@ LEAST_WIDTH = 20  # of a terminal; on a narrower one, the terminal cuts lines
 LEAST_NAME_CELLS = 28  # of the first column, before others are left out
 INDENT = "    "  # of the following lines of a long line
 _SEPARATOR = re.compile(r"[./](?=.)")  # between the words of a name
-_LABEL = re.compile(r"  \S.{0,15}?  +(?=\S)")  # before a fact
+_LABEL = re.compile(r" +(?:\S.{0,15}?)?  +(?=\S)")  # before a fact, or the space before another one with its label
 
 
 def printable(lines: Iterable[str]) -> str:
@@ -94,6 +94,15 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequen
     yield from _table(heads, rows)
     if left_out:
         yield f"  (a wider terminal also shows: {', '.join(left_out)})"
+
+
+def fits(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a table shows every cell whole."""
+    width = terminal_width()
+    if width is None:
+        return True
+    widest = (max(cells(printable([cell])) for cell in column) for column in zip(heads, *rows, strict=True))
+    return sum(widest) + 2 * len(heads) <= width
 
 
 def _is_crowded(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:

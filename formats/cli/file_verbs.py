@@ -49,6 +49,9 @@ class FolderOptions:
     """The folder that is written."""
 
     parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
+    overwrite: bool = option(
+        False, SWITCH, "Replace files that exist; others in FOLDER stay.", short="-f", flag="--force", common=True
+    )
 
 
 def files(request: Request) -> int:
@@ -282,13 +285,13 @@ FILE_VERBS = (
         "unpack",
         """Write what is in an .onnxz archive into a folder.
 
-        The graphs are then models with external data, and sha256sum -c __SHA256SUMS checks all files. FOLDER must be
-        new or empty.
+        The graphs are then models with external data, such as encoder.onnx, and sha256sum -c __SHA256SUMS checks all
+        files. Without --force, FOLDER must be new or empty.
         """,
         ("SRC", "FOLDER"),
         groups(FolderOptions, OutputOptions),
         unpack,
         CONVERT,
-        ("formats unpack whisper.onnxz whisper",),
+        ("formats unpack whisper.onnxz whisper", "formats unpack whisper.onnxz whisper --force"),
     ),
 )

@@ -190,6 +190,7 @@ def inspect(request: Request) -> int:
 
 def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
     """The inspection with the nodes whose name or operator matches the pattern, or all, or none if it is false."""
+    found = replace(found, models=tuple(_with_nodes_like(each, pattern) for each in found.models))
     if not pattern:
         return replace(found, nodes=None)
     if isinstance(pattern, bool) or found.nodes is None:
@@ -351,6 +352,8 @@ def _draw_comparison(drawn: PictureOptions, result: Comparison, reading: dict[st
     from formats.verbs.inspect import inspect as inspect_model
 
     first, second = (inspect_model(path, nodes=True, **reading) for path in result.paths)
+    if first.models and second.models:
+        raise OptionError("`picture` is for two models, but both archives have several; choose one with `model`")
     _write(drawn, [first, second], lambda as_html: comparison_picture(result, first, second, as_html=as_html))
 
 
@@ -413,8 +416,8 @@ LOOKING_VERBS = (
         """Print how two models differ, whatever their formats.
 
         Weights are compared by content. To compare a model with a .rten file, it is first converted to that format.
-        One of them can be - for stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be
-        compared.
+        Of two archives with several models, each is compared with that of the same name. One of A and B can be - for
+        stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be compared.
         """,
         ("A", "B"),
         groups(DiffOptions, PictureOptions, OutputOptions, ReadOptions),

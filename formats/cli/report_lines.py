@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from fnmatch import fnmatchcase
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from formats.cli.columns import shortened, table, terminal_width
+from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from formats.verbs.compare import Comparison
     from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry, Value
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS = 20
 MAX_CELL = 48
+FACT_CELLS = 14  # before a fact of a model
+MAX_LINE = 500  # characters of a key of the metadata, and of a text where there is no terminal
 
 
 def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
@@ -43,33 +46,54 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
 
     If there are nodes, they are counted, and listed on request.
     """
-    yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}"
+    models = f", {len(seen.models)} models" if seen.models else ""
+    yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}{models}"
     if seen.bundled:
         files = ((str(file.path), f"{file.nbytes:,}") for file in seen.bundled)
         yield from ("", *table(("file in the archive", "bytes"), [*files]), "")
-    for each in (*seen.others, seen):
-        if seen.others:
-            yield f"model {each.model}" if each.model is not None else "the default model"
+    if not seen.models:
+        yield from _model_lines(seen, tensors, lists_nodes, _file_lines(seen))
+        return
+    names = {each.model: each.model or "(the default model)" for each in seen.models}
+    rows = [
+        (names[each.model], f"{sum(each.operators.values()):,}", f"{each.parameters:,}", _bytes_of_tensors(each))
+        for each in seen.models
+    ]
+    yield from ("", *table(("model", "nodes", "parameters", "bytes"), rows, ("bytes", "nodes")))
+    for each in seen.models:
+        yield ""
+        yield f"model {names[each.model]}"
         yield from _model_lines(each, tensors, lists_nodes)
 
 
-def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Iterator[str]:
+def _file_lines(seen: Inspection) -> Iterator[str]:
+    """The files of a model, and those that are missing."""
+    yield from table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in seen.files])
+    yield from (f"missing: {file.path}: {file.reason}" for file in seen.missing)
+    yield ""
+
+
+def _model_lines(
+    seen: Inspection, tensors: int | str, lists_nodes: bool, file_lines: Iterable[str] = ()
+) -> Iterator[str]:
     """The content of one model of a file."""
+    nodes = sum(seen.operators.values())
     facts = {
-        "producer": _part(" ".join(filter(None, (seen.producer_name, seen.producer_version)))),
-        "ir version": "" if seen.ir_version is None else str(seen.ir_version),
-        "opsets": _counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " "),
-        "read by": ", ".join(_known_releases(name, releases) for name, releases in seen.releases.items()),
-        "metadata": ", ".join(f"{key}={_part(repr(value))}" for key, value in seen.metadata.items()),
-        "linked to": "" if seen.archive is None else f"{seen.archive}, which holds the weights",
-        "inputs": ", ".join(_value(value) for value in seen.inputs),
-        "outputs": ", ".join(_value(value) for value in seen.outputs),
-        "operators": f"{sum(seen.operators.values())} nodes: {_counts(seen.operators, ' x ')}",
-        "parameters": f"{seen.parameters:,}" if seen.parameters else "",
-        "alignment": ", ".join(_aligned(*entry) for entry in seen.alignments.items()),
+        "producer": [_part(" ".join(filter(None, (seen.producer_name, seen.producer_version))))],
+        "ir version": ["" if seen.ir_version is None else str(seen.ir_version)],
+        "opsets": [_counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " ")],
+        "read by": [", ".join(_known_releases(name, releases) for name, releases in seen.releases.items())],
+        "metadata": [_metadata(key, value) for key, value in seen.metadata.items()],
+        "linked to": ["" if seen.archive is None else f"{seen.archive}, which holds the weights"],
+        "inputs": [*_value_lines(seen.inputs)],
+        "outputs": [*_value_lines(seen.outputs)],
+        "operators": [f"{nodes} node{'s' * (nodes != 1)}{': ' * (nodes > 0)}{_counts(seen.operators, ' x ')}"],
+        "parameters": [f"{seen.parameters:,}"],
+        "alignment": [", ".join(_aligned(*entry) for entry in seen.alignments.items())],
     }
-    width = max(map(len, facts))
-    yield from (f"  {name:{width}}  {value}" for name, value in facts.items() if value)
+    for name, lines in facts.items():
+        for title, line in zip(chain((name,), repeat("")), filter(None, lines), strict=False):
+            yield f"  {title}".ljust(FACT_CELLS) + line
     yield ""
     if seen.runtime is not None:
         yield from runtime_lines(seen.runtime)
@@ -82,14 +106,12 @@ def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Ite
             (part.name or "(others)", f"{part.tensors:,}", f"{part.parameters:,}", f"{part.nbytes:,}")
             for part in seen.parts
         ]
-        yield from table(("part", "tensors", "parameters", "bytes"), parts)
+        yield from table(("part", "tensors", "parameters", "bytes"), parts) if parts else ["  no part has parameters"]
         yield ""
-    yield from table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in seen.files])
-    yield from (f"missing: {file.path}: {file.reason}" for file in seen.missing)
-    yield ""
+    yield from file_lines
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
-    count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
-    yield from table(("data type", "tensors", "bytes"), [*totals, ("all", f"{count:,}", f"{nbytes:,}")])
+    count = len(seen.tensors)
+    yield from table(("data type", "tensors", "bytes"), [*totals, ("all", f"{count:,}", _bytes_of_tensors(seen))])
     shown = sorted(seen.tensors, key=lambda entry: -entry.nbytes)
     if isinstance(tensors, str):
         shown = [entry for entry in shown if fnmatchcase(entry.name or entry.where, tensors)]
@@ -124,7 +146,14 @@ def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
             (node.name or node.where, node.operator, ", ".join(node.inputs), ", ".join(node.outputs))
             for node in seen.nodes
         ]
-        yield from table(("node", "operator", "inputs", "outputs"), nodes, ("outputs", "inputs"))
+        heads = ("node", "operator", "inputs", "outputs")
+        if fits(heads, nodes):
+            yield from table(heads, nodes)
+            return
+        for name, operator, inputs, outputs in nodes:  # `extract` needs the names of values, so these are whole
+            yield f"  {shortened(name, MAX_CELL)}  {_part(operator)}"
+            yield f"    inputs   {inputs}".rstrip()
+            yield f"    outputs  {outputs}".rstrip()
 
 
 def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
@@ -195,8 +224,30 @@ def _counts(counts: Mapping[str, int], joint: str) -> str:
     return ", ".join(f"{_part(name)}{joint}{count}" for name, count in counts.items())
 
 
-def _value(value: Value) -> str:
-    return f"{_part(value.name)}: {_part(value.type)}"
+def _value_lines(values: Iterable[Value]) -> Iterator[str]:
+    """The names and types of inputs or outputs, whole, because other verbs need them; in two lines if there is no room.
+
+    A narrow terminal wraps a long type, and never hides a dim.
+    """
+    width = terminal_width()
+    for value in values:
+        type_text = value.type or "?"
+        line = f"{value.name}: {type_text}"
+        if width is None or cells(line) + FACT_CELLS <= width:
+            yield line
+        else:
+            yield from (f"{value.name}:", f"  {type_text}")
+
+
+def _metadata(key: str, value: str) -> str:
+    """An entry of the metadata, and how long its text is if only a part is shown."""
+    text = repr(value)
+    shown = shortened(text, MAX_LINE if terminal_width() is None else MAX_CELL)
+    return f"{shortened(key, MAX_LINE)}={shown}{f' ({len(value):,} characters)' * (shown != text)}"
+
+
+def _bytes_of_tensors(seen: Inspection) -> str:
+    return f"{sum(entry.nbytes for entry in seen.tensors):,}"
 
 
 def _aligned(alignment: int, count: int) -> str:

@@ -14,7 +14,7 @@ from formats.editing.scopes import main_graph
 from formats.editing.shapes import all_dims, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
-from formats.tensordata.plan import RESULTS, Loss
+from formats.tensordata.plan import INTERFACE, RESULTS, Loss
 from formats.wording.suggestions import nearest
 
 if TYPE_CHECKING:
@@ -79,19 +79,19 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
             axes[name] = axis
     _check_names(symbols, known)
     done = [set_symbols(model, symbols, known)] if symbols else []
-    gone: dict[str, _Axis] = {}
+    changed: dict[str, list[int | str | None]] = {}  # the old dims of axes, by their inputs
     old_sizes: dict[str, int] = {}  # of axes that had a size, by their inputs
     for name, axis in axes.items():
         size = sizes[name]
         old = axis.dim.dim_param or axis.dim.dim_value
         if old != size:
-            gone[name] = axis
+            changed.setdefault(axis.input, []).append(old)
             if axis.dim.dim_value is not None:
                 old_sizes[axis.input] = axis.dim.dim_value
         _set(axis.dim, size)
         done.append(Done((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),)))
     if sizes:
-        done.append(infer_again(model, before, {axis.input for axis in gone.values()}))
+        done.append(infer_again(model, before, changed))
         done.append(Done(losses=tuple(_doubts(model, old_sizes))))
     return sum(done, Done())
 
@@ -179,6 +179,7 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
     A text with operators, such as "batch*seq", is computed from others only if these exist: it may be just a name.
     """
     places = dict.fromkeys(sizes, 0)
+    impossible: dict[str, None] = {}
     for dim in all_dims(model):
         text = dim.dim_param
         if not text:
@@ -189,9 +190,16 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
         for name in found:
             places[name] += 1
         if found:
-            _set(dim, _replaced_all(text, {name: sizes[name] for name in found}))
+            new = _replaced_all(text, {name: sizes[name] for name in found})
+            if new is None:
+                impossible[text] = None
+            _set(dim, new)
     edits = (Edit("dim", f"{name} is {size}, in {counted(places[name], 'place')}") for name, size in sizes.items())
-    return Done(tuple(edits))
+    losses = (
+        Loss("shape", "graph", f"the dim {text} has no possible size now, and is not known any more", INTERFACE)
+        for text in impossible
+    )
+    return Done(tuple(edits), tuple(losses))
 
 
 def _replaced_all(text: str, sizes: Mapping[str, int | str]) -> int | str | None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.edits import Done, Edit, counted
+from formats.editing.expressions import words_of
 from formats.editing.scopes import main_graph, names_used
-from formats.editing.shapes import all_messages, shape_of, shapes_of
+from formats.editing.shapes import all_dims, all_messages, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError
-from formats.ir import dtypes
+from formats.ir import dtypes, walk
 from formats.ir.model import Dimension, Graph, Model, entries
 from formats.onnxpb.inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from formats.ir.model import TensorShape, ValueInfo
 
@@ -30,9 +31,8 @@ def infer_in(model: Model) -> None:
     found = inferred(model, strict=True)
     if found is None:
         raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
-    own = [message for message in all_messages(model) if isinstance(message, Graph)]
-    theirs = [message for message in all_messages(found) if isinstance(message, Graph)]
-    for graph, other in zip(own, theirs, strict=True):
+    names = _stated_names(model)
+    for graph, other in zip(_graphs(model), _graphs(found), strict=True):
         known = _named([*other.value_info, *other.output])
         for value in (*graph.output, *graph.value_info):
             new = known.get(value.name or "")
@@ -40,35 +40,40 @@ def infer_in(model: Model) -> None:
             if new is not None and (value.type is None or (value.type.tensor_type is not None and shape is None)):
                 value.type = new.type
             elif new is not None and shape is not None and (other_shape := shape_of(new)) is not None:
-                _fill(shape, other_shape)
+                _fill(shape, other_shape, names)
         stated = _named([*graph.value_info, *graph.output])
         graph.value_info += [value for value in other.value_info if value.name not in stated]
         for value in graph.value_info:
             for dim in (dim for shape in shapes_of(value.type) for dim in shape.dim):
                 if value.name not in stated:
-                    _without_generated(dim)
+                    _without_generated(dim, names)
 
 
-def infer_again(model: Model, before: Model, changed: Collection[str]) -> Done:
+def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[int | str | None]]) -> Done:
     """Shapes that follow from the inputs `changed` are dropped, and shapes are inferred where onnx is installed.
 
-    `before` is the model without any edit: what contradicts itself there is no reason to refuse.
+    `changed` has the dims that the axes of inputs had. What the model said of values that follow from an axis with a
+    size may be true of this size only. If an axis had a name, or nothing, that was true of every size, and what is not
+    inferred stays, but for this name. `before` is the model without any edit: what contradicts itself there is no
+    reason to refuse.
 
     Raises: EditError if the model does not fit its new shapes.
     """
-    dropped, outputs = _dropped(model, changed) if changed else ({}, [])
+    dropped, outputs, stated = _dropped(model, changed)
+    why = ""
+    known = 0
     try:
         found = _checked(model, before)
     except MissingPackageError as error:
-        return Done(losses=tuple(_losses_of(dropped, outputs, f"; {error.message}")))
-    if found is None:
-        return Done(losses=tuple(_losses_of(dropped, outputs, "")))
-    _check_reshapes(found)
-    _check_states(found)
-    known = _take(model, found, dropped)
+        found, why = None, f"; {error.message}"
+    if found is not None:
+        _check_reshapes(found)
+        _check_states(found)
+        known = _take(model, found, dropped)
+    _restore(model, dropped, stated)
     edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
     left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
-    return Done(edits, tuple(_losses_of(left, [value for value in outputs if not _is_known(value)], "")))
+    return Done(edits, tuple(_losses_of(left, [old.value for old in outputs if _is_less_known(old)], why)))
 
 
 def _checked(model: Model, before: Model) -> Model | None:
@@ -87,17 +92,63 @@ def _checked(model: Model, before: Model) -> Model | None:
     raise EditError(f"the model does not fit these dims: {wrong.message}")
 
 
-def _dropped(model: Model, changed: Collection[str]) -> tuple[dict[str, ValueInfo], list[ValueInfo]]:
-    """Drop what the model says of values that follow from some inputs: the shapes of inner values and of outputs."""
-    names = after(main_graph(model), changed)
-    gone = {value.name or "": value for value in main_graph(model).value_info if value.name in names}
-    main_graph(model).value_info = [value for value in main_graph(model).value_info if value.name not in names]
-    for message in all_messages(model):
-        if isinstance(message, Graph) and message is not main_graph(model):
-            for value in (*message.output, *entries(message, "value_info")):
-                _forget(value)
-    outputs = [value for value in main_graph(model).output if value.name in names and _forget(value)]
-    return gone, outputs
+def _dropped(
+    model: Model, changed: Mapping[str, Collection[int | str | None]]
+) -> tuple[dict[str, ValueInfo], list[_Stated], list[_Stated]]:
+    """Drop what the model says of values that follow from some inputs: the shapes of inner values and of outputs.
+
+    Return the inner values, what was stated of outputs, and what was true of every size.
+    """
+    graph = main_graph(model)
+    names = after(graph, changed)
+    of_a_size = after(graph, {name for name, dims in changed.items() if any(isinstance(dim, int) for dim in dims)})
+    symbols = {dim for dims in changed.values() for dim in dims if isinstance(dim, str)}
+    gone = {value.name or "": value for value in graph.value_info if value.name in names}
+    graph.value_info = [value for value in graph.value_info if value.name not in names]
+    outputs = [_Stated(value, _without(shape_of(value), ())) for value in graph.output if value.name in names]
+    forgotten = [(old.value, old.value.name in of_a_size) for old in outputs]
+    for node in graph.node if names else ():
+        if not names.isdisjoint(used := names_used(node)):
+            for _, subgraph in walk.graphs(node):
+                values = (*subgraph.output, *entries(subgraph, "value_info"))
+                forgotten += [(value, not of_a_size.isdisjoint(used)) for value in values]
+    every = [*((value, name in of_a_size) for name, value in gone.items()), *forgotten]
+    stated = [_Stated(value, _without(shape_of(value), symbols)) for value, is_of_a_size in every if not is_of_a_size]
+    for value, _ in forgotten:
+        for shape in shapes_of(value.type):
+            shape.dim = [Dimension(denotation=dim.denotation) for dim in shape.dim]
+    return gone, outputs, stated
+
+
+class _Stated(NamedTuple):
+    """A value, and the dims that the model stated for it."""
+
+    value: ValueInfo
+    dims: list[Dimension]
+
+
+def _without(shape: TensorShape | None, symbols: Collection[str]) -> list[Dimension]:
+    """The dims of a shape, unknown where these names stand."""
+    return [
+        Dimension(denotation=dim.denotation)
+        if dim.dim_param and (dim.dim_param in symbols or not words_of(dim.dim_param).isdisjoint(symbols))
+        else dim
+        for dim in (() if shape is None else shape.dim)
+    ]
+
+
+def _restore(model: Model, dropped: Mapping[str, ValueInfo], stated: Sequence[_Stated]) -> None:
+    """State again what was true of every size, where nothing was inferred."""
+    graph = main_graph(model)
+    here = _named(graph.value_info)
+    for value, dims in stated:
+        shape = shape_of(value)
+        if value is dropped.get(value.name or "") and value.name not in here:
+            if shape is not None and all(map(_is_known_dim, dims)):
+                shape.dim = dims
+                graph.value_info.append(value)
+        elif shape is not None and len(shape.dim) == len(dims):
+            shape.dim = [new if _is_known_dim(new) else old for new, old in zip(shape.dim, dims, strict=True)]
 
 
 def after(graph: Graph, names: Collection[str]) -> set[str]:
@@ -109,13 +160,8 @@ def after(graph: Graph, names: Collection[str]) -> set[str]:
     return found
 
 
-def _forget(value: ValueInfo) -> bool:
-    """Make the dims of a value unknown, but not their number; whether one was known."""
-    dims = [dim for shape in shapes_of(value.type) for dim in shape.dim]
-    known = any(dim.dim_value is not None or dim.dim_param for dim in dims)
-    for shape in shapes_of(value.type):
-        shape.dim = [Dimension(denotation=dim.denotation) for dim in shape.dim]
-    return known
+def _is_known_dim(dim: Dimension) -> bool:
+    return dim.dim_value is not None or bool(dim.dim_param)
 
 
 def _losses_of(dropped: Mapping[str, object], outputs: Collection[ValueInfo], why: str) -> Iterator[Loss]:
@@ -127,9 +173,12 @@ def _losses_of(dropped: Mapping[str, object], outputs: Collection[ValueInfo], wh
         yield Loss("value_info", "graph.value_info", f"{counted(len(dropped), 'inner shape')} dropped{why}", USE)
 
 
-def _is_known(value: ValueInfo) -> bool:
-    shape = shape_of(value)
-    return shape is not None and all(dim.dim_value is not None or dim.dim_param for dim in shape.dim)
+def _is_less_known(old: _Stated) -> bool:
+    """Whether a dim of a value was known that is not known any more."""
+    shape = shape_of(old.value)
+    return shape is not None and any(
+        _is_known_dim(before) and not _is_known_dim(now) for before, now in zip(old.dims, shape.dim, strict=False)
+    )
 
 
 def _named(values: Collection[ValueInfo]) -> dict[str, ValueInfo]:
@@ -139,31 +188,45 @@ def _named(values: Collection[ValueInfo]) -> dict[str, ValueInfo]:
 def _take(model: Model, found: Model, dropped: Mapping[str, ValueInfo]) -> int:
     """Take inferred shapes for outputs, for inner values that the model describes, and for those that were dropped.
 
+    Subgraphs have such outputs and inner values, too.
     Return the number of values of which more is known.
     """
-    known = _named([*main_graph(found).value_info, *main_graph(found).output])
+    names = _stated_names(model)
     more = 0
-    for value in (*main_graph(model).output, *main_graph(model).value_info):
-        shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
-        more += shape is not None and new is not None and _fill(shape, new)
+    for graph, other in zip(_graphs(model), _graphs(found), strict=True):
+        known = _named([*other.value_info, *other.output])
+        for value in (*graph.output, *entries(graph, "value_info")):
+            shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
+            more += shape is not None and new is not None and _fill(shape, new, names)
+    known = _named([*main_graph(found).value_info, *main_graph(found).output])
     for name, value in dropped.items():
         new = shape_of(known[name]) if name in known else None
         if new is not None and (tensor := getattr(value.type, "tensor_type", None)) is not None:
             tensor.shape = new
             for dim in new.dim:
-                _without_generated(dim)
+                _without_generated(dim, names)
             main_graph(model).value_info.append(value)
             more += 1
     return more
 
 
-def _fill(shape: TensorShape, new: TensorShape) -> bool:
+def _graphs(model: Model) -> list[Graph]:
+    """Every graph of a model."""
+    return [message for message in all_messages(model) if isinstance(message, Graph)]
+
+
+def _stated_names(model: Model) -> set[str]:
+    """The names of dims in a model; onnx generates none of them."""
+    return {dim.dim_param for dim in all_dims(model) if dim.dim_param}
+
+
+def _fill(shape: TensorShape, new: TensorShape, names: Collection[str]) -> bool:
     """Take the dims of another shape that are not known here, or only by name; whether there were any."""
     if len(shape.dim) != len(new.dim):
         return False
     changed = False
     for mine, other in zip(shape.dim, new.dim, strict=True):
-        _without_generated(other)
+        _without_generated(other, names)
         if mine.dim_value is None and other.dim_value is not None:
             mine.dim_value = other.dim_value
         elif mine.dim_value is None and not mine.dim_param and other.dim_param:
@@ -174,8 +237,9 @@ def _fill(shape: TensorShape, new: TensorShape) -> bool:
     return changed
 
 
-def _without_generated(dim: Dimension) -> None:
-    if (dim.dim_param or "").startswith(GENERATED):
+def _without_generated(dim: Dimension, names: Collection[str]) -> None:
+    """Remove a name that onnx generated, which is not among the names in the model."""
+    if (dim.dim_param or "").startswith(GENERATED) and dim.dim_param not in names:
         dim.dim_param = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,10 +50,10 @@ def _weights(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Sequence[str]:
-    """Names, from a list of them or from texts in which commas separate them."""
+    r"""Names, from a list of them or from texts in which commas separate them; `\,` is a comma in a name."""
     if isinstance(value, (str, Mapping)):
         texts = [value] if isinstance(value, str) else [*value]
-        value = [name for text in texts for name in text.split(",")]
+        value = [name.replace(r"\,", ",") for text in texts for name in re.split(r"(?<!\\),", text)]
     if not isinstance(value, Sequence) or not value:
         raise TypeError(value)
     return tuple(map(filled_text, value))
@@ -145,8 +146,9 @@ class EditOptions:
 class ExtractOptions:
     """Which part of a model is extracted.
 
-    `inputs`, `outputs`: the names of values that become those of the new model, as a list or separated by commas;
-    without one of them, those of the model count. `tensor`: the name of one weight, which is written instead.
+    `inputs`, `outputs`: the names of values that become those of the new model, as a list, or as a text in which commas
+    separate them, and a comma in a name has a backslash before it; without one of them, those of the model count.
+    `tensor`: the name of one weight, which is written instead.
 
     Raises: OptionError for an invalid value.
     """
@@ -154,13 +156,15 @@ class ExtractOptions:
     inputs: Sequence[str] | None = option(
         None,
         VALUES,
-        "The values that become inputs, separated by commas; those of the model by default.",
+        "The values that become inputs, separated by commas; those of the model by default. A comma in a name needs a "
+        "backslash before it.",
         common=True,
     )
     outputs: Sequence[str] | None = option(
         None,
         VALUES,
-        "The values that become outputs, separated by commas; those of the model by default.",
+        "The values that become outputs, separated by commas; those of the model by default. A comma in a name needs a "
+        "backslash before it.",
         common=True,
     )
     tensor: str | None = option(

@@ -684,6 +684,8 @@ class Model(Message):
     def tensor(self, name: str) -> Tensor:
         """Return the tensor with this name or dotted place; an initialiser of the main graph takes precedence.
 
+        The tensor of a Constant node also has the name of the node's output.
+
         Raises: LookupError if there is none, or if several others have this name.
         """
         from formats.ir.walk import tensor_named

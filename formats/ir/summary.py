@@ -50,7 +50,8 @@ def _rows(model: Model) -> Iterator[tuple[str, str]]:
     operators = Counter(node.op_type or "" for node in graph.node)
     most = ", ".join(f"{count} {name}" for name, count in operators.most_common(SHOWN_OPERATORS))
     yield "nodes", f"{len(graph.node)}: {most}{_more(len(operators), SHOWN_OPERATORS)}" if operators else "0"
-    yield "initialisers", f"{len(graph.initializer)}, {_nbytes(graph.initializer)} bytes"
+    tensors = [tensor for _, tensor in model.tensors()]
+    yield "tensors", f"{len(tensors)}, {_nbytes(tensors)} bytes"
     if model.functions:
         yield "functions", str(len(model.functions))
 

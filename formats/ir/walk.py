@@ -6,6 +6,7 @@ the message's fields.
 
 from __future__ import annotations
 
+from functools import reduce
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -194,6 +195,9 @@ def tensor_named(model: Model, name: str) -> Tensor:
             return initializer
     every = list(tensors(model))
     found = [(where, tensor) for where, tensor in every if name in (where, tensor.name)]
+    if not found:
+        constants = constant_names(model)
+        found = [(where, tensor) for where, tensor in every if name == constants.get(where)]
     if len(found) == 1:
         return found[0][1]
     if found:
@@ -238,6 +242,24 @@ def _is_external(tensor: Tensor) -> bool:
 def graphs(message: Any) -> Iterator[tuple[str, Graph]]:
     """Every graph: the model's, its subgraphs and those of training information."""
     return visit(message, Graph, enter=_is_deep)
+
+
+def node_lists(model: Model) -> Iterator[tuple[str, list[Node]]]:
+    """The nodes of each graph and function, with the place of what has them."""
+    yield from ((where, graph.node) for where, graph in graphs(model))
+    yield from ((f"functions[{index}]", function.node) for index, function in enumerate(model.functions))
+
+
+def constant_names(model: Model) -> dict[str, str]:
+    """The names of the outputs of Constant nodes, by the places of their tensors."""
+    found: dict[str, str] = {}
+    for where, listed in node_lists(model):
+        for index, node in enumerate(listed):
+            if node.op_type == "Constant" and node.domain in (None, "", "ai.onnx") and node.output:
+                place = inner_place(where, "node", index)
+                for name, inner in (("value", ("t",)), ("sparse_value", ("sparse_tensor", "values"))):
+                    found[reduce(inner_place, (f'attribute["{name}"]', *inner), place)] = node.output[0]
+    return found
 
 
 def nodes(message: Any) -> Iterator[tuple[str, Node]]:

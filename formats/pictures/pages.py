@@ -75,8 +75,14 @@ def _draw_model(drawing: Drawing, seen: Inspection, files: Sequence[FileLayout])
     count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
     drawing.lines(f"{count:,} tensor{'s' * (count != 1)}, {in_units(nbytes)}, {seen.parameters:,} parameters. {TILES}")
     colours = {name: TYPE_COLOURS.get(name, OTHERS[0]) for name in seen.data_types} | {"": OTHERS[0]}
-    modules = _modules(seen)
-    tiles = [Tile(modules[entry.where], entry.nbytes, entry.data_type, (facts(entry),)) for entry in seen.tensors]
+    tiles = []
+    for model in seen.models or (seen,):
+        modules = _modules(model)
+        outer = (model.model or "the default model",) if seen.models else ()
+        tiles += [
+            Tile((*outer, *modules[entry.where]), entry.nbytes, entry.data_type, (facts(entry),))
+            for entry in model.tensors
+        ]
     treemap.draw(drawing, tiles, _height(drawing), colours)
     types = sorted(seen.data_types.items(), key=lambda item: -item[1].nbytes)
     drawing.legend(

@@ -8,6 +8,7 @@ present ONNX model.
 from __future__ import annotations
 
 import struct
+from itertools import chain
 from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,11 +36,12 @@ from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_s
 from formats.options import made
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, replace
-from formats.tensordata.plan import DOCUMENTATION, Loss
+from formats.tensordata.file import is_address
+from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
 from formats.verbs.compare_elements import compare_elements
-from formats.verbs.steps.opening import for_each, open_model
+from formats.verbs.steps.opening import for_each, models_in, open_model
 from formats.verbs.trust import check_key
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from formats.keywords import ReadKeywords
     from formats.tensordata.plan import FilePlan
     from formats.verbs.arguments import AnySource
+    from formats.verbs.steps.opening import Opened
 
 MAX_TEXT = 60
 # The fields that identify an entry of a list, so that a new entry at the front does not make all entries different.
@@ -150,28 +153,90 @@ def diff(
     has operators of its own format, the other model is first converted to that format. `progress` gets the bytes of
     weights that were compared, and those of all weights of the first model. `options` are those of `load`, for both.
 
+    Of two archives with several models, all are compared, each with that of the same name, unless `model` names one. If
+    only one file is such an archive, or if they are at addresses, the default model is compared.
+
     Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
     """
     paths = path_of(first), path_of(second)
     reading = made(ReadOptions, options, by=diff)
-    each = for_each(paths, reading)
-    given = zip(paths, each, strict=True)
-    opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in given]
-    codecs = [found.codec for found in opened]
-    check_key(reading, *codecs)
-    with collector_paused():
-        form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
+    # A store answers slowly: there, the default model is compared, and what is left out is told.
+    names = [(None,) if is_address(path) else models_in(path, None, reading) for path in paths]
+    several = min(map(len, names)) > 1
+    if several:
+        both = [name for name in names[0] if name in names[1]]
+        pairs = [
+            _pair(paths, [replace(reading, model=name)] * 2, reading, name or "the default model") for name in both
+        ]
+        pairs = pairs or [
+            _pair(paths, [replace(reading, model=each[0]) for each in names], reading)._replace(models=[])
+        ]
+    else:
+        pairs = [_pair(paths, for_each(paths, reading), reading)]
     count, kept, largest = 0, [], 0.0
     try:
-        for difference in differences(*models, storage=storage, progress=progress):
+        found = chain(_alone(*names) if several else (), _in_pairs(pairs, storage=storage, progress=progress))
+        for difference in found:
             count += 1
             largest = max(largest, difference.largest or 0.0)
             if count <= limit:
                 kept.append(difference)
     except RecursionError:
         raise LimitError("the graphs are nested too deeply to be compared", path=paths[0]) from None
-    formats = codecs[0].name, codecs[1].name
-    return Comparison(paths, formats, count, tuple(kept), form.name if form else None, notes, largest)
+    form, notes = pairs[0].form, pairs[0].notes
+    return Comparison(paths, pairs[0].formats, count, tuple(kept), form.name if form else None, notes, largest)
+
+
+class _Pair(NamedTuple):
+    """Two models that are compared, in one form, and what is left out; `name` is theirs if the files have several."""
+
+    name: str
+    models: Sequence[Model]
+    formats: tuple[str, str]
+    form: Codec | None
+    notes: tuple[Loss, ...]
+
+
+def _pair(paths: Sequence[Path], each: Sequence[ReadOptions], reading: ReadOptions, name: str = "") -> _Pair:
+    """One model of each file, which `each` says."""
+    given = zip(paths, each, strict=True)
+    opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in given]
+    codecs = [found.codec for found in opened]
+    check_key(reading, *codecs)
+    with collector_paused():
+        form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
+    if reading.model is None:
+        notes += tuple(_left_out(paths, opened, name))
+    return _Pair(name, models, (codecs[0].name, codecs[1].name), form, notes)
+
+
+def _left_out(paths: Sequence[Path], opened: Sequence[Opened], name: str) -> Iterator[Loss]:
+    """Notes on what archives have besides the models that are compared: other models and files."""
+    for path, found in zip(paths, opened, strict=True):
+        bundle = found.codec.bundle(found.source) if found.codec.bundle is not None else None
+        others = "" if bundle is None else (bundle._replace(models=()) if name else bundle).others(None)
+        if others:
+            yield Loss("left_out", "", f"{others} in {path} are not compared", USE)
+
+
+def _alone(first: Sequence[str | None], second: Sequence[str | None]) -> Iterator[Difference]:
+    """The models that only one of two archives has, by their names."""
+    for kind, mine, theirs in (("only first", first, second), ("only second", second, first)):
+        for name in mine:
+            if name not in theirs:
+                where = name or "the default model"
+                yield Difference(kind, where, f"this model is {kind.replace(' ', ' in the ')}")
+
+
+def _in_pairs(
+    pairs: Sequence[_Pair], *, storage: bool, progress: Callable[[int, int], None] | None
+) -> Iterator[Difference]:
+    """The differences of models in pairs; the names of several stand before the places."""
+    whole = [pair for pair in pairs if pair.models]
+    counted = _counting(progress, [pair.models[0] for pair in whole]) if progress else None
+    for pair in whole:
+        for difference in _Walk(storage, counted).messages("", *pair.models):
+            yield difference._replace(where=f"{pair.name}: {difference.where}") if pair.name else difference
 
 
 def _finite(number: float | None) -> float | str | None:
@@ -225,14 +290,14 @@ def differences(
     first: Any, second: Any, *, storage: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[Difference]:
     """How two messages of the same class differ; an empty string equals a missing one."""
-    return _Walk(storage, _counting(progress, first) if progress else None).messages("", first, second)
+    return _Walk(storage, _counting(progress, [first]) if progress else None).messages("", first, second)
 
 
-def _counting(progress: Callable[[int, int], None], model: Any) -> Callable[[Tensor], None]:
-    """A function that counts a tensor of the model as compared, and calls `progress`."""
+def _counting(progress: Callable[[int, int], None], models: Iterable[Any]) -> Callable[[Tensor], None]:
+    """A function that counts a tensor of one of the models as compared, and calls `progress`."""
     from formats.verbs.inspect import raw_nbytes
 
-    total = sum(raw_nbytes(tensor) for _, tensor in walk.tensors(model))
+    total = sum(raw_nbytes(tensor) for model in models for _, tensor in walk.tensors(model))
     done = 0
 
     def count(tensor: Tensor) -> None:

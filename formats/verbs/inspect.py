@@ -27,7 +27,7 @@ from formats.verbs.arguments import path_of, shown
 from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
 
@@ -78,8 +78,8 @@ class Value(NamedTuple):
 class TensorEntry(NamedTuple):
     """A constant tensor; `nbytes` counts its elements in raw form, however they are stored.
 
-    `file` and `file_offset` say where they begin in a file; both are `None` for small tensors that were read with the
-    model, and for strings.
+    The tensor of a Constant node has the name of the node's output. `file` and `file_offset` say where the elements
+    begin in a file; both are `None` for small tensors that were read with the model, and for strings.
     """
 
     where: str
@@ -112,7 +112,7 @@ class NodeEntry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The initialisers of a part of a model; their names begin with `name`, or "" for those without parts."""
+    """The tensors of a part of a model; their names begin with `name`, or "" for those without parts."""
 
     name: str
     tensors: int
@@ -170,6 +170,9 @@ class Inspection:
     `inputs` are those that a caller must provide, without those that have an initialiser. `operators` counts nodes by
     operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise. Data files that
     are `missing`, or too short, are no error.
+
+    Of an archive with several models, `models` has the content of each. Then `operators`, `data_types`, `tensors` and
+    `nodes` are those of all models, and what one model has, such as `inputs`, is empty.
     """
 
     path: Path
@@ -190,23 +193,28 @@ class Inspection:
     nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
     parts: tuple[Part, ...] | None = None  # likewise; the largest first
     missing: tuple[MissingFile, ...] = ()
-    model: str | None = None  # its name, in an archive with several
-    others: tuple[Inspection, ...] = ()  # the other models in the archive
+    model: str | None = None  # its name, in an archive with several; `None` for the default one
+    models: tuple[Inspection, ...] = ()  # of an archive with several; the default one last
     bundled: tuple[ModelFile, ...] = ()  # other files in the archive
     releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # that read these versions, by runtime
 
     def __repr__(self) -> str:
-        """The file, and the numbers of nodes and tensors; the fields have the rest."""
+        """The file, its models if it has several, and the numbers of nodes and tensors; the fields have the rest."""
+        models = f"models={[each.model for each in self.models]}, " if self.models else ""
         numbers = f"nbytes={self.nbytes}, nodes={sum(self.operators.values())}, tensors={len(self.tensors)}"
-        return f"Inspection({str(self.path)!r}, format={self.format!r}, {numbers}, parameters={self.parameters})"
+        return (
+            f"Inspection({str(self.path)!r}, format={self.format!r}, {models}{numbers}, parameters={self.parameters})"
+        )
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
         from formats.wording.html_tables import first_rows, first_words, table
 
         operators = [f"{count} {name}" for name, count in self.operators.items()]
+        opsets = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())
         rows = [
-            ("operator sets", ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())),
+            *first_rows([("model", _in_words(each)) for each in self.models]),
+            *([("operator sets", opsets)] if opsets else []),
             *first_rows([("input", f"{value.name}: {value.type}") for value in self.inputs]),
             *first_rows([("output", f"{value.name}: {value.type}") for value in self.outputs]),
             ("nodes", f"{sum(self.operators.values()):,}: {first_words(operators)}"),
@@ -226,8 +234,11 @@ class Inspection:
 
     @property
     def parameters(self) -> int:
-        """The number of elements of all initialisers, including those of subgraphs."""
-        return sum(_count(entry) for entry in self.tensors if _is_initialiser(entry))
+        """The number of elements of all tensors: initialisers and attributes, also of subgraphs and functions.
+
+        Of a sparse tensor, only the stored values count.
+        """
+        return sum(_count(entry) for entry in self.tensors if _has_parameters(entry))
 
     @property
     def alignments(self) -> dict[int, int]:
@@ -238,12 +249,29 @@ class Inspection:
 
     def to_json(self) -> dict[str, Any]:
         """The inspection in strings, numbers, lists and dictionaries."""
+        return self._file_to_json() | (
+            {"models": [each.to_json() for each in self.models]} if self.models else self._model_to_json()
+        )
+
+    def _file_to_json(self) -> dict[str, Any]:
+        """What is true of the file, whatever models are in it."""
         return {
             "path": str(self.path),
             "format": self.format,
             "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
             "nbytes": self.nbytes,
             "missing": [file.to_json() for file in self.missing],
+            **(
+                {"bundled": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.bundled]}
+                if self.bundled
+                else {}
+            ),
+        }
+
+    def _model_to_json(self) -> dict[str, Any]:
+        """What is in one model."""
+        return {
+            "model": self.model,
             "ir_version": self.ir_version,
             "producer_name": self.producer_name,
             "producer_version": self.producer_version,
@@ -264,13 +292,13 @@ class Inspection:
             **({} if self.runtime is None else {"runtime": self.runtime.to_json()}),
             **({} if self.nodes is None else {"nodes": [node.to_json() for node in self.nodes]}),
             **({} if self.parts is None else {"parts": [part._asdict() for part in self.parts]}),
-            **({"model": self.model, "others": [other.to_json() for other in self.others]} if self.others else {}),
-            **(
-                {"bundled": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.bundled]}
-                if self.bundled
-                else {}
-            ),
         }
+
+
+def _in_words(seen: Inspection) -> str:
+    """One model of several, in a line."""
+    name = "the default model" if seen.model is None else seen.model
+    return f"{name}: {sum(seen.operators.values()):,} nodes, {seen.parameters:,} parameters"
 
 
 def inspect(
@@ -286,10 +314,10 @@ def inspect(
 
     This also works if data files are missing or too short; `missing` lists them.
 
-    Of an archive with several models, it describes the one that `model` names, or all: the default one, and `others`.
+    Of an archive with several models, it describes the one that `model` names, or each in `models`.
 
     With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
-    With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all initialisers
+    With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all tensors
     whose names begin with the same words: the words that all names share, then up to `params` more words. Dots and
     slashes separate words.
 
@@ -304,7 +332,36 @@ def inspect(
             others = [name for name in names if name is not None]
         models = (replace(reading, model=name) for name in others)
         seen = [_inspect(path, format, each, chosen, nodes=nodes, params=params) for each in models]
-    return replace(found, others=tuple(other for other, _ in seen))
+    return _of_several([*(other for other, _ in seen), found]) if seen else found
+
+
+def _of_several(models: Sequence[Inspection]) -> Inspection:
+    """The content of an archive with these models."""
+    operators: Counter[str] = Counter()
+    for each in models:
+        operators.update(each.operators)
+    tensors = tuple(chain.from_iterable(each.tensors for each in models))
+    return replace(
+        models[-1],
+        ir_version=None,
+        producer_name="",
+        producer_version="",
+        opsets={},
+        metadata={},
+        inputs=(),
+        outputs=(),
+        operators=dict(operators.most_common()),
+        data_types=_totals(tensors),
+        tensors=tensors,
+        archive=None,
+        runtime=None,
+        nodes=None if models[-1].nodes is None else tuple(chain.from_iterable(each.nodes or () for each in models)),
+        parts=None,
+        missing=tuple(dict.fromkeys(chain.from_iterable(each.missing for each in models))),
+        model=None,
+        models=tuple(models),
+        releases={},
+    )
 
 
 def _chosen(runtime: str | None) -> RuntimeOptions | None:
@@ -334,7 +391,9 @@ def _inspect(
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
-    tensors = tuple(_entry(where, tensor, shown_as) for where, tensor in found)
+    operators = _operators(model)
+    constants_at = walk.constant_names(model) if operators.get("Constant") else {}
+    tensors = tuple(_entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in found)
     link = ArchiveLink.of(model)
     inspection = Inspection(
         path=path,
@@ -347,7 +406,7 @@ def _inspect(
         metadata={entry.key or "": entry.value or "" for entry in model.metadata_props},
         inputs=tuple(_value(info) for info in graph_inputs if info.name not in constants),
         outputs=tuple(_value(info) for info in graph_outputs),
-        operators=_operators(model),
+        operators=operators,
         data_types=_totals(tensors),
         tensors=tensors,
         archive=None if link is None else path.with_name(link.archive),
@@ -395,15 +454,14 @@ def _count(entry: TensorEntry) -> int:
     return max(dtypes.count(entry.dims), 0)
 
 
-def _is_initialiser(entry: TensorEntry) -> bool:
-    return re.search(r"initializer\[\d+\]", entry.where) is not None
+def _has_parameters(entry: TensorEntry) -> bool:
+    """Whether the elements of a tensor are parameters; the places of the values of a sparse tensor are none."""
+    return not entry.where.endswith(".indices")
 
 
 def _nodes(model: Model) -> Iterator[NodeEntry]:
     """All nodes, including those of subgraphs and functions, in the order of their places."""
-    lists = [(where, graph.node) for where, graph in walk.graphs(model)]
-    lists += [(f"functions[{index}]", function.node) for index, function in enumerate(model.functions)]
-    for where, nodes in lists:
+    for where, nodes in walk.node_lists(model):
         for index, node in enumerate(nodes):
             place = walk.inner_place(where, "node", index)
             ends = tuple(node.input), tuple(node.output)
@@ -411,8 +469,8 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
 
 
 def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
-    """The initialisers, counted by the first words of their names: `depth` words after those that all names share."""
-    found = [entry for entry in tensors if _is_initialiser(entry)]
+    """The tensors, counted by the first words of their names: `depth` words after those that all names share."""
+    found = [entry for entry in tensors if _has_parameters(entry)]
     words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in found]
     first, last = (end((each for each in words if each), default=()) for end in (min, max))
     shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
@@ -485,11 +543,11 @@ def raw_nbytes(tensor: Tensor) -> int:
     return max(nbytes, 0)
 
 
-def _entry(where: str, tensor: Tensor, shown_as: Callable[[Path], Path]) -> TensorEntry:
-    name = dtypes.type_name(tensor.data_type)
+def _entry(where: str, name: str | None, tensor: Tensor, shown_as: Callable[[Path], Path]) -> TensorEntry:
+    data_type = dtypes.type_name(tensor.data_type)
     span = span_of(tensor)
     place = (None, None) if span is None else (shown_as(span.file.path), span.file_offset)
-    return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), raw_nbytes(tensor), *place)
+    return TensorEntry(where, name or "", data_type, tuple(tensor.dims), raw_nbytes(tensor), *place)
 
 
 def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
@@ -502,8 +560,7 @@ def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
 
 
 def _operators(model: Model) -> dict[str, int]:
-    lists = [graph.node for _, graph in walk.graphs(model)] + [function.node for function in model.functions]
-    nodes = chain.from_iterable(lists)
+    nodes = chain.from_iterable(nodes for _, nodes in walk.node_lists(model))
     counts = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for node in nodes)
     return dict(counts.most_common())
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,19 +50,22 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     """
     reading = made(ReadOptions, options, by=layout)
     path = path_of(path)
-    reading = replace(reading, model=models_in(path, format, reading)[-1])
-    codec, source, model = read_model(path, format, reading)
+    *names, last = models_in(path, format, reading)
+    codec, source, model = read_model(path, format, replace(reading, model=last))
+    models = [read_model(path, format, replace(reading, model=name))[2] for name in names]
     parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
-    tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}
+    here = {file.path: file for file in source.files()}  # the archive of several models is opened for each
+    tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in here.values()}
     inner = []
-    for _, tensor in walk.tensors(model):
+    for _, tensor in chain.from_iterable(map(walk.tensors, (*models, model))):
         span = span_of(tensor)
         if span is None:
             inner.append(raw_nbytes(tensor))
         else:
             label = f"{tensor.name or 'tensor'}: {dtypes.type_name(tensor.data_type)} {tensor.dims}"
             region = Region(span.file_offset, span.nbytes, "tensor", label)
-            tensors.setdefault(span.file, {}).setdefault((region.file_offset, region.nbytes), region)
+            file = here.get(span.file.path, span.file)
+            tensors.setdefault(file, {}).setdefault((region.file_offset, region.nbytes), region)
     own, *others = tensors
     link = ArchiveLink.of(model)
     files: list[tuple[File, tuple[Region, ...]]] = [(own, tuple(parts))]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,14 +16,14 @@ from formats.codecs.contract import Match, ReadOptions
 from formats.errors import OptionError, UnknownFormatError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.onnxzip import CODEC
-from formats.onnxzip.names import FILES_PREFIX, MODEL_PREFIX, broken_by_name, broken_by_names
+from formats.onnxzip.names import FILES_PREFIX, MODEL_NAME, MODEL_PREFIX, broken_by_name, broken_by_names
 from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
 from formats.options import made_each, option, settle, size, text
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
-from formats.tensordata.local.directory import made_folders
+from formats.tensordata.local.directory import made_folders, move
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, in_order
 from formats.verbs.arguments import local_path_of
 from formats.verbs.steps.opening import located, open_model, recognised
@@ -30,7 +32,7 @@ from formats.verbs.trust import check_key, common_permissions, permissions
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
@@ -126,7 +128,10 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """What was written from an archive into a folder: its models, its files, and the number of entries."""
+    """What was written from an archive into a folder: its models, its files, and the number of entries.
+
+    `models` are the graphs with names that end in `.onnx`.
+    """
 
     folder: Path
     nbytes: int
@@ -141,7 +146,7 @@ class Unpacked:
 
     def lines(self) -> Iterator[str]:
         """What was written, for people."""
-        yield f"{self.folder}  {self.entries} files, {in_units(self.nbytes)}"
+        yield f"{self.folder}  {self.entries + len(self.models)} files, {in_units(self.nbytes)}"
         yield from (f"  {path}" for path in (*self.models, *self.files))
         if self.has_hashes:
             yield "`sha256sum -c __SHA256SUMS` in this folder checks every file"
@@ -280,16 +285,19 @@ def unpack(
     folder: str | os.PathLike[str],
     *,
     parents: bool = False,
+    overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Unpacked:
     """Write each entry of the archive at `path` as a file into `folder`, which must be new or empty.
 
     The graphs are then models with external data, which `onnx.load` and onnxruntime load where they are, and
-    `sha256sum -c __SHA256SUMS` checks all files. The archive is checked first. `parents` also makes missing folders
-    around `folder`. `progress` is that of `EngineOptions`.
+    `sha256sum -c __SHA256SUMS` checks all files. Each graph is also there with the name of its model and `.onnx`; the
+    default model has the name of the archive. The archive is checked first. `parents` also makes missing folders around
+    `folder`. With `overwrite`, the folder may have files in it: those with the same names are replaced after everything
+    is written, and others stay. `progress` is that of `EngineOptions`.
 
-    Raises: FormatError if it is no archive; FileExistsError if the folder has something in it; other OSErrors. Then
-    nothing is written.
+    Raises: FormatError if it is no archive; FileExistsError if the folder has something in it, or with `overwrite`
+    something that is no file where a file belongs; other OSErrors. Then nothing is written.
     """
     from formats.onnxzip.reading.contents import read_contents
 
@@ -297,36 +305,80 @@ def unpack(
     with located(source_path):
         source = _checked_archive(source_path)
         contents = read_contents(source)
-    if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(17, "it is not an empty folder", str(target))
+    is_full = os.path.lexists(target) and (not target.is_dir() or any(target.iterdir()))
+    if is_full and not (overwrite and target.is_dir()):
+        why = (
+            "it is not an empty folder; `overwrite=True` replaces files in it" if target.is_dir() else "it is no folder"
+        )
+        raise FileExistsError(errno.EEXIST, why, str(target))
     if not parents and not target.absolute().parent.is_dir():
         raise no_directory(target.absolute().parent)
-    folders_of = _entries_by_folder(contents, target)
+    models = {_model_file(name, contents, source_path): entry for name, entry in contents.graphs.items()}
+    files = [*((entry.name, entry) for entry in contents.entries()), *models.items()]
+    if is_full:
+        _check_replaceable(target, [name for name, _ in files])
+        with TemporaryDirectory(prefix=".unpack-", dir=target.absolute().parent) as new:
+            nbytes = _write_files(files, source, Path(new) / "new", progress)
+            for name, _ in files:  # the graphs last
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                move(Path(new) / "new" / name, target / name)
+    else:
+        nbytes = _write_files(files, source, target, progress)
+    return Unpacked(
+        target,
+        nbytes,
+        tuple(target / name for name in models),
+        tuple(target / entry.name for entry in contents.files),
+        len(contents.entries()),
+        contents.hashes is not None,
+    )
+
+
+def _model_file(model: str | None, contents: Contents, archive: Path) -> str:
+    """The name of the file for a model, which no entry has: only entries in folders have dots in their names."""
+    if model is not None:
+        return f"{model}.onnx"
+    taken = {name.lower() for name in contents.graphs if name is not None}
+    return f"{MODEL_NAME if archive.stem.lower() in taken else archive.stem}.onnx"
+
+
+def _check_replaceable(target: Path, names: Iterable[str]) -> None:
+    """Raises FileExistsError if there is something else than a file at one of these names in a folder.
+
+    A link in place of a folder could lead out of the folder.
+    """
+    for name in names:
+        path = target / name
+        if path.is_dir():
+            raise FileExistsError(errno.EEXIST, "a folder is in the way of a file", str(path))
+        for folder in [*path.parents][: name.count("/")]:
+            if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+                raise FileExistsError(errno.EEXIST, "it is in the way of a folder", str(folder))
+
+
+def _write_files(
+    files: Sequence[tuple[str, Entry]], source: Source, target: Path, progress: Callable[[int, int], None] | None
+) -> int:
+    """Write entries of an archive as files with these names below a folder, and return their size; all or nothing."""
+    folders_of = _by_folder(files, target)
     written: list[tuple[Path, str]] = []  # folders and names: the paths of very many files take more memory
-    done, nbytes = 0, sum(entry.nbytes for entry in contents.entries())
+    done, nbytes = 0, sum(entry.nbytes for _, entry in files)
     with ExitStack() as folders:
         try:
             for place in sorted(folders_of, key=lambda each: (-len(each.parts), each)):  # the graphs last
                 folders.enter_context(made_folders(place))
                 for first in range(0, len(folders_of[place]), OPEN_AT_ONCE):
-                    entries = folders_of[place][first : first + OPEN_AT_ONCE]
-                    plan = WritePlan(tuple(_file_of(entry, source, place) for entry in entries))
+                    some = folders_of[place][first : first + OPEN_AT_ONCE]
+                    plan = WritePlan(tuple(_file_of(place / name, entry, source) for name, entry in some))
                     execute(plan, EngineOptions(progress=progress and part_of(progress, done, nbytes)))
-                    written += ((place, entry.name) for entry in entries)
+                    written += ((place, name) for name, _ in some)
                     done += plan.nbytes
         except BaseException:
             for place, name in written:
                 with suppress(OSError):
-                    (place / name.rpartition("/")[2]).unlink()
+                    (place / name).unlink()
             raise
-    return Unpacked(
-        target,
-        nbytes,
-        tuple(target / entry.name for entry in contents.graphs.values()),
-        tuple(target / entry.name for entry in contents.files),
-        len(contents.entries()),
-        contents.hashes is not None,
-    )
+    return nbytes
 
 
 def _checked_archive(path: Path) -> Source:
@@ -349,16 +401,17 @@ def _checked_archive(path: Path) -> Source:
         return source
 
 
-def _entries_by_folder(contents: Contents, target: Path) -> dict[Path, list[Entry]]:
-    """The entries of an archive by the folders in which their files are."""
-    folders: dict[str, list[Entry]] = {}
-    for entry in contents.entries():
-        folders.setdefault(entry.name.rpartition("/")[0], []).append(entry)
-    return {target.joinpath(*folder.split("/")): entries for folder, entries in folders.items()}
+def _by_folder(files: Iterable[tuple[str, Entry]], target: Path) -> dict[Path, list[tuple[str, Entry]]]:
+    """The files by the folders that they are in, each with its name there."""
+    folders: dict[str, list[tuple[str, Entry]]] = {}
+    for name, entry in files:
+        folder, _, own_name = name.rpartition("/")
+        folders.setdefault(folder, []).append((own_name, entry))
+    return {target.joinpath(*folder.split("/")): found for folder, found in folders.items()}
 
 
-def _file_of(entry: Entry, source: Source, folder: Path) -> FilePlan:
-    """The file in a folder that an entry becomes."""
+def _file_of(path: Path, entry: Entry, source: Source) -> FilePlan:
+    """The file that an entry becomes."""
     payload = source.slice(entry.payload_offset, entry.nbytes)
     writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
-    return FilePlan(folder / entry.name.rpartition("/")[2], entry.nbytes, writes)
+    return FilePlan(path, entry.nbytes, writes)

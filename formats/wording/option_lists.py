@@ -150,8 +150,10 @@ encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tamp
     (2), or AES-256-GCM (3, the default).
 """
 _EXTRACT = """\
-inputs=NAMES: The values that become inputs, separated by commas; those of the model by default.
-outputs=NAMES: The values that become outputs, separated by commas; those of the model by default.
+inputs=NAMES: The values that become inputs, separated by commas; those of the model by default. A comma in
+    a name needs a backslash before it.
+outputs=NAMES: The values that become outputs, separated by commas; those of the model by default. A comma
+    in a name needs a backslash before it.
 tensor=NAME: Write only this weight, to a .npy or .safetensors file.
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
@@ -367,6 +369,7 @@ overwrite=True: Replace files that exist.
 fsync=True: Force files to disk; by default only files that replace others.
 """
 _OF_UNPACK = """\
+overwrite=True: Replace files that exist.
 parents=True: Make missing parent folders.
 progress: A function that is called from time to time with the bytes done and the bytes to do.
 """

@@ -355,8 +355,8 @@ def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
             assert line.isprintable()
 
 
-def test_a_name_is_never_wider_than_the_terminal(tmp_path: Path) -> None:
-    """Names of 10,000 letters, of values, operators, domains and dims, are shortened on a terminal."""
+def test_only_names_that_other_verbs_take_are_wider_than_the_terminal(tmp_path: Path) -> None:
+    """Names of 10,000 letters, of nodes, operators, domains and tensors, are shortened; of values and dims, whole."""
     word = "abcdefghi." * 1000
     model = named(word)
     assert model.graph is not None
@@ -368,11 +368,80 @@ def test_a_name_is_never_wider_than_the_terminal(tmp_path: Path) -> None:
     formats.save(model, tmp_path / "a.onnx")
     for arguments in (("inspect", "a.onnx"), ("inspect", "a.onnx", "--nodes", "*"), ("verify", "a.onnx")):
         lines = in_terminal(tmp_path, 80, *arguments)
-        assert max(cell_len(one) for line in lines for one in line.split()) <= 200, arguments
+        wide = [line.split() for line in lines if max(map(cell_len, line.split()), default=0) > 200]
+        for words in wide:
+            assert words[0] in ("inputs", "outputs") or words[0].startswith("float["), arguments
+            assert any(word in each for each in words), arguments
+
+
+def with_values(*values: tuple[str, list[str | int]]) -> Model:
+    """Return a model whose inputs and outputs have these names and dims."""
+    infos = [
+        ValueInfo(
+            name,
+            Type(
+                tensor_type=TensorType(
+                    1,
+                    TensorShape(
+                        [Dimension(dim_param=dim) if isinstance(dim, str) else Dimension(dim_value=dim) for dim in dims]
+                    ),
+                )
+            ),
+        )
+        for name, dims in values
+    ]
+    nodes = [Node(name="all", op_type="Sum", input=[name for name, _ in values], output=["y"])]
+    graph = Graph(name="g", input=infos, output=infos[:1], node=nodes)
+    return Model(ir_version=8, opset_import=[OperatorSetId("", 17)], graph=graph)
+
+
+@pytest.mark.parametrize("columns", [40, *(pytest.param(wide, marks=pytest.mark.outer) for wide in (80, 200))])
+def test_names_types_and_dims_of_inputs_are_whole(tmp_path: Path, columns: int) -> None:
+    """On a terminal of any width, each input and output is shown with its whole name, type and dims, and in `--nodes`.
+
+    `extract` needs the names, and `--dim` those of dims.
+    """
+    values = [(f"past_key_values.{n}.decoder.key", ["batch_size", 8, "(N+1)//2", 64]) for n in range(300)]
+    values.append(("n" * 500, ["d" * 500, "past_sequence_length + sequence_length"]))
+    formats.save(with_values(*values), tmp_path / "a.onnx")
+    shown = "".join("".join(in_terminal(tmp_path, columns, "inspect", "a.onnx", "--nodes", "*")).split())
+    for name, dims in values:
+        assert f"{name}:float[{','.join(map(str, dims))}]".replace(" ", "") in shown
+    assert f"inputs{','.join(name for name, _ in values)}outputsy" in shown
+
+
+def test_each_input_has_a_line_in_a_pipe(tmp_path: Path) -> None:
+    """Each input, output and entry of the metadata is on a line of its own, the first behind the title."""
+    model = with_values(("a", ["n"]), ("b", [2, "(N + 1)//2"]))
+    model.metadata_props = [StringStringEntry("one", "1"), StringStringEntry("two", "2")]
+    formats.save(model, tmp_path / "a.onnx")
+    lines = formats_("inspect", tmp_path / "a.onnx").stdout.splitlines()
+    for wanted in (
+        ["  metadata    one='1'", "              two='2'"],
+        ["  inputs      a: float[n]", "              b: float[2,(N + 1)//2]", "  outputs     a: float[n]"],
+    ):
+        begin = lines.index(wanted[0])
+        assert lines[begin : begin + len(wanted)] == wanted
+
+
+def test_long_metadata_are_shortened_everywhere(tmp_path: Path) -> None:
+    """A text of 33,000 characters is shortened in a pipe and on a terminal, with its length; `--json` has it whole."""
+    model = named("w")
+    model.metadata_props = [StringStringEntry("stuff", "x" * 33_000), StringStringEntry("k" * 300, "v")]
+    formats.save(model, tmp_path / "a.onnx")
+    shown = formats_("inspect", tmp_path / "a.onnx").stdout
+    assert max(map(len, shown.splitlines())) < 600
+    assert "stuff='xxx" in shown
+    assert "xxx' (33,000 characters)" in shown
+    lines = in_terminal(tmp_path, 80, "inspect", "a.onnx")
+    assert max(map(len, lines)) <= 14 + 300 + len("='v'")
+    assert "(33,000 characters)" in " ".join(" ".join(lines).split())
+    report = json.loads(formats_("inspect", tmp_path / "a.onnx", "--json").stdout)
+    assert report["metadata"] == {"stuff": "x" * 33_000, "k" * 300: "v"}
 
 
 def test_nothing_is_cut_where_there_is_no_terminal(tmp_path: Path) -> None:
-    """In a pipe, names and metadata are complete, whatever `COLUMNS` is; control characters are escaped."""
+    """In a pipe, names and texts of 400 characters are whole, whatever `COLUMNS` is; control characters are escaped."""
     formats.save(named(LONG, HOSTILE), tmp_path / "a.onnx")
     environment = {**os.environ, "COLUMNS": "40", "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     command = [sys.executable, "-m", "formats", "inspect", "a.onnx", "--nodes", "*"]

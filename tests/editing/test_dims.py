@@ -133,10 +133,77 @@ def test_without_onnx() -> None:
     new = copied(before)
     with mock.patch.dict(sys.modules, {"onnx": None, "onnx.shape_inference": None}):
         done = set_dims_in(new, {"x:0:0": 2}, before)
-    assert dims_of(formats.to_onnx(new)) == {"x:0": [2, "seq", 4], "y": [None, None]}
+    assert dims_of(formats.to_onnx(new)) == {"x:0": [2, "seq", 4], "y": [None, "4*seq"]}
     assert [loss.kind for loss in done.losses] == ["shape", "value_info"]
     assert done.losses[0].matters
     assert "pip install" in done.losses[0].detail
+
+
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [("batch", [None, 1000, "seq"]), (None, [None, 1000, "seq"]), ("(N+1)//2", [None, 1000, "seq"]), (3, [None] * 3)],
+)
+def test_a_dim_that_does_not_depend_on_the_axis_stays(old: Any, expected: list[Any]) -> None:
+    """Where onnx infers nothing, what the model said of every size stays; what it said of one size does not."""
+    nodes = [helper.make_node("Own", ["x"], ["y"], domain="me"), helper.make_node("Own", ["y"], ["z"], domain="me")]
+    dims = [None if old is None else old, 1000, "seq"]
+    values = [helper.make_tensor_value_info(name, FLOAT, dims) for name in ("x", "z", "y")]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:2], value_info=values[2:])
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("me", 1)]
+    before = formats.from_onnx(helper.make_model(graph, opset_imports=sets, ir_version=8))
+    new = copied(before)
+    done = set_dims_in(new, {"x:0": 2}, before)
+    assert dims_of(formats.to_onnx(new)) == {"x": [2, 1000, "seq"], "z": expected}
+    told = [loss.detail for loss in done.losses if loss.kind == "shape"]
+    assert told == ["the dims of the output z are not known any more"] * (old is not None)
+
+
+def test_names_that_look_generated_stay() -> None:
+    """A dim whose name an older inference of onnx made is as known as any other."""
+    proto = model([helper.make_node("Relu", ["x:0"], ["y"])], dims=("batch", "unk__3"))
+    del proto.graph.value_info[:]
+    proto.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "unk__3"
+    found, done = set_dims(proto, {"x:0:0": 2})
+    assert dims_of(found) == {"x:0": [2, "unk__3"], "y": [2, "unk__3"]}
+    assert not done.losses
+
+
+def test_shapes_in_subgraphs_are_inferred_again() -> None:
+    """Shapes in a subgraph that follow from the axis are inferred again, and others are not touched."""
+
+    def branch(name: str, shape: list[Any]) -> onnx.GraphProto:
+        values = [helper.make_tensor_value_info(each, FLOAT, shape) for each in (f"{name}/a", f"{name}/b")]
+        nodes = [helper.make_node("Relu", ["x:0" if name == "t" else "w"], [f"{name}/a"])]
+        nodes.append(helper.make_node("Relu", [f"{name}/a"], [f"{name}/b"]))
+        return helper.make_graph(nodes, name, [], values[1:], value_info=values[:1])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("t", [3, 4]), else_branch=branch("t", [3, 4]))
+    other = helper.make_node("If", ["c"], ["z"], then_branch=branch("u", [7]), else_branch=branch("u", [7]))
+    inputs = [helper.make_tensor_value_info(name, FLOAT, dims) for name, dims in (("x:0", [3, 4]), ("w", [7]))]
+    inputs.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    outputs = [helper.make_tensor_value_info(name, FLOAT, dims) for name, dims in (("y", [3, 4]), ("z", [7]))]
+    graph = helper.make_graph([node, other], "g", inputs, outputs)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found, done = set_dims(proto, {"x:0:0": 5})
+    shapes = [
+        [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for node in found.graph.node
+        for attribute in node.attribute
+        for value in (*attribute.g.output, *attribute.g.value_info)
+    ]
+    assert shapes == [[5, 4]] * 4 + [[7]] * 4
+    assert dims_of(found)["y"] == [5, 4]
+    assert not done.losses
+
+
+def test_a_dim_without_a_possible_size_is_told() -> None:
+    """A computed dim that would be negative is not known any more, and the report says so."""
+    proto = model(dims=("batch", "seq", "seq - 5"))
+    _, done = set_dims(proto, {"seq": 3})
+    assert [loss.detail for loss in done.losses] == [
+        "the dim seq - 5 has no possible size now, and is not known any more"
+    ]
+    assert done.losses[0].matters
 
 
 def test_names_in_subgraphs_functions_and_types() -> None:

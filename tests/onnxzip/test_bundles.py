@@ -23,6 +23,7 @@ from formats.onnxzip.reading.contents import read_contents, read_hashes
 from formats.tensordata.file import File
 from formats.tensordata.replacing import tail_replacement
 from formats.tensordata.sources.source import Literal
+from formats.verbs.layout import layout
 
 SHARED = np.arange(1000, dtype="float32")
 
@@ -202,6 +203,69 @@ def test_commands_take_the_name(bundle: Path, sources: list[Path], tmp_path: Pat
     assert 0 == run("formats", "inspect", bundle, "--picture", tmp_path / "p.svg").exit_code
 
 
+def test_an_inspection_has_every_model(bundle: Path) -> None:
+    """Without a name, the inspection of a bundle has each model whole, in the library, in JSON and as text."""
+    seen = formats.inspect(bundle, nodes=True, params=1)
+    alone = [formats.inspect(bundle, model=name, nodes=True, params=1) for name in ("en_coder", "decoder")]
+    assert list(seen.models) == alone
+    assert (4000, 4, 4) == (seen.parameters, len(seen.tensors), len(seen.nodes or ()))
+    assert ((), None, {"Add": 4}) == (seen.inputs, seen.parts, seen.operators)
+    assert "models=['en_coder', 'decoder']" in repr(seen)
+    assert "decoder: 2 nodes, 2,000 parameters" in seen._repr_html_()
+    report = json.loads(run("formats", "inspect", bundle, "--json", "--nodes", "--params").output)
+    assert report["models"] == json.loads(json.dumps([each.to_json() for each in alone]))
+    assert [each["model"] for each in report["models"]] == ["en_coder", "decoder"]
+    assert not {"inputs", "tensors", "model"} & report.keys()
+    assert [("files/tokenizer.json", 18)] == [tuple(each.values()) for each in report["bundled"]]
+    filtered = json.loads(run("formats", "inspect", bundle, "--json", "--nodes", "Mul").output)
+    assert [[], []] == [each["nodes"] for each in filtered["models"]]
+    shown = run("formats", "inspect", bundle).output
+    assert ["model", "nodes", "parameters", "bytes", "en_coder", "2", "2,000", "8,000"] == (
+        shown[shown.index("  model ") :].split()[:8]
+    )
+
+
+def test_every_model_is_in_the_picture(bundle: Path, tmp_path: Path) -> None:
+    """A picture of a bundle has the weights of all models, each in the box of its model."""
+    assert 0 == run("formats", "inspect", bundle, "--picture", tmp_path / "p.svg").exit_code
+    shown = (tmp_path / "p.svg").read_text()
+    assert "4 tensors" in shown
+    (file,) = layout(bundle)
+    labels = {region.label for region in file.regions if region.kind == "tensor"}
+    assert labels == {f"{name}: FLOAT [1000]" for name in ("a", "b", "c")}
+    assert all(f"{name}" in shown for name in ("en_coder", "decoder"))
+
+
+def test_every_model_is_compared(sources: list[Path], bundle: Path, tmp_path: Path) -> None:
+    """Two bundles are compared model by model, by name; a model that only one has is a difference."""
+    same = formats.diff(bundle, bundle)
+    assert (True, ["the files files/tokenizer.json in"] * 2) == (
+        same.equal,
+        [note.detail.partition(f" {bundle}")[0] for note in same.notes],
+    )
+    formats.save(model(("a", SHARED), ("b", SHARED - 1)), sources[0], overwrite=True)
+    formats.pack([sources[0], f"other={sources[1]}"], tmp_path / "c.onnxz")
+    found = formats.diff(bundle, tmp_path / "c.onnxz")
+    assert [
+        ("only first", "decoder"),
+        ("only second", "other"),
+        ("weights", "en_coder: graph.initializer[1]"),
+    ] == [(each.kind, each.where) for each in found.differences]
+    done = run("formats", "diff", bundle, tmp_path / "c.onnxz", "--picture", tmp_path / "p.svg")
+    assert (2, True) == (done.exit_code, "choose one with --model" in done.output)
+    steps: list[tuple[int, int]] = []
+    formats.diff(bundle, bundle, progress=lambda done, total: steps.append((done, total)))
+    assert (16000, 16000) == steps[-1]
+
+
+def test_what_is_not_compared_is_told(sources: list[Path], tmp_path: Path) -> None:
+    """If only the default model of a bundle is compared, a note names the others."""
+    formats.pack(sources[:2], tmp_path / "b.onnxz", default="decoder")
+    done = formats.diff(tmp_path / "b.onnxz", sources[1])
+    assert (True, ["the models en_coder"]) == (done.equal, [each.detail.partition(" in ")[0] for each in done.notes])
+    assert () == formats.diff(tmp_path / "b.onnxz", sources[0], model="en_coder").notes
+
+
 def test_convert_tells_what_it_leaves(bundle: Path, tmp_path: Path) -> None:
     """A conversion of one of several models says what else is in the archive."""
     report = formats.convert(bundle, tmp_path / "d.onnx", model="decoder")
@@ -209,9 +273,13 @@ def test_convert_tells_what_it_leaves(bundle: Path, tmp_path: Path) -> None:
 
 
 def test_unpacked_folder_is_usable(bundle: Path, tmp_path: Path) -> None:
-    """`onnx` loads each graph in the folder, files are there, and `sha256sum -c` finds every file right."""
+    """`onnx` loads each graph in the folder, files are there, and `sha256sum -c` finds every file right.
+
+    Each graph is also there with the name of its model and `.onnx`.
+    """
     done = formats.unpack(bundle, tmp_path / "out")
-    assert sorted(names(bundle)) == sorted(
+    assert [tmp_path / "out" / name for name in ("en_coder.onnx", "decoder.onnx")] == [*done.models]
+    assert sorted([*names(bundle), "en_coder.onnx", "decoder.onnx"]) == sorted(
         path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()
     )
     for path in done.models:
@@ -242,6 +310,10 @@ def test_unpack_writes_all_or_nothing(bundle: Path, tmp_path: Path) -> None:
     """A folder with something in it, a missing parent and a damaged archive are errors, and nothing is left."""
     with pytest.raises(FileExistsError):
         formats.unpack(bundle, tmp_path)
+    assert (
+        "it is not an empty folder; --force replaces files in it" in run("formats", "unpack", bundle, tmp_path).output
+    )
+    assert "it is no folder" in run("formats", "unpack", bundle, bundle, "--force").output
     with pytest.raises(FileNotFoundError):
         formats.unpack(bundle, tmp_path / "no" / "out")
     (tmp_path / "bad.onnxz").write_bytes(bundle.read_bytes()[:-1])
@@ -249,6 +321,70 @@ def test_unpack_writes_all_or_nothing(bundle: Path, tmp_path: Path) -> None:
         formats.unpack(tmp_path / "bad.onnxz", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert 0 == run("formats", "unpack", bundle, tmp_path / "no" / "out", "--parents").exit_code
+
+
+def test_unpacked_models_are_packed_to_the_same_archive(bundle: Path, tmp_path: Path) -> None:
+    """The `.onnx` files and the other files of an unpacked archive, packed again, are the same bytes."""
+    done = formats.unpack(bundle, tmp_path / "out")
+    formats.pack([*done.models, *done.files], tmp_path / "again.onnxz")
+    assert (tmp_path / "again.onnxz").read_bytes() == bundle.read_bytes()
+
+
+@pytest.mark.parametrize(("archive", "expected"), [("b.onnxz", "b.onnx"), ("Decoder.onnxz", "__MODEL_PROTO.onnx")])
+def test_the_default_model_has_the_name_of_the_archive(
+    sources: list[Path], tmp_path: Path, archive: str, expected: str
+) -> None:
+    """The file of the default model has the name of the archive, if no other model has it."""
+    formats.pack(sources[:2], tmp_path / archive, default="en_coder")
+    done = formats.unpack(tmp_path / archive, tmp_path / "out")
+    assert ["decoder.onnx", expected] == [path.name for path in done.models]
+    assert formats.diff(done.models[1], sources[0]).equal
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Return the contents of all files below a folder, hidden ones too."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_unpack_replaces_files_on_request(bundle: Path, tmp_path: Path) -> None:
+    """With `--force`, files with the same names are replaced, others stay, and nothing else is left."""
+    formats.unpack(bundle, tmp_path / "out")
+    expected = {**everything(tmp_path / "out"), "own.txt": b"mine"}
+    (tmp_path / "out/own.txt").write_text("mine")
+    (tmp_path / "out/a").write_text("old")
+    (tmp_path / "out/files/tokenizer.json").unlink()
+    done = run("formats", "unpack", bundle, tmp_path / "out", "--force")
+    assert (0, expected) == (done.exit_code, everything(tmp_path / "out"))
+    assert {"sources", "b.onnxz", "out"} == {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("broken", ["archive", "folder in the way", "link in the way", "disk"])
+def test_unpack_replaces_all_or_nothing(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """If anything is wrong before all files are written, `--force` leaves the folder as it was."""
+    formats.unpack(bundle, tmp_path / "out")
+    (tmp_path / "out/a").write_bytes(b"old")
+    (tmp_path / "elsewhere").mkdir()
+    if broken == "archive":
+        bundle.write_bytes(bundle.read_bytes()[:-1])
+    elif broken == "folder in the way":
+        (tmp_path / "out/b").unlink()
+        (tmp_path / "out/b").mkdir()
+    elif broken == "link in the way":
+        (tmp_path / "out/files").rename(tmp_path / "files")
+        (tmp_path / "out/files").symlink_to(tmp_path / "elsewhere")
+    else:
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("formats.verbs.pack.execute", full)
+    before = everything(tmp_path)
+    with pytest.raises((DecodeError, OSError)):
+        formats.unpack(bundle, tmp_path / "out", overwrite=True)
+    assert before == everything(tmp_path)
+    assert [] == [*(tmp_path / "elsewhere").iterdir(), *tmp_path.glob(".*")]
 
 
 def test_update_keeps_what_it_does_not_touch(bundle: Path) -> None:
@@ -326,16 +462,16 @@ def test_lenient_reads_a_bundle_of_another_tool(bundle: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("program", ["unzip", "7z", "bsdtar"])
 def test_zip_tools_unpack_it(program: str, bundle: Path, tmp_path: Path) -> None:
-    """Other zip programs unpack a bundle to the same files as `unpack`."""
+    """Other zip programs unpack a bundle to the same files as `unpack`, which adds those that end in `.onnx`."""
     need(program)
     formats.unpack(bundle, tmp_path / "ours")
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     command = {"unzip": ["-q", bundle], "7z": ["x", "-y", bundle], "bsdtar": ["-xf", bundle]}[program]
     subprocess.run([program, *command], cwd=theirs, capture_output=True, timeout=60, check=True)
-    for path in (tmp_path / "ours").rglob("*"):
-        if path.is_file():
-            assert path.read_bytes() == (theirs / path.relative_to(tmp_path / "ours")).read_bytes()
+    added = everything(tmp_path / "ours").items() - everything(theirs).items()
+    assert {"en_coder.onnx", "decoder.onnx"} == {name for name, _ in added}
+    assert everything(theirs).items() <= everything(tmp_path / "ours").items()
 
 
 @pytest.mark.outer
@@ -356,7 +492,7 @@ def test_three_real_graphs_run_from_one_file(shared_models: list[Path], tmp_path
         expected = own.run(None, inputs)
         formats.link(tmp_path / "b.onnxz", tmp_path / f"{name}.onnx", model=name)
         for session in (
-            onnxruntime.InferenceSession(tmp_path / "out" / f"__MODEL_PROTO_{name}"),
+            onnxruntime.InferenceSession(tmp_path / "out" / f"{name}.onnx"),
             onnxruntime.InferenceSession(tmp_path / f"{name}.onnx"),
             formats.onnxruntime_session(tmp_path / "b.onnxz", model=name),
         ):

@@ -49,6 +49,20 @@ def test_every_format(target: str, folder: Path) -> None:
     assert [value.name for value in model.graph.output] == ["conv2.output", "probabilities"]
 
 
+def test_names_with_commas(tmp_path: Path) -> None:
+    """A comma with a backslash before it belongs to a name; in the library, the names in a list are as they are."""
+    names = ["a,b", "c", "d\\", "e\\,f"]
+    nodes = [formats.Node(op_type="Relu", input=["x"], output=[name]) for name in names]
+    graph = formats.Graph(name="g", node=nodes, input=[formats.ValueInfo("x")])
+    model = formats.Model(ir_version=8, opset_import=[formats.OperatorSetId("", 17)], graph=graph)
+    formats.save(model, tmp_path / "a.onnx")
+    outputs = ("--outputs", "a\\,b,c", "--outputs", "d\\", "--outputs", "e\\\\,f")
+    assert 0 == run(tmp_path / "a.onnx", tmp_path / "b.onnx", *outputs, "--inputs", "x").exit_code
+    formats.extract(tmp_path / "a.onnx", tmp_path / "c.onnx", outputs=names)
+    for path in ("b.onnx", "c.onnx"):
+        assert names == [value.name for value in formats.inspect(tmp_path / path).outputs]
+
+
 @pytest.mark.parametrize("kind", ["float32", "int64", "bool", "float16", "uint8", "complex64"])
 def test_a_weight(kind: str, tmp_path: Path) -> None:
     """A weight is a file that numpy and safetensors read; its elements are not changed."""

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 import formats
 from formats.ir.summary import type_text
+from formats.tensordata.sources.source import FileSpan
 from formats.verbs.inspect import RuntimeFindings
 
 TYPES = {
@@ -119,6 +120,91 @@ def test_tensors_and_operators_are_found_anywhere(tmp_path: Path) -> None:
     assert {"If": 1, "Constant": 2, "me.Relu": 1} == seen.operators
     assert {"INT8": (2, 6), "STRING": (1, 8)} == {name: tuple(total) for name, total in seen.data_types.items()}
     assert 'graph.node[0].attribute["then_branch"].g.node[0].attribute["value"].t' in {e.where for e in seen.tensors}
+
+
+def constants_everywhere() -> onnx.ModelProto:
+    """Return a model with 21 parameters: in constants, attributes, a subgraph, a function, and sparse tensors."""
+    node, array = helper.make_node, onnx.numpy_helper.from_array
+
+    def constant(name: str, count: int) -> onnx.NodeProto:
+        return node("Constant", [], [name], value=array(np.ones(count, "float32")))
+
+    def sparse(name: str) -> onnx.SparseTensorProto:
+        values, places = array(np.ones(2, "float32"), name), array(np.array([1, 7], "int64"), f"{name}/places")
+        return helper.make_sparse_tensor(values, places, [10])
+
+    branch = helper.make_graph([constant("m/in/k", 3)], "i", [], [helper.make_tensor_value_info("m/in/k", 1, [3])])
+    nodes = [
+        constant("m/enc/w", 4),
+        node("Constant", [], ["m/dec/s"], sparse_value=sparse("")),
+        node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+        node("Own", [], ["z"], domain="me", table=array(np.ones(1, "float32"), "m/enc/table")),
+    ]
+    function = helper.make_function(
+        "me", "Own", [], ["z"], [constant("z", 1)], [helper.make_opsetid("", 17)], ["table"]
+    )
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    graph = helper.make_graph(nodes, "g", [condition], [], [array(np.ones((1, 5), "float32"), "m/enc/i")])
+    graph.sparse_initializer.append(sparse("m/dec/t"))
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("me", 1)]
+    return helper.make_model(graph, functions=[function], opset_imports=sets, ir_version=8)
+
+
+def test_parameters_count_wherever_weights_are(tmp_path: Path) -> None:
+    """Tensors of constants, attributes, subgraphs, functions and sparse tensors count, and the parts sum them up.
+
+    Of a sparse tensor, the values count, and not their places.
+    """
+    onnx.save(constants_everywhere(), tmp_path / "a.onnx")
+    seen = formats.inspect(tmp_path / "a.onnx", params=1)
+    assert 5 + 4 + 2 + 2 + 2 * 3 + 1 + 1 == seen.parameters == 21
+    parts = {part.name: part.parameters for part in seen.parts or ()}
+    assert parts == {"m.enc": 10, "m.in": 6, "m.dec": 4, "": 1}
+    assert ">10, " in formats.load(tmp_path / "a.onnx")._repr_html_()
+
+
+def test_a_constant_is_found_by_the_name_that_is_shown(tmp_path: Path) -> None:
+    """The name that an inspection shows for the tensor of a Constant node is that for `tensor` and `extract`."""
+    onnx.save(constants_everywhere(), tmp_path / "a.onnx")
+    names = [entry.name for entry in formats.inspect(tmp_path / "a.onnx").tensors]
+    assert {"m/enc/w", "m/dec/s", "m/in/k", "z"} < {*names}
+    model = formats.load(tmp_path / "a.onnx")
+    assert ([4], [2], [1]) == tuple(model.tensor(name).dims for name in ("m/enc/w", "m/dec/s", "z"))
+    with pytest.raises(LookupError, match="2 tensors are called 'm/in/k'"):
+        model.tensor("m/in/k")
+    formats.extract(tmp_path / "a.onnx", tmp_path / "w.npy", tensor="m/enc/w")
+    assert [4] == [*np.load(tmp_path / "w.npy").shape]
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "ort", "json", "textproto"])
+def test_constants_are_parameters_in_every_format(tmp_path: Path, extension: str) -> None:
+    """A model with its only weights in a Constant node has parameters, by its name, in every format."""
+    weight = onnx.numpy_helper.from_array(np.ones((30, 40), "float32"))
+    nodes = [
+        helper.make_node("Constant", [], ["m/enc/w"], value=weight),
+        helper.make_node("Add", ["x", "m/enc/w"], "y"),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [30, 40]) for name in "xy"]
+    sets = [helper.make_opsetid("", 17)]
+    proto = helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:]), opset_imports=sets, ir_version=8)
+    onnx.save(proto, tmp_path / "first.onnx")
+    path = tmp_path / f"a.{extension}"
+    formats.convert(tmp_path / "first.onnx", path)
+    seen = formats.inspect(path, params=1)
+    assert (1200, ["m/enc/w"]) == (seen.parameters, [entry.name for entry in seen.tensors])
+    assert [("m.enc", 1, 1200, 4800)] == [tuple(part) for part in seen.parts or ()]
+
+
+def test_counting_parameters_reads_no_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 20 MB of a constant stay in the file while they are counted."""
+    weight = onnx.numpy_helper.from_array(np.ones((1000, 5000), "float32"))
+    node = helper.make_node("Constant", [], ["w"], value=weight)
+    onnx.save(helper.make_model(helper.make_graph([node], "g", [], [])), tmp_path / "a.onnx")
+    taken: list[int] = []
+    read = FileSpan.read
+    monkeypatch.setattr(FileSpan, "read", lambda *given: (taken.append(given[2]), read(*given))[1])
+    assert 5_000_000 == formats.inspect(tmp_path / "a.onnx", params=1).parameters
+    assert sum(taken) < 1_000_000
 
 
 def test_shared_models_can_be_inspected(shared_model: Path) -> None:
