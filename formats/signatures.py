@@ -42,7 +42,7 @@ def keywords_of(function: Callable[..., Any]) -> str:
 def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     """The classes of options of each class of `formats.keywords`, if these are the codecs that write."""
     from formats.codecs.contract import ReadOptions
-    from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
+    from formats.editing.options import EditOptions, ExtractOptions, MergeOptions, MetadataOptions
     from formats.tensordata.engine import EngineOptions
     from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
     from formats.verbs.pack import PackingOptions
@@ -50,7 +50,7 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     from formats.verbs.share import ShareOptions
 
     targets = dict.fromkeys(codec.options for codec in codecs)
-    writing = (EngineOptions, ReplacementOptions, RaisingOptions, RuntimeOptions, *targets)
+    writing = (MetadataOptions, EngineOptions, ReplacementOptions, RaisingOptions, RuntimeOptions, *targets)
     return {
         "ReadKeywords": (ReadOptions,),
         "RaiseKeywords": (RaisingOptions,),

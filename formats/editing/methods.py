@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.inference import infer_in
+from formats.editing.metadata import with_metadata
 from formats.editing.model_edits import edited, merged, part_of
-from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
+from formats.editing.options import EditOptions, ExtractOptions, MergeOptions, MetadataOptions
 from formats.editing.ordering import sort_in, values_of
 from formats.editing.scopes import main_graph
 from formats.editing.surgery import bypass_in, insert_in
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from formats.ir.model import Model, Node
 
 
-def edit(model: Model, **options: Any) -> Model:
-    """A new model with the edits of `EditOptions`."""
-    chosen = EditOptions(**options)
-    return edited(model, chosen, chosen.weights or {})[0]  # type: ignore[arg-type]  # `Model.edit` takes no path
+def edit(model: Model, metadata: Any, **options: Any) -> Model:
+    """A new model with the edits of `EditOptions`, and with texts in its metadata."""
+    chosen, texts = EditOptions(**options), MetadataOptions(metadata).metadata
+    new, _ = edited(model, chosen, chosen.weights or {})  # type: ignore[arg-type]  # `Model.edit` takes no path
+    return with_metadata(new, texts)[0] if texts else new
 
 
 def extract(model: Model, inputs: Any, outputs: Any) -> Model:

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from formats.errors import OptionError
-from formats.options import Kind, filled_text, name_and_value, option, pairs, settle, text, texts_by_name
+from formats.options import Flag, Kind, filled_text, name_and_value, option, pairs, settle, text, texts_by_name
 from formats.python.late_dataclasses import dataclass
 
-PANEL = "What changes, in this order"
+PANEL = "What changes"
 LARGEST_DIM = (1 << 63) - 1
 
 
 def _split_first(typed: str) -> tuple[str, str]:
     """The key and the value of `KEY=VALUE`; a value may be empty, and have equals signs in it."""
     key, equals, value = typed.partition("=")
+    if not equals and (typed.endswith(".json") or Path(typed).is_file()):
+        raise OptionError(
+            f"--metadata takes {TEXTS.words}; the option for the texts in a file is --metadata-file {typed}"
+        )
     if not (key and equals):
         raise ValueError(typed)
     return key, value
+
+
+def _texts_in_file(path: str) -> Mapping[str, str]:
+    """The texts of the JSON object in a file."""
+    import json
+
+    expected = 'expected a JSON object whose values are texts, such as {"license": "MIT"}'
+    try:
+        return texts_by_name(json.loads(Path(path).read_bytes()))
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from error
+    except TypeError:
+        raise OptionError(f"{path}: {expected}") from None
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
 
 
 def _sizes(value: Any) -> Mapping[str, int | str]:
@@ -71,35 +91,40 @@ def _links(value: Any) -> Sequence[tuple[str, str]]:
 
 
 LINKS = Kind(
-    "inputs by outputs, such as features=input",
+    "OUT=IN, an output of the first model and an input of the second, such as features=input",
     _links,
     "OUT=IN",
     lambda typed: (name_and_value(typed), None),
     keyword_type="Mapping[str, str | Sequence[str]]",
     repeatedly=True,
+    keyword_words="a dictionary of outputs and inputs, such as {'features': 'input'}",
 )
 VALUES = Kind("names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True)
-NAMES = pairs("OLD=NEW", "names by name", "input=images")
+NAMES = pairs("OLD=NEW", "new names", "input=images")
 SIZES = Kind(
-    "sizes or names by the name of a dim or of an axis, such as batch=1 or images:0=batch",
+    "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
     _sizes,
     "NAME=SIZE",
     name_and_value,
     repeatedly=True,
+    keyword_words="a dictionary of sizes or new names, such as {'batch': 1} or {'images:0': 'batch'}",
 )
-WEIGHTS = Kind("the name of a file, or arrays by name", _weights, "FILE")
-TEXTS = Kind("texts by key, such as license=MIT", texts_by_name, "KEY=VALUE", _split_first, repeatedly=True)
+WEIGHTS = Kind(
+    "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
+)
+TEXTS = pairs("KEY=VALUE", "texts", "license=MIT")
 
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
     """What changes in a model, in this order; so names in `weights` and `dim` are those before `rename`.
 
+    `MetadataOptions` come after them.
+
     `weights`: a .safetensors file, the index of several (model.safetensors.index.json), an .npz or a model file, whose
     tensors replace weights of the same names; or arrays by name.
     `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
-    names of values, by their old ones; all are renamed at once. `metadata`: texts by key; an empty text removes the
-    key.
+    names of values, by their old ones; all are renamed at once.
 
     Raises: OptionError for an invalid value.
     """
@@ -128,13 +153,41 @@ class EditOptions:
         common=True,
         keyword_help="New names of values, such as {'input.1': 'images'}.",
     )
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataOptions:
+    """Which texts of the metadata are set in the model that is written.
+
+    `metadata`: texts by key; an empty text removes the key.
+
+    Raises: OptionError for an invalid value.
+    """
+
     metadata: Mapping[str, str] | None = option(
         None,
         TEXTS,
         "Set a text of the metadata; an empty VALUE removes the key.",
+        flags=(
+            Flag(
+                ("--metadata",),
+                "Set a text of the metadata; an empty VALUE removes the key.",
+                TEXTS.metavar,
+                from_text=_split_first,
+            ),
+            Flag(
+                ("--metadata-file",),
+                "Set the texts of the JSON object in FILE.",
+                "FILE",
+                from_text=_texts_in_file,
+            ),
+        ),
         panel=PANEL,
         common=True,
-        keyword_help="Texts of the metadata by key, such as {'license': 'MIT'}; an empty one removes the key.",
+        keyword_help="Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.",
     )
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
+from formats.editing.options import MetadataOptions
 from formats.errors import OptionError
 from formats.ir import dtypes
 from formats.options import SWITCH, check_names, choice, count, made, names_of, option, pairs, rows_of, settle
@@ -36,7 +37,9 @@ class ConversionOptions:
     from_format: str | None = option(
         None, FORMAT, "The format to read, if the content does not show it.", flag="--from"
     )
-    to_format: str | None = option(None, FORMAT, "The format to write: {formats}.", flag="--to", common=True)
+    to_format: str | None = option(
+        None, FORMAT, "The format to write, if not that of DST's extension: {formats}.", flag="--to", common=True
+    )
     strict: bool = option(False, SWITCH, "Refuse a conversion whose report has a warning.", common=True)
     lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
 
@@ -56,7 +59,7 @@ class RaisingOptions:
 
     pin: Mapping[str, str] | None = option(
         None,
-        pairs("NAME=TYPE", "types by name", "input_ids=int64"),
+        pairs("NAME=TYPE", "types", "input_ids=int64"),
         "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
         panel="Options for .rten as SRC",
         keyword_help="Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.",
@@ -96,9 +99,14 @@ class RuntimeOptions:
         "Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a release and later ones "
         "(rten==0.27), ONNX that a release reads (onnxruntime==1.18).",
         panel=VERSIONS,
+        common=True,
     )
     opset: int | None = option(
-        None, count(1), "Convert ONNX's operators to version N of their set, up or down; needs onnx.", panel=VERSIONS
+        None,
+        count(1),
+        "Convert ONNX's operators to version N of their set, up or down; needs onnx.",
+        panel=VERSIONS,
+        common=True,
     )
     ir_version: int | None = option(
         None, count(FIRST_WITH_OPSETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
@@ -108,6 +116,7 @@ class RuntimeOptions:
         choice("float16"),
         "Write float32 weights and values as float16; needs onnx.",
         panel=VERSIONS,
+        common=True,
     )
     keep_io_types: bool = option(
         False,
@@ -168,20 +177,29 @@ class Choice(NamedTuple):
     raising: RaisingOptions
     runtime: RuntimeOptions
     reading: ReadOptions
+    metadata: Mapping[str, str] | None = None
     exact: bool = False  # for a runtime: what it computes otherwise than ONNX is rewritten
 
 
 def choose(
     target: Codec, options: object, given: Mapping[str, Any], *, by: Callable[..., Any], reads: bool = False
 ) -> Choice:
-    """The options of the engine, the target format, of raising, of the runtime and, if a file is read, of reading.
+    """The options of each part: the engine, the target format and so on, and of reading if a file is read.
 
     `by` is the function that was called, whose own keywords are possible, too.
 
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
     given, exact = _without_exact(target, given)
-    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReplacementOptions, ReadOptions]
+    kinds: list[type] = [
+        EngineOptions,
+        target.options,
+        RaisingOptions,
+        RuntimeOptions,
+        ReplacementOptions,
+        MetadataOptions,
+        ReadOptions,
+    ]
     _check_known(given, kinds if reads else kinds[:-1], target, by)
     groups = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
     if options is not None:
@@ -190,11 +208,12 @@ def choose(
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
         if groups[1]:
             raise OptionError(f"`{min(groups[1])}` is given twice: it is also in `options`")
-    engine, raising, runtime, replacement = (
+    engine, raising, runtime, replacement, metadata = (
         made(EngineOptions, groups[0]),
         made(RaisingOptions, groups[2]),
         made(RuntimeOptions, groups[3]),
         made(ReplacementOptions, groups[4]),
+        made(MetadataOptions, groups[5]).metadata,
     )
     check_replacement(replacement, overwrite=engine.overwrite)
     of_target = made(target.options, groups[1]) if options is None else options
@@ -202,7 +221,17 @@ def choose(
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     of_target = _for_runtime(target, runtime, of_target)
-    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[5]), exact)
+    _check_metadata(target, metadata or {})
+    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[6]), metadata, exact)
+
+
+def _check_metadata(target: Codec, metadata: Mapping[str, str]) -> None:
+    """Raises OptionError for a key that the target format does not hold."""
+    if target.metadata_keys is None:
+        return
+    if unknown := [key for key, text in metadata.items() if text and key not in target.metadata_keys]:
+        known = ", ".join(target.metadata_keys)
+        raise OptionError(f"`metadata` has {unknown[0]!r:.100}, which {target.title} does not know; it knows {known}")
 
 
 def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
