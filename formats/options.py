@@ -367,14 +367,14 @@ def text(metavar: str, words: str = "a text") -> Kind:
 
 
 def pairs(metavar: str, words: str, example: str) -> Kind:
-    """Texts by name, which `words` describe; typed one at a time, as `NAME=VALUE`. A name may have equals signs in it."""
+    """Texts by name: what `words` say. One at a time is typed, as `NAME=VALUE`; a name may have equals signs in it."""
     return Kind(
         f"{metavar}, such as {example}",
         texts_by_name,
         metavar,
         name_and_value,
         repeatedly=True,
-        keyword_words=f"a dictionary of {words}, such as {dict([name_and_value(example)])}",
+        keyword_words=f"a dictionary of {words}",
     )
 
 

@@ -100,7 +100,7 @@ LINKS = Kind(
     keyword_words="a dictionary of outputs and inputs, such as {'features': 'input'}",
 )
 VALUES = Kind("names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True)
-NAMES = pairs("OLD=NEW", "new names", "input=images")
+NAMES = pairs("OLD=NEW", "names and new names", "input=images")
 SIZES = Kind(
     "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
     _sizes,
@@ -112,7 +112,7 @@ SIZES = Kind(
 WEIGHTS = Kind(
     "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
 )
-TEXTS = pairs("KEY=VALUE", "texts", "license=MIT")
+TEXTS = pairs("KEY=VALUE", "keys and texts", "license=MIT")
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class RaisingOptions:
 
     pin: Mapping[str, str] | None = option(
         None,
-        pairs("NAME=TYPE", "types", "input_ids=int64"),
+        pairs("NAME=TYPE", "names and types", "input_ids=int64"),
         "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
         panel="Options for .rten as SRC",
         keyword_help="Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.",
