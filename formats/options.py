@@ -417,6 +417,8 @@ def values_by_name(metavar: str, example: str, keyword_words: str) -> Kind:
 
 
 MOST_ALIGNED_BYTES = 1 << 30  # the largest pages of memory
+CHANGES = "What changes"
+METADATA = pairs("KEY=VALUE", "keys and texts", "license=MIT")
 REMOTE = "Options for addresses such as s3://bucket/model.onnx"
 STORAGE = values_by_name("KEY=VALUE", "anon=true", "a dictionary, as fsspec takes it, such as {'anon': True}")
 STORAGE_FLAG = Flag(

@@ -42,9 +42,15 @@ def keywords_of(function: Callable[..., Any]) -> str:
 def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     """The classes of options of each class of `formats.keywords`, if these are the codecs that write."""
     from formats.codecs.contract import ReadOptions
-    from formats.editing.options import EditOptions, ExtractOptions, MergeOptions, MetadataOptions
+    from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+    from formats.verbs.choices import (
+        ConversionOptions,
+        MetadataOptions,
+        RaisingOptions,
+        ReplacementOptions,
+        RuntimeOptions,
+    )
     from formats.verbs.pack import PackingOptions
     from formats.verbs.relocate import PlaceOptions
     from formats.verbs.share import ShareOptions

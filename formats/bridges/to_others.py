@@ -166,9 +166,9 @@ def onnxruntime_session(
     The file may have any format; `model` is the name of the model in an archive with several, and `key` that of an
     encrypted model. The other arguments are those of InferenceSession, in its order.
 
-    Nothing is written. Weights in a file stay there: onnxruntime maps the file, which must not change while the session
-    is in use. It reads an .ort file itself, once the file is checked. onnxruntime copies other weights; the session
-    keeps the model alive. `sess_options` are changed, so use them for only one session.
+    Nothing is written. Weights in a file stay there: onnxruntime maps it, and it must not change meanwhile. It reads an
+    .ort file itself, once the file is checked. onnxruntime copies other weights; the session keeps the model alive.
+    `sess_options` are changed, so use them for only one session.
 
     Raises: FormatError if the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
     the error of onnxruntime if it refuses the model.
@@ -190,10 +190,9 @@ def onnxruntime_session(
             return onnxruntime.InferenceSession(os.fspath(path), sess_options, providers, provider_options, **options)
     elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
         model_or_path = opening.loads(model_or_path, model=model, key=key)
-    elif model is not None:
-        raise OptionError("`model` is for a file with several models, and this is a model object")
-    elif key is not None:
-        raise OptionError("`key` is for an encrypted file, and this is a model object")
+    elif model is not None or key is not None:
+        words = "`key` is for an encrypted file" if model is None else "`model` is for a file with several models"
+        raise OptionError(f"{words}, and this is a model object")
     own = _raised(model_or_path)
     weights = _Weights()
     with misfits_located(own):

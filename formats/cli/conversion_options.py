@@ -28,9 +28,14 @@ def conversion_groups(
     latter counts.
     """
     from formats.codecs import lookup
-    from formats.editing.options import MetadataOptions
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+    from formats.verbs.choices import (
+        ConversionOptions,
+        MetadataOptions,
+        RaisingOptions,
+        ReplacementOptions,
+        RuntimeOptions,
+    )
 
     codecs = lookup.codecs() if of_all_packages else lookup.built_in()
     extensions: dict[type, tuple[str, ...]] = {}
@@ -55,9 +60,14 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 
 def conversion_keywords(request: Request, target: Codec, first: Sequence[type] = ()) -> dict[str, Any]:
     """The keywords of `convert` that were given, and those of the options that come `first`."""
-    from formats.editing.options import MetadataOptions
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+    from formats.verbs.choices import (
+        ConversionOptions,
+        MetadataOptions,
+        RaisingOptions,
+        ReplacementOptions,
+        RuntimeOptions,
+    )
 
     changes = (*first, MetadataOptions)
     general = (*changes, ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)

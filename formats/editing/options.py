@@ -4,42 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from formats.errors import OptionError
-from formats.options import Flag, Kind, filled_text, name_and_value, option, pairs, settle, text, texts_by_name
+from formats.options import CHANGES, Kind, filled_text, name_and_value, option, pairs, settle, text
 from formats.python.late_dataclasses import dataclass
 
-PANEL = "What changes"
 LARGEST_DIM = (1 << 63) - 1
-
-
-def _split_first(typed: str) -> tuple[str, str]:
-    """The key and the value of `KEY=VALUE`; a value may be empty, and have equals signs in it."""
-    key, equals, value = typed.partition("=")
-    if not equals and (typed.endswith(".json") or Path(typed).is_file()):
-        raise OptionError(
-            f"--metadata takes {TEXTS.words}; the option for the texts in a file is --metadata-file {typed}"
-        )
-    if not (key and equals):
-        raise ValueError(typed)
-    return key, value
-
-
-def _texts_in_file(path: str) -> Mapping[str, str]:
-    """The texts of the JSON object in a file."""
-    import json
-
-    expected = 'expected a JSON object whose values are texts, such as {"license": "MIT"}'
-    try:
-        return texts_by_name(json.loads(Path(path).read_bytes()))
-    except OSError as error:
-        raise OptionError(f"{path}: {error.strerror or error}") from error
-    except TypeError:
-        raise OptionError(f"{path}: {expected}") from None
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
 
 
 def _sizes(value: Any) -> Mapping[str, int | str]:
@@ -112,7 +83,6 @@ SIZES = Kind(
 WEIGHTS = Kind(
     "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
 )
-TEXTS = pairs("KEY=VALUE", "keys and texts", "license=MIT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +103,7 @@ class EditOptions:
         None,
         WEIGHTS,
         "Take new weights by name from FILE: .safetensors, its .index.json, .npz or a model.",
-        panel=PANEL,
+        panel=CHANGES,
         common=True,
         keyword_help="A .safetensors file, an index of several, an .npz or a model file, or arrays by name.",
     )
@@ -141,7 +111,7 @@ class EditOptions:
         None,
         SIZES,
         "Set a dim everywhere, such as batch=1, or an axis of an input, such as images:0=4; a word names the dim.",
-        panel=PANEL,
+        panel=CHANGES,
         common=True,
         keyword_help="Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.",
     )
@@ -149,45 +119,9 @@ class EditOptions:
         None,
         NAMES,
         "Rename a value wherever it is used; repeat the option for each one.",
-        panel=PANEL,
+        panel=CHANGES,
         common=True,
         keyword_help="New names of values, such as {'input.1': 'images'}.",
-    )
-
-    def __post_init__(self) -> None:
-        settle(self)
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataOptions:
-    """Which texts of the metadata are set in the model that is written.
-
-    `metadata`: texts by key; an empty text removes the key.
-
-    Raises: OptionError for an invalid value.
-    """
-
-    metadata: Mapping[str, str] | None = option(
-        None,
-        TEXTS,
-        "Set a text of the metadata; an empty VALUE removes the key.",
-        flags=(
-            Flag(
-                ("--metadata",),
-                "Set a text of the metadata; an empty VALUE removes the key.",
-                TEXTS.metavar,
-                from_text=_split_first,
-            ),
-            Flag(
-                ("--metadata-file",),
-                "Set the texts of the JSON object in FILE.",
-                "FILE",
-                from_text=_texts_in_file,
-            ),
-        ),
-        panel=PANEL,
-        common=True,
-        keyword_help="Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.",
     )
 
     def __post_init__(self) -> None:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
-from formats.editing.options import MetadataOptions
 from formats.errors import OptionError
 from formats.ir import dtypes
-from formats.options import SWITCH, check_names, choice, count, made, names_of, option, pairs, rows_of, settle
+from formats.options import (
+    CHANGES,
+    METADATA,
+    SWITCH,
+    Flag,
+    check_names,
+    choice,
+    count,
+    made,
+    names_of,
+    option,
+    pairs,
+    rows_of,
+    settle,
+    texts_by_name,
+)
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from formats.codecs.contract import Codec
     from formats.codecs.lookup import RuntimeName
@@ -70,6 +84,69 @@ class RaisingOptions:
         for name, type_name in (self.pin or {}).items():
             if type_name.upper() not in dtypes.BY_NAME:
                 raise OptionError(f"`pin` gives {name!r:.100} the type {type_name!r:.100}, which does not exist")
+
+
+def _split_first(typed: str) -> tuple[str, str]:
+    """The key and the value of `KEY=VALUE`; a value may be empty, and have equals signs in it."""
+    key, equals, value = typed.partition("=")
+    if not equals and (typed.endswith(".json") or Path(typed).is_file()):
+        raise OptionError(
+            f"--metadata takes {METADATA.words}; the option for the texts in a file is --metadata-file {typed}"
+        )
+    if not (key and equals):
+        raise ValueError(typed)
+    return key, value
+
+
+def _texts_in_file(path: str) -> Mapping[str, str]:
+    """The texts of the JSON object in a file."""
+    import json
+
+    expected = 'expected a JSON object whose values are texts, such as {"license": "MIT"}'
+    try:
+        return texts_by_name(json.loads(Path(path).read_bytes()))
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from error
+    except TypeError:
+        raise OptionError(f"{path}: {expected}") from None
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataOptions:
+    """Which texts of the metadata are set in the model that is written.
+
+    `metadata`: texts by key; an empty text removes the key.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    metadata: Mapping[str, str] | None = option(
+        None,
+        METADATA,
+        "Set a text of the metadata; an empty VALUE removes the key.",
+        flags=(
+            Flag(
+                ("--metadata",),
+                "Set a text of the metadata; an empty VALUE removes the key.",
+                METADATA.metavar,
+                from_text=_split_first,
+            ),
+            Flag(
+                ("--metadata-file",),
+                "Set the texts of the JSON object in FILE.",
+                "FILE",
+                from_text=_texts_in_file,
+            ),
+        ),
+        panel=CHANGES,
+        common=True,
+        keyword_help="Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.",
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
 
 
 VERSIONS = "Versions and runtimes"

@@ -12,7 +12,7 @@ from formats.editing.edits import Done, Edit
 from formats.editing.files.weight_files import has_weights, read_weights
 from formats.editing.metadata import with_metadata
 from formats.editing.model_edits import edited
-from formats.editing.options import EditOptions, MetadataOptions
+from formats.editing.options import EditOptions
 from formats.editing.scopes import main_graph
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
@@ -22,7 +22,7 @@ from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import in_order
 from formats.verbs.arguments import local_path_of, path_of
-from formats.verbs.choices import ConversionOptions, RuntimeOptions
+from formats.verbs.choices import ConversionOptions, MetadataOptions, RuntimeOptions
 from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile, listed
 from formats.verbs.steps.opening import located, open_model
