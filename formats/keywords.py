@@ -44,6 +44,8 @@ class RaiseKeywords(TypedDict, total=False):
 class WriteKeywords(TypedDict, total=False):
     """The options of `formats.save`: of the engine, of raising, of a runtime, and of the format that is written."""
 
+    metadata: Mapping[str, str] | None
+    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str
@@ -89,7 +91,8 @@ class WriteKeywords(TypedDict, total=False):
     alignment: int | str | None
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
     max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0."""
+    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
+    limit."""
     one_file_per_tensor: bool
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
@@ -104,8 +107,6 @@ class WriteKeywords(TypedDict, total=False):
     """dedup=True: Store equal weights only once."""
     sha256: bool
     """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    metadata: Mapping[str, str] | None
-    """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
     """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
     exact: bool
@@ -138,6 +139,8 @@ class ConvertKeywords(TypedDict, total=False):
     """storage_options: Options of the store."""
     retries: int
     """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+    metadata: Mapping[str, str] | None
+    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str
@@ -179,7 +182,8 @@ class ConvertKeywords(TypedDict, total=False):
     alignment: int | str | None
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
     max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0."""
+    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
+    limit."""
     one_file_per_tensor: bool
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
@@ -194,8 +198,6 @@ class ConvertKeywords(TypedDict, total=False):
     """dedup=True: Store equal weights only once."""
     sha256: bool
     """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    metadata: Mapping[str, str] | None
-    """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
     """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
     exact: bool
@@ -218,8 +220,6 @@ class EditKeywords(TypedDict, total=False):
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
-    metadata: Mapping[str, str] | None
-    """metadata: Texts of the metadata by key, such as {'license': 'MIT'}; an empty one removes the key."""
     max_depth: int
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
     hard_links: bool
@@ -234,6 +234,8 @@ class EditKeywords(TypedDict, total=False):
     """storage_options: Options of the store."""
     retries: int
     """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+    metadata: Mapping[str, str] | None
+    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str
@@ -275,7 +277,8 @@ class EditKeywords(TypedDict, total=False):
     alignment: int | str | None
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
     max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0."""
+    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
+    limit."""
     one_file_per_tensor: bool
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
@@ -328,6 +331,8 @@ class ExtractKeywords(TypedDict, total=False):
     """storage_options: Options of the store."""
     retries: int
     """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+    metadata: Mapping[str, str] | None
+    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str
@@ -369,7 +374,8 @@ class ExtractKeywords(TypedDict, total=False):
     alignment: int | str | None
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
     max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0."""
+    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
+    limit."""
     one_file_per_tensor: bool
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
@@ -384,8 +390,6 @@ class ExtractKeywords(TypedDict, total=False):
     """dedup=True: Store equal weights only once."""
     sha256: bool
     """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    metadata: Mapping[str, str] | None
-    """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
     """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
     exact: bool
@@ -420,6 +424,8 @@ class MergeKeywords(TypedDict, total=False):
     """storage_options: Options of the store."""
     retries: int
     """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+    metadata: Mapping[str, str] | None
+    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str
@@ -461,7 +467,8 @@ class MergeKeywords(TypedDict, total=False):
     alignment: int | str | None
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
     max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0."""
+    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
+    limit."""
     one_file_per_tensor: bool
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
@@ -476,8 +483,6 @@ class MergeKeywords(TypedDict, total=False):
     """dedup=True: Store equal weights only once."""
     sha256: bool
     """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    metadata: Mapping[str, str] | None
-    """metadata: Add texts by name to the metadata, such as {'license': 'MIT'}."""
     onnx_hash: bool | None
     """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
     exact: bool
@@ -497,7 +502,8 @@ class JobKeywords(ConvertKeywords, total=False):
     from_format: str | None
     """from_format=FORMAT: The format to read, if the content does not show it."""
     to_format: str | None
-    """to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json."""
+    """to_format=FORMAT: The format to write, if not that of DST's extension: onnx, onnxz, rten, ort, onnxc,
+    textproto, json."""
     strict: bool
     """strict=True: Refuse a conversion whose report has a warning."""
     lenient: bool

@@ -41,7 +41,8 @@ class Kind(NamedTuple):
     TypeError if it is not valid. `from_text` does the same for a text from the command line. `metavar` stands for the
     value in the help; without one, an option is a switch. `keyword_type` is what the library accepts, if that is more
     than the type of the field. Errors do not repeat a `secret`. An option that may be given `repeatedly` is a mapping;
-    then `from_text` returns a key and a value.
+    then `from_text` returns a key and a value, or a mapping. `keyword_words` describe the values of the library, if one
+    types something else.
     `values` lists all values if there are few; shells suggest them.
     """
 
@@ -53,6 +54,7 @@ class Kind(NamedTuple):
     secret: bool = False
     repeatedly: bool = False
     values: Callable[[], Iterable[Any]] | None = None
+    keyword_words: str = ""
 
 
 class Flag(NamedTuple):
@@ -215,7 +217,8 @@ def checked(row: Row, value: Any) -> Any:
     except OptionError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise bad_value(row.name, row.kind, value) from None
+        kind = row.kind
+        raise bad_value(row.name, kind._replace(words=kind.keyword_words or kind.words), value) from None
 
 
 def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
@@ -364,8 +367,15 @@ def text(metavar: str, words: str = "a text") -> Kind:
 
 
 def pairs(metavar: str, words: str, example: str) -> Kind:
-    """Texts by name; typed one at a time, as `NAME=VALUE`. A name may have equals signs in it."""
-    return Kind(f"{words}, such as {example}", texts_by_name, metavar, name_and_value, repeatedly=True)
+    """Texts by name: what `words` say. One at a time is typed, as `NAME=VALUE`; a name may have equals signs in it."""
+    return Kind(
+        f"{metavar}, such as {example}",
+        texts_by_name,
+        metavar,
+        name_and_value,
+        repeatedly=True,
+        keyword_words=f"a dictionary of {words}",
+    )
 
 
 def name_and_value(typed: str) -> tuple[str, str]:
@@ -383,7 +393,7 @@ def texts_by_name(value: Any) -> Mapping[str, str]:
     return value
 
 
-def values_by_name(metavar: str, words: str, example: str) -> Kind:
+def values_by_name(metavar: str, example: str, keyword_words: str) -> Kind:
     """Values by name, of any kind; typed one at a time, as `NAME=VALUE`, with JSON as the value."""
 
     def split(typed: str) -> tuple[str, Any]:
@@ -402,30 +412,15 @@ def values_by_name(metavar: str, words: str, example: str) -> Kind:
             raise TypeError(value)
         return value
 
-    return Kind(f"{words}, such as {example}", check, metavar, split, secret=True, repeatedly=True)
+    words = f"{metavar}, such as {example}"
+    return Kind(words, check, metavar, split, secret=True, repeatedly=True, keyword_words=keyword_words)
 
 
-def texts_in_file(words: str) -> Kind:
-    """Texts by name; on the command line, the name of a JSON file with them."""
-
-    def read(path: str) -> Any:
-        import json
-        from pathlib import Path
-
-        try:
-            return texts_by_name(json.loads(Path(path).read_bytes()))
-        except OSError as error:
-            raise OptionError(f"{path}: {error.strerror or error}") from error
-        except TypeError:
-            raise OptionError(f"{path}: expected a JSON object whose values are strings") from None
-        except (ValueError, RecursionError) as error:
-            raise OptionError(f"{path}: not JSON: {error}") from error
-
-    return Kind(words, texts_by_name, "FILE", read)
-
-
+MOST_ALIGNED_BYTES = 1 << 30  # the largest pages of memory
+CHANGES = "What changes"
+METADATA = pairs("KEY=VALUE", "keys and texts", "license=MIT")
 REMOTE = "Options for addresses such as s3://bucket/model.onnx"
-STORAGE = values_by_name("KEY=VALUE", "values by name, as fsspec takes them", "anon=true")
+STORAGE = values_by_name("KEY=VALUE", "anon=true", "a dictionary, as fsspec takes it, such as {'anon': True}")
 STORAGE_FLAG = Flag(
     ("--storage-options",),
     "Give the store an option, such as anon=true, or s3.anon=true for one kind of store; repeat it for each option.",
@@ -433,6 +428,7 @@ STORAGE_FLAG = Flag(
     from_text=STORAGE.from_text,
 )
 RETRIES = 2
+MOST_WORKERS = 1024  # threads or processes: more of them never help, and a system starts no million
 ASKED = object()  # the value of a flag whose text the user types on the terminal
 SWITCH = Kind("True or False", _truth)
 ANY = Kind("anything", lambda value: value)  # for options that only the library has, and that type checkers check

@@ -44,13 +44,19 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     from formats.codecs.contract import ReadOptions
     from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+    from formats.verbs.choices import (
+        ConversionOptions,
+        MetadataOptions,
+        RaisingOptions,
+        ReplacementOptions,
+        RuntimeOptions,
+    )
     from formats.verbs.pack import PackingOptions
     from formats.verbs.relocate import PlaceOptions
     from formats.verbs.share import ShareOptions
 
     targets = dict.fromkeys(codec.options for codec in codecs)
-    writing = (EngineOptions, ReplacementOptions, RaisingOptions, RuntimeOptions, *targets)
+    writing = (MetadataOptions, EngineOptions, ReplacementOptions, RaisingOptions, RuntimeOptions, *targets)
     return {
         "ReadKeywords": (ReadOptions,),
         "RaiseKeywords": (RaisingOptions,),

@@ -86,7 +86,7 @@ def test_help_loads_little(python: Python, command: str) -> None:
 @pytest.mark.parametrize(
     ("options", "loaded"),
     [
-        (["-qf", "--threads=2", "--no-onnx-hash", "--metadata", "about.json"], "False"),
+        (["-qf", "--threads=2", "--no-onnx-hash", "--metadata-file", "about.json"], "False"),
         (["--force", "--max-depth", "9", "--rten-version", "1"], "False"),
         (["--external-data"], "False"),
         (["--nonsense"], "True"),

@@ -49,7 +49,7 @@ EFFECTS = {
     "EditOptions.weights": Effect("edit m.onnx new.onnx", "--weights wide.onnx"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
     "EditOptions.rename": Effect("edit m.onnx new.onnx", "--rename x=images"),
-    "EditOptions.metadata": Effect("edit m.onnxz", "--metadata license=MIT"),
+    "MetadataOptions.metadata": Effect("convert m.onnx new.onnx", "--metadata license=MIT"),
     "RuntimeOptions.opset": Effect("convert wide.onnx new.onnx", "--opset 20"),
     "RuntimeOptions.ir_version": Effect("convert wide.onnx new.onnx", "--ir-version 9"),
     "RuntimeOptions.dtype": Effect("convert wide.onnx new.onnx", "--dtype float16"),
@@ -87,7 +87,6 @@ EFFECTS = {
     "ArchiveOptions.alignment": Effect("convert m.onnx new.onnxz", "--alignment 8K"),
     "ArchiveOptions.dedup": Effect("convert m.onnx new.onnxz", "--dedup"),
     "ArchiveOptions.sha256": Effect("convert m.onnx new.onnxz", "--sha256"),
-    "RtenOptions.metadata": Effect(TO_RTEN, "--metadata license.json"),
     "RtenOptions.onnx_hash": Effect(TO_RTEN, "--no-onnx-hash"),
     "RtenOptions.exact": Effect("convert wide.onnx new.rten", "--exact"),
     "RtenOptions.rten_version": Effect(TO_RTEN, "--rten-version 1"),
@@ -181,7 +180,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(plain, path / "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     shutil.copy(path / "m.onnx", path / "m.bin")
     (path / "key").write_text("secret words")
-    (path / "license.json").write_text('{"license": "MIT"}')
     (path / "names.txt").write_text("data.onnx\n")
     (path / "old.svg").write_text("old")
     for name in ("bad1.onnx", "bad2.onnx"):

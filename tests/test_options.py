@@ -10,10 +10,12 @@ import onnx
 import pytest
 
 import formats
+from formats.cli.command_line import flags_of
+from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
-from formats.options import Row, names_of, rows_of
+from formats.options import Row, bad_value, checked, names_of, rows_of
 from formats.tensordata.engine import EngineOptions
 from formats.verbs.choices import ConversionOptions, RaisingOptions, RuntimeOptions
 
@@ -60,7 +62,7 @@ BAD: dict[str, list[Any]] = {
     "max_depth": [0, 251, 1 << 40, "9", 1.5, True],
     "external_data": [1, "", "../w", "sub/w", "/w", ".", b"w"],
     "data_names": ["", "onnx", True],
-    "metadata": ["MIT", {"author": "me"}, {"license": 1}],
+    "metadata": ["MIT", [("license", "MIT")], {"license": 1}],
     "model": [1, 0, True, []],
     "default": [1, 0, True, []],
     "rten_version": [0, 3, "2", True],
@@ -113,6 +115,29 @@ def test_other_values_are_refused(options: type, row: Row) -> None:
         message = str(caught.value)
         assert f"`{row.name}`" in message or "no format is called" in message or "no runtime is called" in message
         assert row.name != "key" or "secret words" not in message
+
+
+# Numbers without a bound, each for a reason.
+UNBOUNDED = {
+    "opset": "the package onnx says which it knows",
+    "params": "modules are no deeper than their names",
+    "limit": "a list ends by itself",
+    "tensors": "a list ends by itself",
+}
+
+
+@pytest.mark.parametrize("number", [10**6, 10**18, -1])
+def test_numbers_are_bounded(number: int) -> None:
+    """A number that no machine could work with is refused at once, in every verb; none is negative."""
+    for verb in VERBS:
+        for row, flag in flags_of(group.options for group in verb.groups(False)).values():
+            if flag.metavar not in ("N", "[DEPTH]", "N|PATTERN") or (number > 0 and row.name in UNBOUNDED):
+                continue
+            with pytest.raises(OptionError, match=f"`{row.name}` is '?{number}'?, but must be"):
+                try:
+                    checked(row, flag.from_text(str(number)))
+                except ValueError:
+                    raise bad_value(row.name, row.kind, number) from None
 
 
 @pytest.mark.parametrize(("options", "row"), ROWS)

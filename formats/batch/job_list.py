@@ -221,8 +221,8 @@ def _make(folder: Path, made: list[Path], dry_run: bool) -> None:
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
-    if dry_run and missing and os.path.lexists(missing[-1]):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(missing[-1]))
+    if missing and os.path.lexists(missing[-1]):
+        raise NotADirectoryError(errno.ENOTDIR, "is not a folder; name another destination", str(missing[-1]))
     for path in reversed(() if dry_run else missing):
         path.mkdir(exist_ok=True)
         made.append(path)

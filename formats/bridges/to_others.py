@@ -40,6 +40,7 @@ from formats.verbs.steps import opening, planning
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from formats.codecs.keys import Key
     from formats.ir.model import Graph
     from formats.tensordata.file import File
     from formats.tensordata.plan import PlacedWrite
@@ -157,16 +158,17 @@ def onnxruntime_session(
     provider_options: Sequence[Any] | None = None,
     *,
     model: str | None = None,
+    key: Key | str | bytes | None = None,
     **options: Any,
 ) -> Any:
     """Make an `onnxruntime.InferenceSession` of a model of any size: a model object, its bytes, or the path of a file.
 
-    The file may have any format; `model` is the name of the model in an archive with several. The other arguments are
-    those of InferenceSession, in its order.
+    The file may have any format; `model` is the name of the model in an archive with several, and `key` that of an
+    encrypted model. The other arguments are those of InferenceSession, in its order.
 
-    Nothing is written. Weights in a file stay there: onnxruntime maps the file, which must not change while the session
-    is in use. It reads an .ort file itself, once the file is checked. onnxruntime copies other weights; the session
-    keeps the model alive. `sess_options` are changed, so use them for only one session.
+    Nothing is written. Weights in a file stay there: onnxruntime maps it, and it must not change meanwhile. It reads an
+    .ort file itself, once the file is checked. onnxruntime copies other weights; the session keeps the model alive.
+    `sess_options` are changed, so use them for only one session.
 
     Raises: FormatError if the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
     the error of onnxruntime if it refuses the model.
@@ -178,15 +180,19 @@ def onnxruntime_session(
 
     sess_options = sess_options or onnxruntime.SessionOptions()
     if isinstance(model_or_path, (str, os.PathLike)) or hasattr(model_or_path, "read"):
-        path, model_or_path = model_or_path, opening.load(model_or_path, model=model)  # which checks the whole file
+        path, model_or_path = (
+            model_or_path,
+            opening.load(model_or_path, model=model, key=key),
+        )  # which checks the whole file
         if _is_ort(path):
             for key in ORT_KEYS:
                 sess_options.add_session_config_entry(key, "1")
             return onnxruntime.InferenceSession(os.fspath(path), sess_options, providers, provider_options, **options)
     elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
-        model_or_path = opening.loads(model_or_path, model=model)
-    elif model is not None:
-        raise OptionError("`model` is for a file with several models, and this is a model object")
+        model_or_path = opening.loads(model_or_path, model=model, key=key)
+    elif model is not None or key is not None:
+        words = "`key` is for an encrypted file" if model is None else "`model` is for a file with several models"
+        raise OptionError(f"{words}, and this is a model object")
     own = _raised(model_or_path)
     weights = _Weights()
     with misfits_located(own):

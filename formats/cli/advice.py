@@ -99,7 +99,14 @@ OPTIONS = (
     Answer("--source --reference --ref", "--original"),
     Answer("--layout --svg --html --png --plot --draw --image", "--picture"),
     Answer("--layout --naming --transformers.js --transformers-js --browser", "--data-names"),
-    Answer("--key --password --passphrase", sentence="other users can see it; use --key-file, --key-env or --ask-key"),
+    Answer(
+        "--strip-doc --strip-docs --strip-doc-string --no-doc-string --remove-doc --strip-debug --strip-docstrings",
+        sentence="formats keeps what a model says of itself; in Python, set another `doc_string` and save the model",
+    ),
+    Answer(
+        "--key --password --passphrase",
+        sentence="others can see what is typed here, so a key comes by --key-file FILE, --key-env NAME or --ask-key",
+    ),
     Answer("--mkdir --mkdirs --make-parents -p", "--parents"),
     Answer("--simulate --pretend --what-if --check --test", "--dry-run"),
     Answer("--full --deep --checksums --read-all", "--data"),
@@ -144,6 +151,8 @@ def is_model(text: str) -> bool:
 def unknown_option(program: str, verb: Verb | None, name: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
     """The answer to an option that the verb does not have, or that stands before the verb."""
     if verb is None:
+        if name in ("-v", "-V"):
+            return f"there is no option {name}; type formats --version"
         return f"a verb comes first, such as {with_verb(texts, verbs)}; see {helper(program, verb)}"
     own = [*flags_of(group.options for group in verb.groups(True)), "--help", "--help-all"]
     for answer in OPTIONS:
@@ -152,8 +161,11 @@ def unknown_option(program: str, verb: Verb | None, name: str, texts: Sequence[s
                 return f"there is no option {name}; {answer.sentence}"
             if found := [each for each in answer.names.split() if each in own]:
                 return f"there is no option {name}; did you mean {found[0]}?"
-    if name.startswith("--") and (close := get_close_matches(name, own, 1, SIMILAR)):
-        return f"there is no option {name}; did you mean {close[0]}?"
+    words = [
+        each.removeprefix("--") for each in own if each.startswith("--")
+    ]  # all begin alike, so dashes do not count
+    if name.startswith("--") and (close := get_close_matches(name.removeprefix("--"), words, 1, SIMILAR)):
+        return f"there is no option {name}; did you mean --{close[0]}?"
     if others := [each.name for each in verbs if name in flags_of(group.options for group in each.groups(True))]:
         listed = " and ".join([", ".join(others[:-1]), others[-1]] if len(others) > 1 else others)
         return f"{name} is an option of {listed}, not of {verb.name}"

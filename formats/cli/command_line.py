@@ -8,6 +8,7 @@ conversion of a small model.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from formats.errors import OptionError
 from formats.options import ASKED, bad_value, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from formats.options import Flag, Row
 
@@ -104,7 +105,7 @@ class Request:
         for _, row, flag, text in given:
             value = self._value(row, flag, text)
             if row.kind.repeatedly:
-                values.setdefault(row.name, {}).update((value,))
+                values.setdefault(row.name, {}).update(value)
             else:
                 values[row.name] = value
         return values
@@ -127,11 +128,16 @@ class Request:
         if not text and not flag.takes_text:
             return self.ask() if flag.value is ASKED else flag.value
         try:
-            return flag.from_text(text or "")
+            value = flag.from_text(text or "")
+            if not row.kind.repeatedly:
+                return value
+            pairs = value if isinstance(value, Mapping) else dict((value,))
+            row.kind.checked(pairs)  # here, the error can repeat what was typed
         except OptionError:
             raise
-        except ValueError:
+        except (TypeError, ValueError, OverflowError):
             raise bad_value(row.name, row.kind, text) from None
+        return pairs
 
 
 def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
@@ -227,7 +233,8 @@ def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | 
 def check_arguments(typed: Typed, verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> None:
     """Raises OptionError if arguments are missing."""
     if missing := verb.needed([table[name][0].name for name, _ in typed.flags])[len(typed.arguments) :]:
-        raise OptionError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+        usage = f"formats {verb.name} {' '.join(verb.arguments)}"
+        raise OptionError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; type {usage}")
 
 
 def _model_extensions() -> set[str]:

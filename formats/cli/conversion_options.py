@@ -23,12 +23,19 @@ def conversion_groups(
 ) -> list[Group]:
     """The options of a verb that converts: its own, which come `first`, those of every conversion, and of formats.
 
-    Those of formats are `in_short`, or only `--help-all` shows them. If an option of a format has the flag of one that
-    comes first, only the latter counts.
+    Those of formats, versions and keys are `in_short`, or only `--help-all` shows them; those of metadata are in short
+    for the verbs that have others in long. If an option of a format has the flag of one that comes first, only the
+    latter counts.
     """
     from formats.codecs import lookup
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+    from formats.verbs.choices import (
+        ConversionOptions,
+        MetadataOptions,
+        RaisingOptions,
+        ReplacementOptions,
+        RuntimeOptions,
+    )
 
     codecs = lookup.codecs() if of_all_packages else lookup.built_in()
     extensions: dict[type, tuple[str, ...]] = {}
@@ -36,9 +43,11 @@ def conversion_groups(
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
     general = (ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, OutputOptions, NoteOptions)
     own = (*general, *more, ReadOptions)
-    _check_names(own, codecs)
+    _check_names((MetadataOptions, *own), codecs)
     of_formats = (Group(*item, in_short=in_short) for item in extensions.items())
-    return [*map(Group, (*first, *own)), *of_formats, Group(RaisingOptions)]
+    metadata = Group(MetadataOptions, in_short=not in_short)
+    of_all = (Group(each, in_short=in_short or each not in (RuntimeOptions, ReadOptions)) for each in own)
+    return [*map(Group, first), metadata, *of_all, *of_formats, Group(RaisingOptions)]
 
 
 def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
@@ -52,9 +61,16 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 def conversion_keywords(request: Request, target: Codec, first: Sequence[type] = ()) -> dict[str, Any]:
     """The keywords of `convert` that were given, and those of the options that come `first`."""
     from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ConversionOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+    from formats.verbs.choices import (
+        ConversionOptions,
+        MetadataOptions,
+        RaisingOptions,
+        ReplacementOptions,
+        RuntimeOptions,
+    )
 
-    general = (*first, ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
+    changes = (*first, MetadataOptions)
+    general = (*changes, ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
     own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
     request.of(*general)  # an error in these is reported before a key is asked for
     request.ask = partial(ask_key, twice=target.encrypted)

@@ -82,7 +82,10 @@ def traceback_lines(error: BaseException) -> list[str]:
 
 
 def in_flags(text: str, rows: Mapping[str, Row], typed: Mapping[str, str]) -> str:
-    """The text with a flag for each option that it names by its keyword."""
+    """The text with a flag for each option that it names by its keyword.
+
+    Advice, which is behind a semicolon, is left out if it is about an option that the verb does not have.
+    """
 
     def flag(match: re.Match[str]) -> str:
         name: str = match[1]
@@ -103,8 +106,14 @@ def in_flags(text: str, rows: Mapping[str, Row], typed: Mapping[str, str]) -> st
             return " or ".join((*with_text, *asked)) or words[row.flags[0]]
         return f"{(with_text or [*words.values()])[0]} {value}"
 
-    shown: str = KEYWORD.sub(flag, text)
-    return shown
+    first, *advice = KEYWORD.sub(flag, text).split("; ")
+    if any(KEYWORD.search(words) for words in advice):
+        from formats import keywords
+
+        options = {name for each in vars(keywords).values() for name in getattr(each, "__annotations__", ())}
+        options |= {"format", *rows}  # `format` is a parameter of its own
+        advice = [words for words in advice if not options & {match[1] for match in KEYWORD.finditer(words)}]
+    return "; ".join((first, *advice))
 
 
 def error_to_json(

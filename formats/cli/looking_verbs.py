@@ -17,7 +17,7 @@ from formats.cli.waiting import progress
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import RUNTIME
 from formats.errors import FormatError, OptionError
-from formats.options import SWITCH, Flag, Kind, count, option, settle
+from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, option, settle
 from formats.python.late_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _any_path(name: str) -> Path:
 
 
 def _tensors(value: object) -> int | str:
-    if isinstance(value, str) and value:
+    if isinstance(value, str) and value and (value.isdecimal() or not value.removeprefix("-").isdecimal()):
         return int(value) if value.isdecimal() else value
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
@@ -144,7 +144,7 @@ class VerifyOptions:
 
     data: bool = option(False, SWITCH, "Read all data and verify all checksums.", common=True)
     original: Path | None = option(None, PATH, "The file that FILE was converted from; needs --data.", common=True)
-    threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")
+    threads: int = option(0, count(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,13 +175,16 @@ def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
     yield from (f"note: {loss.detail}" for loss in found.losses)
 
 
+WHOLE = "nothing to repair: no write was interrupted"
+
+
 def repair_lines(done: Repair) -> Iterator[str]:
     """The state that was found at a path, and the repair."""
-    found = "completed" if done.completed else "restored to its old state" if done.put_back else "complete"
+    found = "completed" if done.completed else "restored to its old state" if done.put_back else WHOLE
     if not (done.completed or done.put_back or done.path.exists()):
         found = "there is no model, and no interrupted write to complete"
     if done.refused:
-        found = f"{'' if found == 'complete' else found + ', but '}this is no valid archive: {done.refused}"
+        found = f"{'' if found == WHOLE else found + ', but '}this is no valid archive: {done.refused}"
     yield f"{done.path}: {found}"
     yield from (f"  removed {path.name}" for path in done.removed)
     yield from (f"note: {note}" for note in done.notes)

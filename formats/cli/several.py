@@ -14,7 +14,7 @@ from formats.cli.columns import printable
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, say, show
 from formats.errors import OptionError
-from formats.options import SWITCH, Kind, count, option, settle, text
+from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, text
 from formats.pictures.progress_bar import Progress
 from formats.python.late_dataclasses import dataclass
 
@@ -83,7 +83,7 @@ class SeveralOptions:
 
     jobs: int = option(
         0,
-        count(),
+        count(0, MOST_WORKERS),
         "Convert N models at a time; 0, the default, chooses.",
         short="-j",
         panel=PANEL,

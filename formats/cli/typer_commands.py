@@ -32,6 +32,7 @@ HELP_OF_VERBS = (
 SIZES = "SIZE is a number of bytes, or 64K or 5GiB (powers of 1024), or 1.5GB (powers of 1000)."
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 DESCRIPTION = "Convert, inspect, verify and compare models: .onnx, .onnxz, .rten and .ort."
+DOCUMENTS = "https://onnx-formats.github.io/formats"  # as in pyproject.toml
 EXAMPLES = (
     "formats convert model.onnx model.rten",
     "formats inspect model.onnx",
@@ -180,6 +181,7 @@ def command_class(verb: Verb, *, common: bool) -> type[TyperCommand]:
         def format_epilog(self, ctx: Any, formatter: Any) -> None:
             program = "" if ctx.parent is None else "formats "
             write_lines(formatter, "Examples", [line.replace("formats ", program, 1) for line in verb.examples])
+            write_lines(formatter, "Documents", [DOCUMENTS])
 
     return Command
 
@@ -202,6 +204,7 @@ def group_class(verbs: Sequence[Verb]) -> type[TyperGroup]:
 
         def format_epilog(self, ctx: Any, formatter: Any) -> None:
             write_lines(formatter, "Examples", EXAMPLES)
+            write_lines(formatter, "Documents", [DOCUMENTS])
 
     return Group
 

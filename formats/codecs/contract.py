@@ -117,7 +117,7 @@ class ReadOptions:
         panel=READING,
     )
     key: Key | str | bytes | None = option(
-        None, KEY, "The key of an encrypted model.", flags=KEY_FLAGS, panel=ENCRYPTED
+        None, KEY, "The key of an encrypted model.", flags=KEY_FLAGS, panel=ENCRYPTED, common=True
     )
     allow_encryption: int | None = option(
         None,
@@ -256,7 +256,7 @@ class Codec(NamedTuple):
     more. If a change of a file in place was interrupted, `settled` gives the file as it was before; otherwise, it gives
     the file as it is. `bundle` says what a file has that may hold several models. `runtime` is the runtime of the
     format, if that reads ONNX, too. `first_release`, for a format that only onnxruntime reads, gives its first release
-    that reads a file.
+    that reads a file. `metadata_keys` are the only ones that metadata of the format can have.
     """
 
     name: str
@@ -278,6 +278,7 @@ class Codec(NamedTuple):
     shared_data: Callable[[WritePlan, bool], Iterable[Loss]] | None = None
     runtime: Runtime | None = None
     first_release: Callable[[Source], str] | None = None
+    metadata_keys: tuple[str, ...] | None = None
 
 
 # What one codec uses of others.

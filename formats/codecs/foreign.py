@@ -52,11 +52,12 @@ class Head(NamedTuple):
 
 
 class ForeignFormat(NamedTuple):
-    """What the file is and what to do, in one sentence."""
+    """What the file is and what to do, in one sentence; `extensions` are those that no other format has."""
 
     title: str
     remedy: str
     matches: Callable[[Head], object]
+    extensions: str = ""
 
     @property
     def message(self) -> str:
@@ -125,6 +126,11 @@ def _is_message_after_version(head: Head, inner_tags: Iterable[int]) -> bool:
     return tag == 0x08 and 0 < version < 100 and outer == 0x12 and 2 <= nbytes <= head.nbytes and inner in inner_tags
 
 
+def _is_text(data: bytes) -> bool:
+    """Whether the bytes are words for people: letters, and no control characters but line ends and tabs."""
+    return bool(re.fullmatch(rb"[\t\n\r\x20-\x7e\x80-\xff]*[A-Za-z]{2}[\t\n\r\x20-\x7e\x80-\xff]*", data))
+
+
 def _is_saved_model(head: Head) -> bool:
     """`saved_model_schema_version` is 1, and `meta_graphs` begins with a `meta_info_def` of messages and strings."""
     if not _is_message_after_version(head, (0x0A,)) or head.data[1] != 1:
@@ -189,40 +195,47 @@ FOREIGN_FORMATS = (
         lambda head: len(head.data) >= 16 and not any(head.data),
     ),
     # Other formats of models
-    ForeignFormat("a safetensors file", EXPORT_WEIGHTS, _is_safetensors),
+    ForeignFormat("a safetensors file", EXPORT_WEIGHTS, _is_safetensors, ".safetensors"),
     ForeignFormat(
         "a GGUF file of llama.cpp",
         "it has quantised weights but no graph: export the model that it was made from",
         _starts(b"GGUF", b"FUGG", b"lmgg", b"fmgg", b"tjgg"),
+        ".gguf .ggml",
     ),
     ForeignFormat(
         "a TensorFlow Lite model",
         "`python -m tf2onnx.convert --tflite model.tflite --output model.onnx` makes an .onnx file of it",
         _identifier(b"TFL3"),
+        ".tflite .lite",
     ),
-    ForeignFormat("an ExecuTorch program", ORIGINAL, _identifier(*(b"ET%d" % number for number in range(10, 20)))),
-    ForeignFormat("a TensorRT engine", ORIGINAL, _starts(b"ftrt", b"ptrt")),
-    ForeignFormat("an RKNN model", ORIGINAL, _starts(b"RKNN")),
-    ForeignFormat("an ncnn model", ORIGINAL, _starts(b"7767517\n", b"7767517\r")),
-    ForeignFormat("an OpenVINO model", ORIGINAL, _text(rb"<\?xml[^>]*>\s*<net\b|<net\s+name=")),
+    ForeignFormat(
+        "an ExecuTorch program", ORIGINAL, _identifier(*(b"ET%d" % number for number in range(10, 20))), ".pte"
+    ),
+    ForeignFormat("a TensorRT engine", ORIGINAL, _starts(b"ftrt", b"ptrt"), ".engine .plan .trt"),
+    ForeignFormat("an RKNN model", ORIGINAL, _starts(b"RKNN"), ".rknn"),
+    ForeignFormat("an ncnn model", ORIGINAL, _starts(b"7767517\n", b"7767517\r"), ".param"),
+    ForeignFormat("an OpenVINO model", ORIGINAL, _text(rb"<\?xml[^>]*>\s*<net\b|<net\s+name="), ".xml"),
     ForeignFormat("the weights of an OpenVINO model", ORIGINAL, _is_open_vino_weights),
     ForeignFormat("a PyTorch file from before version 1.6", EXPORT_TORCH, _is_torch_pickle),
     ForeignFormat(
         "a program saved by torch.export",
         "`torch.onnx.export(torch.export.load('model.pt2'), f='model.onnx', dynamo=True)` makes an .onnx file of it",
         _zip_with("/archive_format", "serialized_exported_program.json"),
+        ".pt2",
     ),
-    ForeignFormat("a PyTorch file", EXPORT_TORCH, _zip_with("data.pkl", "constants.pkl")),
+    ForeignFormat("a PyTorch file", EXPORT_TORCH, _zip_with("data.pkl", "constants.pkl"), ".pt .pth .ckpt"),
     ForeignFormat(
         "a Keras model",
         "`keras.models.load_model('model.keras').export('model.onnx', format='onnx')` makes an .onnx file of it",
         lambda head: {"metadata.json", "config.json"} <= {*head.zip_names} or "model.weights.h5" in head.zip_names,
+        ".keras",
     ),
     ForeignFormat(
         "an HDF5 file, as Keras writes them",
         "if it is a Keras model, `keras.models.load_model('model.h5').export('model.onnx', format='onnx')` makes an "
         ".onnx file of it",
         _starts(b"\x89HDF\r\n\x1a\n"),
+        ".h5 .hdf5",
     ),
     ForeignFormat(
         "a TensorFlow SavedModel",
@@ -234,14 +247,16 @@ FOREIGN_FORMATS = (
         "`python -m tf2onnx.convert --graphdef model.pb --inputs x:0 --outputs y:0 --output model.onnx` makes an .onnx "
         "file of it, given the names of its inputs and outputs",
         _is_graph_def,
+        ".pb",
     ),
-    ForeignFormat("a Core ML model", ORIGINAL, _is_core_ml),
+    ForeignFormat("a Core ML model", ORIGINAL, _is_core_ml, ".mlmodel .mlpackage .mlmodelc"),
     # Arrays and settings
-    ForeignFormat("an array of numpy", "it has no graph", _starts(b"\x93NUMPY")),
+    ForeignFormat("an array of numpy", "it has no graph", _starts(b"\x93NUMPY"), ".npy"),
     ForeignFormat(
         "an .npz file with arrays of numpy",
         "it has no graph",
         lambda head: head.zip_names and all(name.endswith(".npy") for name in head.zip_names),
+        ".npz",
     ),
     ForeignFormat(
         "the settings of a Hugging Face model",
@@ -252,6 +267,7 @@ FOREIGN_FORMATS = (
         "a Python pickle",
         "if it contains a scikit-learn model, `skl2onnx.to_onnx(model, inputs)` makes an .onnx file of it",
         _is_pickle,
+        ".pkl .pickle .joblib",
     ),
     # Archives
     ForeignFormat("compressed with gzip", f"{UNPACK}: `gunzip FILE`, or `tar xf FILE`", _starts(b"\x1f\x8b\x08")),
@@ -267,8 +283,10 @@ FOREIGN_FORMATS = (
         "a zip file, but not an .onnxz archive",
         "unpack it, and convert the model that is in it, if there is one",
         lambda head: head.zip_names and all("." in name or "/" in name for name in head.zip_names),
+        ".zip",
     ),
 )
+TEXT = "; this is a text file"
 CUT_SHORT = "; the file seems to be truncated, perhaps by an interrupted download or copy"
 
 
@@ -278,10 +296,15 @@ def recognise(source: Source, path: Path | None = None) -> ForeignFormat | None:
     return next((row for row in FOREIGN_FORMATS if row.matches(head)), None)
 
 
+def by_extension(suffix: str) -> ForeignFormat | None:
+    """The foreign format whose files have this extension, in lower case."""
+    return next((row for row in FOREIGN_FORMATS if suffix in row.extensions.split()), None)
+
+
 def afterthought(source: Source, is_truncated: bool) -> str:
     """A possible reason why the file in `source`, which looks like a model, could not be read; often none is known."""
     if is_truncated:
-        return CUT_SHORT
+        return TEXT if _is_text(source.read(0, min(HEAD_BYTES, source.nbytes))) else CUT_SHORT
     if source.nbytes < 4 or source.read(0, 4) != b"PK\3\4":
         return ""
     tail_nbytes = min(TAIL_BYTES, source.nbytes)

@@ -11,7 +11,7 @@ from formats.errors import OptionError, UnknownFormatError
 from formats.options import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
     from importlib.metadata import EntryPoint
 
 ONNXRUNTIME = "onnxruntime"  # a runtime without a format of its own
@@ -126,7 +126,7 @@ def runtime_named(text: str) -> RuntimeName:
     name, equals, release = text.partition("==")
     known = _releases_by_runtime()
     if name not in known:
-        raise OptionError(f"no runtime is called {text!r:.100}; there are {' and '.join(known)}")
+        raise OptionError(_unknown_runtime(text, known))
     if not equals:
         return RuntimeName(name)
     minor = ".".join(release.split(".")[:2])
@@ -134,6 +134,20 @@ def runtime_named(text: str) -> RuntimeName:
         listed = ", ".join(known[name]())
         raise OptionError(f"`runtime` is {text!r:.100}, but the known releases of {name} are {listed}")
     return RuntimeName(name, minor)
+
+
+def _unknown_runtime(text: str, known: Mapping[str, Callable[[], Collection[str]]]) -> str:
+    """What to say of a runtime that does not exist: how it is written, if it is one that exists."""
+    import re
+    from difflib import get_close_matches
+
+    found = re.fullmatch(r"([a-z]*)[^0-9a-z]*(\d[\w.]*)?", text.strip().lower())
+    word, release = (found[1], found[2]) if found else (text, None)
+    name = next(iter(get_close_matches(word, known, 1)), ONNXRUNTIME if word == "ort" else "")
+    if name and release:
+        return f"no runtime is called {text!r:.100}; two equals signs come before a release: {name}=={release}"
+    meant = f"did you mean {name}?" if name else f"there are {' and '.join(known)}"
+    return f"no runtime is called {text!r:.100}; {meant}"
 
 
 def _releases_by_runtime() -> dict[str, Callable[[], Collection[str]]]:
@@ -181,12 +195,24 @@ def for_writing(path: Path, option: str = "format") -> Codec:
         suffix = path.suffix.lower()
         from difflib import get_close_matches
 
+        from formats.codecs import foreign  # only errors need it
+
         extensions = [extension for codec in codecs() for extension in codec.extensions]
-        known, close = ", ".join(extensions), get_close_matches(suffix, extensions, 1, SIMILAR)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        unknown = f"the extension {path.suffix!r} does not belong to any format{meant}"
-        found = unknown if suffix else "the file has no extension that determines the format"
-        raise UnknownFormatError(f"{found} (known: {known}); name one with `{option}`{_problems()}", path=path)
+        *others, last = [codec.extensions[0] for codec in codecs()]
+        written = f"formats writes {', '.join(others)} and {last}"
+        if (other := foreign.by_extension(suffix)) is not None:
+            title = other.title.partition(",")[0]
+            raise UnknownFormatError(f"{title} cannot be written; {written}{_problems()}", path=path)
+        if close := get_close_matches(suffix, extensions, 1, SIMILAR):
+            unknown = f"no format has the extension {path.suffix!r}; did you mean {close[0]!r}?"
+            raise UnknownFormatError(unknown + _problems(), path=path)
+        if suffix:
+            unknown = f"no format has the extension {path.suffix!r}; {written}"
+        else:
+            unknown = f"the name has no extension, which would say the format; {written}"
+        raise UnknownFormatError(
+            f"{unknown}; `{option}` names the format if the name must be this{_problems()}", path=path
+        )
     return codec
 
 

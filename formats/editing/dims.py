@@ -150,7 +150,12 @@ def _axis(model: Model, name: str, known: Mapping[str, None]) -> _Axis:
             raise EditError(f"{value_name} is an output, whose dims follow from the inputs; {_inputs_are(inputs)}")
         what = f"no input is called {value_name!r}" if colon and number.isdecimal() else f"no dim is called {name!r}"
         names = inputs if colon and number.isdecimal() else [*known, *(f"{each}:0" for each in inputs)]
-        raise EditError(f"{what}{nearest(value_name if names is inputs else name, names)}")
+        if names is inputs:
+            raise EditError(f"{what}{nearest(value_name, inputs, kind='input')}")
+        if not known and inputs:
+            what += f", and the model names none: name an axis of an input, such as {next(iter(inputs))}:0"
+            raise EditError(what)
+        raise EditError(f"{what}{nearest(name, names)}")
     shape = shape_of(inputs[value_name])
     if shape is None:
         raise EditError(f"the rank of {value_name} is not known, so it has no axis {number}")

@@ -52,7 +52,8 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     graph = main_graph(model)
     wanted = [*dict.fromkeys([value.name or "" for value in graph.output] if outputs is None else outputs)]
     given = None if inputs is None else [*dict.fromkeys(inputs)]
-    _check_names(graph, [*(given or ()), *wanted])
+    _check_names(graph, given or (), graph.input, "input")
+    _check_names(graph, wanted, graph.output, "output")
     part = _part(graph, given, wanted)
     counts = len(graph.node), len(graph.initializer)
     found, losses = _interface(model, [*part.inputs], wanted)
@@ -69,16 +70,16 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     return Done(tuple(edits), tuple(losses))
 
 
-def _check_names(graph: Graph, names: Iterable[str]) -> None:
-    """Raises EditError for a name that no value of the main graph has."""
+def _check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], kind: str) -> None:
+    """Raises EditError for a name that no value of the main graph has; names of `ends` of this kind are suggested."""
     main = scope_of(graph, "graph")
     for name in names:
         if name not in main.defined:
             for scope in main.all_inner():
                 if name in scope.defined:
                     raise EditError(f"{name} is a value in {scope.where}; only values of the main graph can be named")
-            first = [value.name or "" for value in (*graph.input, *graph.output)]
-            raise EditError(f"no value is called {name!r}{nearest(name, [*first, *sorted(main.defined)])}")
+            first = [value.name or "" for value in ends]
+            raise EditError(f"no value is called {name!r}{nearest(name, first, sorted(main.defined), kind)}")
 
 
 def _part(graph: Graph, given: Sequence[str] | None, wanted: Sequence[str]) -> _Part:
@@ -117,6 +118,12 @@ def _unreachable(
     while value is not None:
         path.append(value)
         value = reached[value]
+    if len(path) == 1:
+        return (
+            f"{name} is an input of the model, and not one of the chosen inputs, so nothing computes it from them"
+            if is_input
+            else f"nothing computes {name}"
+        )
     steps = path[::-1]
     pairs = pairwise(steps)
     named = [steps[0], *(f"{_of(graph.node[makers[before]])} <- {after}" for before, after in pairs)]

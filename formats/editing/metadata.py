@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from formats.editing.edits import Done, Edit
 from formats.errors import EditError
+from formats.ir.copies import shallow
 from formats.ir.model import StringStringEntry
 from formats.wording.suggestions import nearest
 
@@ -18,27 +19,26 @@ if TYPE_CHECKING:
     from formats.ir.model import Model
 
 
-def set_metadata_in(model: Model, texts: Mapping[str, str]) -> Done:
-    """Set the texts with these keys; an empty text removes its key.
+def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, Done]:
+    """A new model with the texts of these keys, and what was done; an empty text removes its key, all else is shared.
 
     Raises: EditError if a key is empty, or if a key to be removed is not there.
     """
     done = []
+    entries = [*model.metadata_props]
     for key, text in texts.items():
         if not key:
             raise EditError("a key of the metadata is empty")
-        old = [entry for entry in model.metadata_props if entry.key == key]
-        if not text and not old:
-            known = [entry.key or "" for entry in model.metadata_props]
+        places = [place for place, entry in enumerate(entries) if entry.key == key]
+        if not text and not places:
+            known = [entry.key or "" for entry in entries]
             raise EditError(f"the metadata has no key {key!r}, so it cannot be removed{nearest(key, known)}")
-        if not text:
-            model.metadata_props = [entry for entry in model.metadata_props if entry.key != key]
-            done.append(f"{key} is removed from the metadata")
-            continue
-        if old:
-            old[0].value = text
-            model.metadata_props = [entry for entry in model.metadata_props if entry.key != key or entry is old[0]]
-        else:
-            model.metadata_props.append(StringStringEntry(key, text))
-        done.append(f"the metadata says {key}={text:.100}")
-    return Done(tuple(Edit("metadata", detail) for detail in done))
+        place = places[0] if places else len(entries)
+        said = shallow(entries[place]) if places else StringStringEntry(key)
+        said.value = text
+        others = [entry for entry in entries if entry.key != key]
+        entries = [*others[:place], *([said] if text else []), *others[place:]]
+        done.append(f"the metadata says {key}={text:.100}" if text else f"{key} is removed from the metadata")
+    new = shallow(model)
+    new.metadata_props = entries
+    return new, Done(tuple(Edit("metadata", detail) for detail in done))

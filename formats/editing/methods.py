@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.inference import infer_in
+from formats.editing.metadata import with_metadata
 from formats.editing.model_edits import edited, merged, part_of
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
 from formats.editing.ordering import sort_in, values_of
 from formats.editing.scopes import main_graph
 from formats.editing.surgery import bypass_in, insert_in
 from formats.ir.copies import copied
+from formats.options import METADATA, bad_value, texts_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +21,15 @@ if TYPE_CHECKING:
     from formats.ir.model import Model, Node
 
 
-def edit(model: Model, **options: Any) -> Model:
-    """A new model with the edits of `EditOptions`."""
+def edit(model: Model, metadata: Any, **options: Any) -> Model:
+    """A new model with the edits of `EditOptions`, and with texts in its metadata."""
     chosen = EditOptions(**options)
-    return edited(model, chosen, chosen.weights or {})[0]  # type: ignore[arg-type]  # `Model.edit` takes no path
+    try:
+        texts = texts_by_name(metadata or {})
+    except TypeError:
+        raise bad_value("metadata", METADATA, metadata) from None
+    new, _ = edited(model, chosen, chosen.weights or {})  # type: ignore[arg-type]  # `Model.edit` takes no path
+    return with_metadata(new, texts)[0] if texts else new
 
 
 def extract(model: Model, inputs: Any, outputs: Any) -> Model:

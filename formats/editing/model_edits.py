@@ -10,7 +10,6 @@ from formats.editing.edits import Done
 from formats.editing.extraction import extract_in
 from formats.editing.joining.joined_sets import with_same_sets
 from formats.editing.joining.merging import merge_in
-from formats.editing.metadata import set_metadata_in
 from formats.editing.renaming import rename_in
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
@@ -31,10 +30,10 @@ def edited(
     *,
     own: bool = False,
 ) -> tuple[Model, Done]:
-    """A new model with all edits, and what they did: weights, dims, names, metadata.
+    """A new model with all edits, and what they did: weights, dims, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
-    uses the model, it is the caller's `own`: then names and metadata change in it, without a copy.
+    uses the model, it is the caller's `own`: then names change in it, without a copy.
 
     Raises: EditError if an edit does not fit the model.
     """
@@ -48,8 +47,6 @@ def edited(
         done += set_dims_in(new, options.dim, model)
     if options.rename:
         done += rename_in(new, options.rename)
-    if options.metadata:
-        done += set_metadata_in(new, options.metadata)
     return new, done
 
 

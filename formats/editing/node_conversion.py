@@ -68,9 +68,35 @@ MESSAGE = 300  # characters of an error of onnx
 _PLACE_IN_CODE = re.compile(r"\S+\.(?:h|cc):\d+: \w+: Assertion `.*?` failed:\s*|\[\w*Error\]\s*")
 
 
+def _not_before(found: re.Match[str]) -> str:
+    """What no older form of an operator has: an input, an output or an attribute, and the first version with it."""
+    import onnx.defs
+
+    operator, part, wrong = found["operator"], found.groupdict().get("part") or "attribute", found["wrong"]
+    for version in sorted(versions_of(operator)):
+        schema = onnx.defs.get_schema(operator, version, "")
+        if part == "attribute":
+            names = {name: name for name in schema.attributes}
+        else:
+            names = {
+                str(index): row.name for index, row in enumerate(schema.inputs if part == "input" else schema.outputs)
+            }
+        if wrong in names:
+            return f"{operator} with the {part} {names[wrong]} has no form before operator set {version}"
+    return f"{operator} has no {part} {wrong}"
+
+
 _IN_OUR_WORDS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"No Adapter (?:From|To) Version \$?(\d+) for \w+"), r"onnx cannot convert it across version \1"),
     (re.compile(r"No Previous Version of \w+ exists"), "no older operator set has it"),
+    (
+        re.compile(
+            r"Node with schema\(::(?P<operator>\w+):\d+\) has (?P<part>input|output) size \d+ not in range "
+            r"\[min=\d+, max=(?P<wrong>\d+)\]"
+        ),
+        _not_before,
+    ),
+    (re.compile(r"Unrecognized attribute: (?P<wrong>\w+) for operator (?P<operator>\w+)"), _not_before),
     (
         re.compile(r"Node \(\)'s input (\d+) is marked single but has an empty string in the graph"),
         r"it needs input \1",

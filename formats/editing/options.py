@@ -8,19 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from formats.errors import OptionError
-from formats.options import Kind, filled_text, name_and_value, option, pairs, settle, text, texts_by_name
+from formats.options import CHANGES, Kind, filled_text, name_and_value, option, pairs, settle, text
 from formats.python.late_dataclasses import dataclass
 
-PANEL = "What changes, in this order"
 LARGEST_DIM = (1 << 63) - 1
-
-
-def _split_first(typed: str) -> tuple[str, str]:
-    """The key and the value of `KEY=VALUE`; a value may be empty, and have equals signs in it."""
-    key, equals, value = typed.partition("=")
-    if not (key and equals):
-        raise ValueError(typed)
-    return key, value
 
 
 def _sizes(value: Any) -> Mapping[str, int | str]:
@@ -72,35 +63,39 @@ def _links(value: Any) -> Sequence[tuple[str, str]]:
 
 
 LINKS = Kind(
-    "inputs by outputs, such as features=input",
+    "OUT=IN, an output of the first model and an input of the second, such as features=input",
     _links,
     "OUT=IN",
     lambda typed: (name_and_value(typed), None),
     keyword_type="Mapping[str, str | Sequence[str]]",
     repeatedly=True,
+    keyword_words="a dictionary of outputs and inputs, such as {'features': 'input'}",
 )
 VALUES = Kind("names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True)
-NAMES = pairs("OLD=NEW", "names by name", "input=images")
+NAMES = pairs("OLD=NEW", "names and new names", "input=images")
 SIZES = Kind(
-    "sizes or names by the name of a dim or of an axis, such as batch=1 or images:0=batch",
+    "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
     _sizes,
     "NAME=SIZE",
     name_and_value,
     repeatedly=True,
+    keyword_words="a dictionary of sizes or new names, such as {'batch': 1} or {'images:0': 'batch'}",
 )
-WEIGHTS = Kind("the name of a file, or arrays by name", _weights, "FILE")
-TEXTS = Kind("texts by key, such as license=MIT", texts_by_name, "KEY=VALUE", _split_first, repeatedly=True)
+WEIGHTS = Kind(
+    "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
     """What changes in a model, in this order; so names in `weights` and `dim` are those before `rename`.
 
+    `MetadataOptions` come after them.
+
     `weights`: a .safetensors file, the index of several (model.safetensors.index.json), an .npz or a model file, whose
     tensors replace weights of the same names; or arrays by name.
     `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
-    names of values, by their old ones; all are renamed at once. `metadata`: texts by key; an empty text removes the
-    key.
+    names of values, by their old ones; all are renamed at once.
 
     Raises: OptionError for an invalid value.
     """
@@ -109,7 +104,7 @@ class EditOptions:
         None,
         WEIGHTS,
         "Take new weights by name from FILE: .safetensors, its .index.json, .npz or a model.",
-        panel=PANEL,
+        panel=CHANGES,
         common=True,
         keyword_help="A .safetensors file, an index of several, an .npz or a model file, or arrays by name.",
     )
@@ -117,7 +112,7 @@ class EditOptions:
         None,
         SIZES,
         "Set a dim everywhere, such as batch=1, or an axis of an input, such as images:0=4; a word names the dim.",
-        panel=PANEL,
+        panel=CHANGES,
         common=True,
         keyword_help="Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.",
     )
@@ -125,17 +120,9 @@ class EditOptions:
         None,
         NAMES,
         "Rename a value wherever it is used; repeat the option for each one.",
-        panel=PANEL,
+        panel=CHANGES,
         common=True,
         keyword_help="New names of values, such as {'input.1': 'images'}.",
-    )
-    metadata: Mapping[str, str] | None = option(
-        None,
-        TEXTS,
-        "Set a text of the metadata; an empty VALUE removes the key.",
-        panel=PANEL,
-        common=True,
-        keyword_help="Texts of the metadata by key, such as {'license': 'MIT'}; an empty one removes the key.",
     )
 
     def __post_init__(self) -> None:

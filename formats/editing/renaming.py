@@ -73,17 +73,15 @@ def _defining(name: str, places: list[_Place]) -> list[_Place]:
         return places[:1]
     found = [place for place in places if name in place.scope.defined]
     if not found:
-        raise EditError(f"no value is called {name!r}{nearest(name, known_names(places[0].scope, places))}")
+        raise EditError(f"no value is called {name!r}{nearest(name, *known_names(places[0].scope, places))}")
     return found
 
 
-def known_names(main: Scope, places: list[_Place]) -> list[str]:
-    """The names of all values: inputs and outputs first, then those of the main graph, then the others."""
+def known_names(main: Scope, places: list[_Place]) -> tuple[list[str], list[str]]:
+    """The names of inputs and outputs, and those of all values."""
     graph: Any = main.message
-    first = [value.name for value in (*graph.input, *graph.output)]
-    return [
-        *dict.fromkeys([*first, *sorted(main.defined), *(n for place in places for n in sorted(place.scope.defined))])
-    ]
+    ends = [value.name for value in (*graph.input, *graph.output)]
+    return ends, [*sorted(main.defined), *(name for place in places for name in sorted(place.scope.defined))]
 
 
 def _check_new(names: Mapping[str, str], chosen: Mapping[str, list[_Place]]) -> None:

@@ -38,7 +38,7 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     if not used:
         shown = next(iter(values), "")
         what = f"no weight is called like a tensor{source}" if values else f"there is no tensor{source}"
-        raise EditError(f"{what}, such as {shown!r}{nearest(shown, places)}" if values else what)
+        raise EditError(f"{what}, such as {shown!r}{nearest(shown, places, kind='weight')}" if values else what)
     for name in used:
         new = values[name] if isinstance(values[name], Tensor) else from_numpy(_array(values[name]))
         for holder, key in places[name]:
@@ -72,7 +72,7 @@ def tensor_named(model: Model, name: str) -> Tensor:
     for where, tensor in model.tensors():
         if where == name:
             return tensor
-    raise EditError(f"no weight is called {name!r}{nearest(name, places)}")
+    raise EditError(f"no weight is called {name!r}{nearest(name, places, kind='weight')}")
 
 
 def _listed(names: list[str]) -> str:

@@ -320,7 +320,9 @@ class _Builder:
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
-            raise EncodeError(f"a string cannot be written as UTF-8: {error}") from None
+            raise EncodeError(
+                f"the text is not UTF-8 from its character {error.start} on, which this format needs"
+            ) from None
         position = self._bytes(slot, data, depth)
         if self._schema.shares_strings:
             self._texts[text] = position

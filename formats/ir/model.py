@@ -704,7 +704,7 @@ class Model(Message):
 
         Raises: EditError if an edit does not fit the model; OptionError for an invalid value.
         """
-        new: Model = EDITS().edit(self, weights=weights, dim=dim, rename=rename, metadata=metadata)
+        new: Model = EDITS().edit(self, metadata, weights=weights, dim=dim, rename=rename)
         return new
 
     def rename(self, names: Mapping[str, str]) -> Model:

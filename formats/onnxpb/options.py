@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ENCRYPTED, KEY
 from formats.errors import OptionError
-from formats.options import SWITCH, Flag, Kind, choice, option, rows_of, settle, size
+from formats.options import MOST_ALIGNED_BYTES, SWITCH, Flag, Kind, choice, option, rows_of, settle, size
 from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -72,12 +72,16 @@ class OnnxOptions:
     )
     alignment: int | None = option(
         None,
-        size(1),
+        size(1, MOST_ALIGNED_BYTES),
         "Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.",
         **OUTSIDE,
     )
     max_external_file_size: int = option(
-        0, size(), "Start another data file before one exceeds SIZE.", common=True, **OF_FILES
+        0,
+        size(),
+        "Start another data file before one exceeds SIZE; by default, there is no limit.",
+        common=True,
+        **OF_FILES,
     )
     one_file_per_tensor: bool = option(False, SWITCH, "Put each weight into a separate file.", **OF_FILES)
     checksum: bool = option(
@@ -95,6 +99,7 @@ class OnnxOptions:
         SWITCH,
         "Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers to them.",
         panel=DATA_FILES,
+        common=True,
     )
 
     def __post_init__(self) -> None:

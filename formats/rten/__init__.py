@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import READ_DEFAULTS, Codec, Match, Runtime
-from formats.rten.options import RtenOptions
+from formats.rten.options import METADATA_KEYS, RtenOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -103,4 +103,5 @@ CODEC = Codec(
     regions=regions,
     checksums=checksums,
     runtime=Runtime(runnable, reads_data_file, data_alignment=4, releases=releases, reading=reading),
+    metadata_keys=METADATA_KEYS,
 )

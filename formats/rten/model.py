@@ -142,7 +142,6 @@ def _metadata(model: Model, options: RtenOptions) -> tuple[Table, Source | None]
     table: dict[str, Any] = {
         entry.key: entry.value for entry in model.metadata_props if entry.key in METADATA_KEYS and entry.value
     }
-    table.update(options.metadata or {})
     source = options.source_hash
     if source is None or is_rten_form(model):
         return table, None

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.errors import OptionError
-from formats.options import ANY, SWITCH, choice, internal, option, settle, texts_in_file
+from formats.options import ANY, SWITCH, choice, internal, option, settle
 from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from formats.tensordata.sources.source import Source
 
 HASH_KEY = "onnx_hash"
@@ -30,12 +27,10 @@ METADATA_KEYS = (
 class RtenOptions:
     """How a `.rten` file is written.
 
-    `rten_version`: version of the file; a file of version 1 is a single FlatBuffer of less than 2 GiB. `metadata`:
-    `description`, `license`, `commit`, `code_repository`, `model_repository`, `run_id` and `run_url`, which replace the
-    model's own values. `exact`: operators that the runtime computes differently from ONNX are written as other
-    operators that it computes correctly. `onnx_hash`: the file contains the SHA-256 of `source_hash`, the bytes of the
-    converted file; `None` leaves it out if hashing would take longer than the rest of the conversion, which is from 64
-    MiB on.
+    `rten_version`: version of the file; a file of version 1 is a single FlatBuffer of less than 2 GiB. `exact`:
+    operators that the runtime computes differently from ONNX are written as other operators that it computes correctly.
+    `onnx_hash`: the file contains the SHA-256 of `source_hash`, the bytes of the converted file; `None` leaves it out
+    if hashing would take longer than the rest of the conversion, which is from 64 MiB on.
 
     With `release`, a known release of RTen, the file is for that release and later ones, and otherwise for all
     known ones: the `runtime` of the verbs sets it.
@@ -43,12 +38,6 @@ class RtenOptions:
     Raises: OptionError for an invalid value.
     """
 
-    metadata: Mapping[str, str] | None = option(
-        None,
-        texts_in_file("texts by name"),
-        "Add the strings of the JSON object in FILE to the metadata.",
-        keyword_help="Add texts by name to the metadata, such as {'license': 'MIT'}.",
-    )
     onnx_hash: bool | None = option(None, SWITCH, "Store the SHA-256 of the .onnx file; by default only below 64 MiB.")
     exact: bool = option(False, SWITCH, "Avoid operators whose results in RTen differ from ONNX.", common=True)
     rten_version: int = option(2, choice(1, 2), "Version of the file; 2 by default.")
@@ -57,6 +46,3 @@ class RtenOptions:
 
     def __post_init__(self) -> None:
         settle(self)
-        if unknown := [key for key in self.metadata or () if key not in METADATA_KEYS]:
-            known = ", ".join(METADATA_KEYS)
-            raise OptionError(f"`metadata` has {unknown[0]!r:.100}, which RTen does not know; it knows {known}")

@@ -11,7 +11,17 @@ from pathlib import Path
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.options import SWITCH, count, option, progress_option, retries_option, settle, size, store_option
+from formats.options import (
+    MOST_WORKERS,
+    SWITCH,
+    count,
+    option,
+    progress_option,
+    retries_option,
+    settle,
+    size,
+    store_option,
+)
 from formats.python.late_dataclasses import dataclass, replace
 from formats.python.threads import InThread
 from formats.tensordata.file import is_address, is_stream
@@ -68,7 +78,7 @@ class EngineOptions:
     Raises: OptionError for an invalid value.
     """
 
-    threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")
+    threads: int = option(0, count(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
     chunk_bytes: int = option(  # a chunk that fits into a second-level cache is written while it is still there
         1 << 20, size(1), "The number of bytes that a thread moves at a time.", flags=()
     )

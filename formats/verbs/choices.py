@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
@@ -9,14 +10,28 @@ from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
 from formats.errors import OptionError
 from formats.ir import dtypes
-from formats.options import SWITCH, check_names, choice, count, made, names_of, option, pairs, rows_of, settle
+from formats.options import (
+    CHANGES,
+    METADATA,
+    SWITCH,
+    Flag,
+    check_names,
+    choice,
+    count,
+    made,
+    names_of,
+    option,
+    pairs,
+    rows_of,
+    settle,
+    texts_by_name,
+)
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from formats.codecs.contract import Codec
     from formats.codecs.lookup import RuntimeName
@@ -36,7 +51,9 @@ class ConversionOptions:
     from_format: str | None = option(
         None, FORMAT, "The format to read, if the content does not show it.", flag="--from"
     )
-    to_format: str | None = option(None, FORMAT, "The format to write: {formats}.", flag="--to", common=True)
+    to_format: str | None = option(
+        None, FORMAT, "The format to write, if not that of DST's extension: {formats}.", flag="--to", common=True
+    )
     strict: bool = option(False, SWITCH, "Refuse a conversion whose report has a warning.", common=True)
     lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
 
@@ -56,7 +73,7 @@ class RaisingOptions:
 
     pin: Mapping[str, str] | None = option(
         None,
-        pairs("NAME=TYPE", "types by name", "input_ids=int64"),
+        pairs("NAME=TYPE", "names and types", "input_ids=int64"),
         "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
         panel="Options for .rten as SRC",
         keyword_help="Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.",
@@ -67,6 +84,69 @@ class RaisingOptions:
         for name, type_name in (self.pin or {}).items():
             if type_name.upper() not in dtypes.BY_NAME:
                 raise OptionError(f"`pin` gives {name!r:.100} the type {type_name!r:.100}, which does not exist")
+
+
+def _split_first(typed: str) -> tuple[str, str]:
+    """The key and the value of `KEY=VALUE`; a value may be empty, and have equals signs in it."""
+    key, equals, value = typed.partition("=")
+    if not equals and (typed.endswith(".json") or Path(typed).is_file()):
+        raise OptionError(
+            f"--metadata takes {METADATA.words}; the option for the texts in a file is --metadata-file {typed}"
+        )
+    if not (key and equals):
+        raise ValueError(typed)
+    return key, value
+
+
+def _texts_in_file(path: str) -> Mapping[str, str]:
+    """The texts of the JSON object in a file."""
+    import json
+
+    expected = 'expected a JSON object whose values are texts, such as {"license": "MIT"}'
+    try:
+        return texts_by_name(json.loads(Path(path).read_bytes()))
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from error
+    except TypeError:
+        raise OptionError(f"{path}: {expected}") from None
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataOptions:
+    """Which texts of the metadata are set in the model that is written.
+
+    `metadata`: texts by key; an empty text removes the key.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    metadata: Mapping[str, str] | None = option(
+        None,
+        METADATA,
+        "Set a text of the metadata; an empty VALUE removes the key.",
+        flags=(
+            Flag(
+                ("--metadata",),
+                "Set a text of the metadata; an empty VALUE removes the key.",
+                METADATA.metavar,
+                from_text=_split_first,
+            ),
+            Flag(
+                ("--metadata-file",),
+                "Set the texts of the JSON object in FILE.",
+                "FILE",
+                from_text=_texts_in_file,
+            ),
+        ),
+        panel=CHANGES,
+        common=True,
+        keyword_help="Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.",
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
 
 
 VERSIONS = "Versions and runtimes"
@@ -96,9 +176,14 @@ class RuntimeOptions:
         "Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a release and later ones "
         "(rten==0.27), ONNX that a release reads (onnxruntime==1.18).",
         panel=VERSIONS,
+        common=True,
     )
     opset: int | None = option(
-        None, count(1), "Convert ONNX's operators to version N of their set, up or down; needs onnx.", panel=VERSIONS
+        None,
+        count(1),
+        "Convert ONNX's operators to version N of their set, up or down; needs onnx.",
+        panel=VERSIONS,
+        common=True,
     )
     ir_version: int | None = option(
         None, count(FIRST_WITH_OPSETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
@@ -108,6 +193,7 @@ class RuntimeOptions:
         choice("float16"),
         "Write float32 weights and values as float16; needs onnx.",
         panel=VERSIONS,
+        common=True,
     )
     keep_io_types: bool = option(
         False,
@@ -168,20 +254,29 @@ class Choice(NamedTuple):
     raising: RaisingOptions
     runtime: RuntimeOptions
     reading: ReadOptions
+    metadata: Mapping[str, str] | None = None
     exact: bool = False  # for a runtime: what it computes otherwise than ONNX is rewritten
 
 
 def choose(
     target: Codec, options: object, given: Mapping[str, Any], *, by: Callable[..., Any], reads: bool = False
 ) -> Choice:
-    """The options of the engine, the target format, of raising, of the runtime and, if a file is read, of reading.
+    """The options of each part: the engine, the target format and so on, and of reading if a file is read.
 
     `by` is the function that was called, whose own keywords are possible, too.
 
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
     given, exact = _without_exact(target, given)
-    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReplacementOptions, ReadOptions]
+    kinds: list[type] = [
+        EngineOptions,
+        target.options,
+        RaisingOptions,
+        RuntimeOptions,
+        ReplacementOptions,
+        MetadataOptions,
+        ReadOptions,
+    ]
     _check_known(given, kinds if reads else kinds[:-1], target, by)
     groups = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
     if options is not None:
@@ -190,11 +285,12 @@ def choose(
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
         if groups[1]:
             raise OptionError(f"`{min(groups[1])}` is given twice: it is also in `options`")
-    engine, raising, runtime, replacement = (
+    engine, raising, runtime, replacement, metadata = (
         made(EngineOptions, groups[0]),
         made(RaisingOptions, groups[2]),
         made(RuntimeOptions, groups[3]),
         made(ReplacementOptions, groups[4]),
+        made(MetadataOptions, groups[5]).metadata,
     )
     check_replacement(replacement, overwrite=engine.overwrite)
     of_target = made(target.options, groups[1]) if options is None else options
@@ -202,7 +298,17 @@ def choose(
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     of_target = _for_runtime(target, runtime, of_target)
-    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[5]), exact)
+    _check_metadata(target, metadata or {})
+    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[6]), metadata, exact)
+
+
+def _check_metadata(target: Codec, metadata: Mapping[str, str]) -> None:
+    """Raises OptionError for a key that the target format does not hold."""
+    if target.metadata_keys is None:
+        return
+    if unknown := [key for key, text in metadata.items() if text and key not in target.metadata_keys]:
+        known = ", ".join(target.metadata_keys)
+        raise OptionError(f"`metadata` has {unknown[0]!r:.100}, which {target.title} does not know; it knows {known}")
 
 
 def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:

@@ -10,6 +10,7 @@ from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.edits import Done, Edit
 from formats.editing.files.weight_files import has_weights, read_weights
+from formats.editing.metadata import with_metadata
 from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
 from formats.editing.scopes import main_graph
@@ -21,7 +22,7 @@ from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import in_order
 from formats.verbs.arguments import local_path_of, path_of
-from formats.verbs.choices import ConversionOptions, RuntimeOptions
+from formats.verbs.choices import ConversionOptions, MetadataOptions, RuntimeOptions
 from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile, listed
 from formats.verbs.steps.opening import located, open_model
@@ -54,8 +55,7 @@ def edit(
     """Change the model in the file `src`, and write it to `dst`; its weights are copied, never read into memory.
 
     Without `dst`, `src` is an archive (.onnxz) that is changed in place: only its end is written again. The edits are
-    `EditOptions`, in this order: `weights`, `dim`, `rename`, `metadata`. Other keywords and `options` are those of
-    `convert`.
+    `EditOptions`, in this order: `weights`, `dim`, `rename`. Other keywords and `options` are those of `convert`.
 
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
@@ -96,10 +96,12 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
     path = _archive(src, way)
-    check_names(given, (EngineOptions, ReadOptions, RuntimeOptions), " without a destination", way.called)
+    kinds = (EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
+    check_names(given, kinds, " without a destination", way.called)
     engine = made(EngineOptions, {name: given[name] for name in given.keys() & names_of(EngineOptions)})
     reading = made(ReadOptions, {name: given[name] for name in given.keys() & names_of(ReadOptions)})
     versions = made(RuntimeOptions, {name: given[name] for name in given.keys() & names_of(RuntimeOptions)})
+    texts = made(MetadataOptions, {name: given[name] for name in given.keys() & names_of(MetadataOptions)}).metadata
     if versions.named is not None and versions.named.name != ONNXRUNTIME:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     if versions.dtype is not None:
@@ -111,6 +113,9 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     with located(path):
         cautions = [*opened.cautions()]
         model, done = way.change(opened.model)
+        if texts:
+            model, more = with_metadata(model, texts)
+            done += more
         model, more = in_versions(model, versions)
         done += more
         losses = in_order((*cautions, *done.losses))

@@ -22,7 +22,7 @@ from formats.onnxpb.external.data_files import Outside
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
 from formats.onnxpb.external.shared_data import LEFT_BEHIND, check_shared_data, left_behind
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
-from formats.options import Kind, made_each, option, settle, size
+from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions, transfer
@@ -80,7 +80,9 @@ class ShareOptions:
         common=True,
     )
     size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
-    alignment: int = option(PAGE_BYTES, size(1), "Put each of these tensors at a multiple of SIZE; 4K by default.")
+    alignment: int = option(
+        PAGE_BYTES, size(1, MOST_ALIGNED_BYTES), "Put each of these tensors at a multiple of SIZE; 4K by default."
+    )
 
     def __post_init__(self) -> None:
         settle(self)

@@ -13,6 +13,7 @@ _RAISE = """\
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 """
 _WRITE = """\
+metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.
 threads=N: Use N threads; 0, the default, chooses a suitable number.
 chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
 in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
@@ -36,7 +37,7 @@ external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
 alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.
-max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0.
+max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no limit.
 one_file_per_tensor=True: Put each weight into a separate file.
 checksum=True: Store the SHA-1 of each data file, for `formats verify --data`.
 data_names='transformers.js': Name data files as transformers.js loads them, each small enough for browsers,
@@ -45,7 +46,6 @@ link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and
     to them.
 dedup=True: Store equal weights only once.
 sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
-metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
 rten_version=1 or 2: Version of the file; 2 by default.
@@ -62,6 +62,7 @@ key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
 retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.
 threads=N: Use N threads; 0, the default, chooses a suitable number.
 chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
 in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
@@ -83,7 +84,7 @@ external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
 alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.
-max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0.
+max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no limit.
 one_file_per_tensor=True: Put each weight into a separate file.
 checksum=True: Store the SHA-1 of each data file, for `formats verify --data`.
 data_names='transformers.js': Name data files as transformers.js loads them, each small enough for browsers,
@@ -92,7 +93,6 @@ link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and
     to them.
 dedup=True: Store equal weights only once.
 sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
-metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
 rten_version=1 or 2: Version of the file; 2 by default.
@@ -104,7 +104,6 @@ _EDIT = """\
 weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name.
 dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.
 rename: New names of values, such as {'input.1': 'images'}.
-metadata: Texts of the metadata by key, such as {'license': 'MIT'}; an empty one removes the key.
 max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default.
 hard_links=False: Refuse data files with more than one name (hard links).
 model=NAME: Read this model of an archive that holds several.
@@ -112,6 +111,7 @@ key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
 retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.
 threads=N: Use N threads; 0, the default, chooses a suitable number.
 chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
 in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
@@ -133,7 +133,7 @@ external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
 alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.
-max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0.
+max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no limit.
 one_file_per_tensor=True: Put each weight into a separate file.
 checksum=True: Store the SHA-1 of each data file, for `formats verify --data`.
 data_names='transformers.js': Name data files as transformers.js loads them, each small enough for browsers,
@@ -162,6 +162,7 @@ key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
 retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.
 threads=N: Use N threads; 0, the default, chooses a suitable number.
 chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
 in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
@@ -183,7 +184,7 @@ external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
 alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.
-max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0.
+max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no limit.
 one_file_per_tensor=True: Put each weight into a separate file.
 checksum=True: Store the SHA-1 of each data file, for `formats verify --data`.
 data_names='transformers.js': Name data files as transformers.js loads them, each small enough for browsers,
@@ -192,7 +193,6 @@ link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and
     to them.
 dedup=True: Store equal weights only once.
 sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
-metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
 rten_version=1 or 2: Version of the file; 2 by default.
@@ -210,6 +210,7 @@ key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
 retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.
 threads=N: Use N threads; 0, the default, chooses a suitable number.
 chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
 in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
@@ -231,7 +232,7 @@ external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
 alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.
-max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0.
+max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no limit.
 one_file_per_tensor=True: Put each weight into a separate file.
 checksum=True: Store the SHA-1 of each data file, for `formats verify --data`.
 data_names='transformers.js': Name data files as transformers.js loads them, each small enough for browsers,
@@ -240,7 +241,6 @@ link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and
     to them.
 dedup=True: Store equal weights only once.
 sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
-metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
 rten_version=1 or 2: Version of the file; 2 by default.
@@ -256,6 +256,7 @@ key: The key of an encrypted model.
 allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files.
 storage_options: Options of the store.
 retries=N: Repeat a request that fails temporarily up to N times; 2 by default.
+metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key.
 threads=N: Use N threads; 0, the default, chooses a suitable number.
 chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576.
 in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456.
@@ -277,7 +278,7 @@ external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
 size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default.
 alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.
-max_external_file_size=SIZE: Start another data file before one exceeds SIZE. Default: 0.
+max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no limit.
 one_file_per_tensor=True: Put each weight into a separate file.
 checksum=True: Store the SHA-1 of each data file, for `formats verify --data`.
 data_names='transformers.js': Name data files as transformers.js loads them, each small enough for browsers,
@@ -286,7 +287,6 @@ link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and
     to them.
 dedup=True: Store equal weights only once.
 sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures.
-metadata: Add texts by name to the metadata, such as {'license': 'MIT'}.
 onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB.
 exact=True: Avoid operators whose results in RTen differ from ONNX.
 rten_version=1 or 2: Version of the file; 2 by default.
@@ -294,7 +294,8 @@ source_hash: The bytes of the .onnx file, for `onnx_hash`.
 encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering, ChaCha20-Poly1305
     (2), or AES-256-GCM (3, the default).
 from_format=FORMAT: The format to read, if the content does not show it.
-to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json.
+to_format=FORMAT: The format to write, if not that of DST's extension: onnx, onnxz, rten, ort, onnxc,
+    textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
 lenient=True: Read an .onnxz file that another zip tool made.
 """
@@ -351,7 +352,8 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 """
 _OF_CONVERT = """\
 from_format=FORMAT: The format to read, if the content does not show it.
-to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json.
+to_format=FORMAT: The format to write, if not that of DST's extension: onnx, onnxz, rten, ort, onnxc,
+    textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
 lenient=True: Read an .onnxz file that another zip tool made.
 """

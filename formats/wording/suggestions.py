@@ -41,15 +41,27 @@ def unknown_options(
 SHOWN_NAMES = 10
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to say after a name that does not exist: the names that are most like it, or the first ones that exist."""
+ALMOST = 0.8  # how similar a name of another kind must be to be suggested
+
+
+def nearest(name: str, known: Iterable[str], others: Iterable[str] = (), kind: str = "") -> str:
+    """What to say after a name that does not exist: the names that are most like it, or the first ones that exist.
+
+    `known` are the names of what is meant, such as inputs. Names of `others`, which are possible, too, are suggested
+    only if they are almost the same. `kind` is the word for one of the known.
+    """
     names = [*dict.fromkeys(filter(None, known))]
     close = get_close_matches(name, names, 3)
     if not close and name:
         close = [each for each in names if name.lower() in each.lower()][:3]
+    close = close or get_close_matches(name, [*dict.fromkeys(filter(None, others))], 3, ALMOST)
     if close:
         return f"; did you mean {' or '.join(close)}?"
     if not names:
-        return "; there is none"
+        return f"; there is no {kind}" if kind else "; there is none"
     more = f", and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
-    return f"; there {'are' if len(names) > 1 else 'is only'} {', '.join(names[:SHOWN_NAMES])}{more}"
+    if kind:
+        said = f"the {kind}s are" if len(names) > 1 else f"the only {kind} is"
+    else:
+        said = "there are" if len(names) > 1 else "there is only"
+    return f"; {said} {', '.join(names[:SHOWN_NAMES])}{more}"

@@ -367,6 +367,19 @@ def test_arguments_are_those_of_inference_session() -> None:
         to_others.onnxruntime_session(model, ["CPUExecutionProvider"])
 
 
+def test_session_of_an_encrypted_model(tmp_path: Path) -> None:
+    """`key` opens an encrypted file or its bytes; a model object needs none."""
+    model = add_model(weight("a"))
+    formats.save(model, path := tmp_path / "m.onnxc", key="secret words")
+    wanted = run(onnxruntime.InferenceSession(model.SerializeToString())).tolist()
+    for given in (path, path.read_bytes()):
+        assert wanted == run(to_others.onnxruntime_session(given, key="secret words")).tolist()
+    with pytest.raises(formats.CryptError, match="pass one with `key`"):
+        to_others.onnxruntime_session(path)
+    with pytest.raises(formats.OptionError, match="`key` is for an encrypted file"):
+        to_others.onnxruntime_session(model, key="secret words")
+
+
 def test_models_of_every_package_are_saved(tmp_path: Path) -> None:
     """`save`, `dumps` and `raise_model` accept messages of `onnx` and of ours, and models of `onnx_ir`."""
     model = add_model(weight("a"))

@@ -20,6 +20,8 @@ from formats.cli.verbs import VERBS
 BY_NAME = {verb.name: verb for verb in VERBS}
 MOST_OPTIONS = 15
 MOST_LINES = 45
+# The verbs that write any format also have the options of the problems that the README names.
+MORE_OPTIONS, MORE_LINES = {"convert": 22, "batch": 22}, {"convert": 66, "batch": 66}
 FLAGS = {verb.name: flags_of(group.options for group in verb.groups(False)) for verb in VERBS}
 KNOWN = {name for table in FLAGS.values() for name in table} | {"--help", "--help-all", "--version"}
 # Flags with several meanings, each for a reason.
@@ -28,7 +30,6 @@ MEANINGS = {
     "--force": "cp and mv also replace data files, but no files of others",
     "--runtime": "a verb that writes adapts the model to its runtime; one that reads says whether the runtime takes it",
     "--external-data": "share names the file that all models share",
-    "--metadata": "edit changes the metadata of any model; the option of .rten files adds those of a JSON file",
     "--alignment": "share begins weights at pages",
 }
 
@@ -43,13 +44,11 @@ RECOMMENDS = re.compile(
 RARE = {
     "alignment": "weights that begin at odd places, or a safetensors file that is too large",
     "allow_encryption": "files of an old and unsafe variant",
-    "key": "encrypted models; `convert` to .onnxc without a key says how to give one",
     "lenient": "archives that another zip tool made",
     "model": "archives with several models",
-    "link": "graphs that are linked to an archive",
+    "runtime": "users of one runtime, who ask `inspect --runtime` first",
     "max_depth": "messages in messages, a hundred deep",
     "pin": ".rten files whose original is lost",
-    "runtime": "users of RTen's own ONNX loader, who ask `inspect --runtime` first",
     "format": "files that no reader recognises",
     "from_format": "files that no reader recognises",
     "debug": "what to send with the report of a bug",
@@ -98,14 +97,27 @@ def test_what_a_message_recommends_is_in_the_short_help() -> None:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_help_is_short(verb: Verb) -> None:
-    """The help of a verb has at most fifteen options, 45 lines of 80 characters, and examples at the end."""
+    """The help of a verb has few options and lines of 80 characters; examples and the documents are at its end."""
     done = commands.run("formats", verb.name, "--help")
     lines = done.stdout.splitlines()
     assert (0, "") == (done.exit_code, done.stderr)
-    assert sum(len(options) for options in panels(verb.groups(False), common=True).values()) <= MOST_OPTIONS
-    assert len(lines) <= MOST_LINES
+    assert sum(len(options) for options in panels(verb.groups(False), common=True).values()) <= MORE_OPTIONS.get(
+        verb.name, MOST_OPTIONS
+    )
+    assert len(lines) <= MORE_LINES.get(verb.name, MOST_LINES)
     assert max(map(len, lines)) <= 80
-    assert [f"  {line}" for line in verb.examples] == lines[-len(verb.examples) :]
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'Documentation = "{lines[-1].strip()}"' in project
+    end = [*verb.examples, "", "Documents:", lines[-1].strip()]
+    assert [f"  {line}" if line and line[-1] != ":" else line for line in end] == lines[-len(end) :]
+
+
+def test_the_options_of_the_problems_in_the_readme_are_in_the_help_of_convert() -> None:
+    """`convert --help` has the options of the table in the README, and says which values stand for none."""
+    text = commands.run("formats", "convert", "--help").stdout
+    named = ("--runtime", "--opset", "--dtype", "--link", "--key-env", "--key-file", "--max-external-file-size")
+    assert all(f"  {name}" in text for name in named)
+    assert "by default, there is no limit" in text
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)

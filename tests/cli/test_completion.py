@@ -28,7 +28,7 @@ COMPLETED = [
     ("formats convert a --rten-v", "formats convert a --rten-version"),
     ("formats inspect --runtime r", "formats inspect --runtime rten"),
     ("formats inspect uni", "formats inspect unique.onnx"),
-    ("formats convert --metadata uni", "formats convert --metadata unique.onnx"),
+    ("formats convert --metadata-file uni", "formats convert --metadata-file unique.onnx"),
     ("formats convert a -o uni", "formats convert a -o unique.onnx"),
     ("formats convert a --help-", "formats convert a --help-all"),
     ("formats batch --out onlyf", "formats batch --out onlyfolder/"),

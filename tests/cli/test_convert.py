@@ -295,10 +295,10 @@ def test_sizes_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_rten_options_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--metadata`, `--no-onnx-hash` and `--rten-version` change the file."""
+    """`--metadata-file`, `--no-onnx-hash` and `--rten-version` change the file."""
     monkeypatch.chdir(digits.parent)
     Path("about.json").write_text('{"license": "MIT"}')
-    given = ("--metadata", "about.json", "--no-onnx-hash", "--rten-version", "1", "--exact")
+    given = ("--metadata-file", "about.json", "--no-onnx-hash", "--rten-version", "1", "--exact")
     assert 0 == invoke("digits.onnx", "a.rten", *given).exit_code
     assert b"RTEN" != Path("a.rten").read_bytes()[:4]
     metadata = {entry.key: entry.value for entry in opening.load("a.rten").metadata_props}
@@ -334,9 +334,9 @@ def test_formats_can_be_forced(digits: Path, monkeypatch: pytest.MonkeyPatch) ->
         pytest.param(["digits.onnx", "a.onnx", "--no-external-data", "--external-data"], id="contradiction"),
         pytest.param(["digits.onnx", "a.rten", "--no-external-data"], id="option of another format"),
         pytest.param(["digits.onnx", "a.onnx", "--exact"], id="option of RTen"),
-        pytest.param(["digits.onnx", "a.rten", "--metadata", "missing.json"], id="missing metadata"),
-        pytest.param(["digits.onnx", "a.rten", "--metadata", "digits.onnx"], id="metadata is no JSON"),
-        pytest.param(["digits.onnx", "a.rten", "--metadata", "list.json"], id="metadata is no object"),
+        pytest.param(["digits.onnx", "a.rten", "--metadata-file", "missing.json"], id="missing metadata"),
+        pytest.param(["digits.onnx", "a.rten", "--metadata-file", "digits.onnx"], id="metadata is no JSON"),
+        pytest.param(["digits.onnx", "a.rten", "--metadata-file", "list.json"], id="metadata is no object"),
     ],
 )
 def test_what_is_not_understood_exits_with_2(

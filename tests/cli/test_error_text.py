@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import formats
+from formats import keywords
 from formats.cli.columns import printable
-from formats.cli.command_line import Request, Typed
-from formats.cli.error_text import describe, error_to_json
+from formats.cli.command_line import Request, Typed, Verb
+from formats.cli.error_text import KEYWORD, describe, error_to_json, in_flags
 from formats.cli.report_lines import summary
-from formats.cli.verbs import convert_groups
+from formats.cli.verbs import VERBS, convert_groups
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
 from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
@@ -120,6 +124,33 @@ def test_library_gives_the_same_answer() -> None:
 def test_errors_are_described(error: BaseException, text: str) -> None:
     """Errors of the system, of a format and of options are reported without the names of Python's classes."""
     assert [text] == describe(error, ROWS)
+
+
+def raised_texts() -> Iterator[str]:
+    """Yield the text of each `raise` in the package that names something in backquotes."""
+    for path in sorted(Path(formats.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for part in ast.walk(node) if isinstance(node, ast.Raise) else ():
+                pieces = part.values if isinstance(part, ast.JoinedStr) else [part]
+                known = [each.value if isinstance(each, ast.Constant) else "1" for each in pieces]
+                text = "".join(map(str, known))
+                if KEYWORD.search(text):
+                    yield text
+
+
+TEXTS = [*dict.fromkeys(raised_texts())]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_a_command_names_options_by_their_flags(verb: Verb) -> None:
+    """Every error that names an option by its keyword has its flag in a command, and no advice about one of others."""
+    rows = Request(Typed([], []), verb.groups(False)).rows()
+    options = {name for kind in vars(keywords).values() for name in getattr(kind, "__annotations__", ())} | {"format"}
+    assert len(TEXTS) > 80
+    for text in TEXTS:
+        first, *advice = in_flags(text, rows, {}).split("; ")
+        assert not {match[1] for match in KEYWORD.finditer(first)} & rows.keys(), text
+        assert not {match[1] for each in advice for match in KEYWORD.finditer(each)} & options, text
 
 
 def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:

@@ -250,7 +250,14 @@ REFUSED = {
         19,
         {},
         18,
-        "Unrecognized attribute: dilations",
+        "AveragePool with the attribute dilations has no form before operator set 19",
+    ),
+    "an input": (
+        [NODE("Pad", ["x", "pads", "", "axes"], ["y"])],
+        18,
+        {"pads": np.array([1, 1]), "axes": np.array([0])},
+        17,
+        "Pad with the input axes has no form before operator set 18",
     ),
 }
 

@@ -68,6 +68,41 @@ def test_every_format(source: str, target: str, folder: Path) -> None:
     assert tensor.numpy()[3, 5] == 101
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "convert tiny.onnx new.onnx",
+        "convert tiny.onnx new.rten",
+        "edit tiny.onnx new.onnx",
+        "edit tiny.onnx new.ort",
+        "extract tiny.onnx new.onnx --outputs y",
+        "merge tiny.onnx tiny.onnx new.onnx --prefix b/",
+        "batch tiny.onnx --out . --to onnxz --force",
+    ],
+)
+def test_metadata_has_one_meaning(line: str, folder: Path) -> None:
+    """`--metadata KEY=VALUE` sets a text in what a verb writes; `--metadata-file` sets those of a JSON file."""
+    Path("about.json").write_text('{"license": "MIT", "commit": "a=b"}')
+    written = next((word for word in line.split() if word.startswith("new.")), "tiny.onnxz")
+    assert (
+        commands.run("formats", *line.split(), "--metadata", "license=MIT", "--metadata", "commit=a=b").exit_code == 0
+    )
+    typed = Path(written).read_bytes()
+    assert {("license", "MIT"), ("commit", "a=b")} <= interface(written)[1].items()
+    assert commands.run("formats", *line.split(), "--force", "--metadata-file", "about.json").exit_code == 0
+    assert Path(written).read_bytes() == typed
+
+
+def test_metadata_of_a_saved_model(folder: Path) -> None:
+    """`save` and `dumps` set texts in what they write, and not in the model; an empty one removes the key."""
+    model = formats.load("tiny.onnx").edit(metadata={"a": "1", "b": "2", "c": "3"})
+    formats.save(model, "new.onnx", metadata={"b": "new", "a": "", "d": "4"})
+    assert [*interface("new.onnx")[1].items()] == [("b", "new"), ("c", "3"), ("d", "4")]
+    (entry,) = formats.loads(formats.dumps(model, "rten", metadata={"commit": "c"})).metadata_props
+    assert (entry.key, entry.value) == ("commit", "c")
+    assert [(entry.key, entry.value) for entry in model.metadata_props] == [("a", "1"), ("b", "2"), ("c", "3")]
+
+
 def test_rten_and_encrypted_models(folder: Path) -> None:
     """A .rten file stays one, and an encrypted model is read with its key."""
     assert run("tiny.rten", "new.rten", "--rename", "x=images").exit_code == 0
@@ -108,10 +143,17 @@ def test_a_dry_run_changes_nothing(folder: Path) -> None:
     [
         ("tiny.onnx --rename x=a", 2, "the destination is missing; only an archive (.onnxz) can be edited in place"),
         ("tiny.onnx new.onnx --rename z=a", 1, "tiny.onnx: no value is called 'z'"),
-        ("tiny.onnx new.onnx --rename x", 2, "--rename is 'x', but must be names by name, such as input=images"),
-        ("tiny.onnx new.onnx --dim n=-1", 2, "--dim is {'n': '-1'}, but must be sizes or names"),
+        ("tiny.onnx new.onnx --rename x", 2, "--rename is 'x', but must be OLD=NEW, such as input=images"),
+        ("tiny.onnx new.onnx --dim n=-1", 2, "--dim is 'n=-1', but must be NAME=SIZE, such as batch=1 for a dim"),
         ("tiny.onnx new.onnx --dim m=1", 1, "tiny.onnx: no dim is called 'm'"),
         ("tiny.onnx new.onnx --metadata key=", 1, "tiny.onnx: the metadata has no key 'key'"),
+        ("tiny.onnx new.rten --metadata a=b", 2, "--metadata has 'a', which RTen does not know; it knows onnx_hash"),
+        (
+            "tiny.onnx new.rten --metadata about.json",
+            2,
+            "KEY=VALUE, such as license=MIT; the option for the texts in a file is --metadata-file about.json",
+        ),
+        ("tiny.onnx new.onnx --metadata MIT", 2, "--metadata is 'MIT', but must be KEY=VALUE, such as license=MIT"),
         ("tiny.onnxz --lenient --rename x=a", 2, "--lenient needs a destination"),
         ("tiny.onnxz --to onnx --rename x=a", 2, "--to needs a destination"),
         ("tiny.onnxz --backup --rename x=a", 2, "--backup"),
@@ -136,9 +178,9 @@ def test_metadata(folder: Path) -> None:
     assert interface("newer.onnx")[1] == {"d": "f=g"}
 
 
-@pytest.mark.parametrize("given", [{"rename": {"x": "images"}}, {"metadata": {"a": "b"}}, {"dim": {"n": "2"}}])
+@pytest.mark.parametrize("given", [{"rename": {"x": "images"}}, {"dim": {"n": "2"}}])
 def test_a_model_of_ones_own_is_not_copied(folder: Path, given: dict[str, Any]) -> None:
-    """Names and metadata change in a model that nobody else uses; what is done, and the result, are the same."""
+    """Names change in a model that nobody else uses; what is done, and the result, are the same."""
     options = EditOptions(**given)
     kept, own = formats.load("tiny.onnx"), formats.load("tiny.onnx")
     expected, done = edited(kept, options)

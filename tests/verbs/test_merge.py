@@ -43,7 +43,11 @@ def test_files_and_permissions_of_both(tiny_model: Path) -> None:
     "line,code,message",
     [
         ("tiny.onnx tiny.onnx new.onnx --connect z=x", 1, "tiny.onnx: the first model has no output 'z'"),
-        ("tiny.onnx tiny.onnx new.onnx --connect y", 2, "--connect is 'y', but must be inputs by outputs"),
+        (
+            "tiny.onnx tiny.onnx new.onnx --connect y",
+            2,
+            "--connect is 'y', but must be OUT=IN, an output of the first model",
+        ),
         ("tiny.onnx missing.onnx new.onnx --connect y=x", 1, "missing.onnx: No such file"),
         ("tiny.onnx new.onnx", 2, "DST is missing"),
     ],

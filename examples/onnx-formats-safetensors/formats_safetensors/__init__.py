@@ -34,7 +34,7 @@ class SafetensorsOptions:
     )
     note: Mapping[str, str] | None = option(
         None,
-        pairs("NAME=VALUE", "texts by name", '{"author": "me"}'),
+        pairs("NAME=VALUE", "names and texts", "author=me"),
         "Add a text to the metadata of the file; repeat it for each text.",
     )
 

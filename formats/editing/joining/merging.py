@@ -74,9 +74,10 @@ def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> l
         ends = {value.name or "": value for value in (*main_graph(first).input, *main_graph(first).output)}
         starts = {value.name or "": value for value in main_graph(second).input}
         if output not in ends:
-            raise EditError(f"the first model has no output {output!r}{nearest(output, reversed(ends))}")
+            outputs = [value.name or "" for value in main_graph(first).output]
+            raise EditError(f"the first model has no output {output!r}{nearest(output, outputs, kind='output')}")
         if name not in starts:
-            raise EditError(f"the second model has no input {name!r}{nearest(name, starts)}")
+            raise EditError(f"the second model has no input {name!r}{nearest(name, starts, kind='input')}")
         if any(link.input.name == name for link in links):
             raise EditError(f"the input {name} is connected twice")
         links.append(_Link(ends[output], starts[name]))

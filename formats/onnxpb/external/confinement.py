@@ -91,7 +91,8 @@ class DataFiles:
     def find(self, tensor: Tensor, where: str) -> FileSpan:
         """The range of a data file with the bytes of `tensor`.
 
-        A missing offset is 0; a missing length is the size that dims and data type need, or else the rest of the file.
+        A missing offset is 0; a length that is missing or 0 is the size that dims and data type need, or else the rest
+        of the file, as for onnx and onnxruntime.
         Tensors may share a range, but ranges that overlap in part are refused.
 
         Raises: ExternalDataError for a file, a range or a size that is not allowed, with the tensor's place.
@@ -103,7 +104,7 @@ class DataFiles:
             if file is None:
                 check_location(location)
                 file = self.files[location] = self._opened(location)
-            offset, length = _number(entries, "offset") or 0, _number(entries, "length")
+            offset, length = _number(entries, "offset") or 0, _number(entries, "length") or None
             row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
             expected = row.nbytes(tensor.dims) if row and row.bits and min(tensor.dims, default=0) >= 0 else None
             size = length if length is not None else expected if expected is not None else file.nbytes - offset

@@ -51,7 +51,8 @@ def parse(text: str) -> Path:
     """
     scheme, separator, rest = text.partition("://")
     if separator and not rest.strip("/") and "::" not in text:
-        raise OptionError(f"{text} names no file; write an address such as {scheme}://bucket/model.onnx")
+        place = "server" if scheme.lower().startswith("http") else "bucket"
+        raise OptionError(f"{text} names no file; write an address such as {scheme}://{place}/model.onnx")
     if separator and scheme.lower() in LOCAL and "::" not in text:
         name = unquote(re.sub(r"^localhost(?=/)", "", rest))
         return Path(name[1:] if os.name == "nt" and re.match(r"/[A-Za-z]:", name) else name)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -138,7 +138,7 @@ def open_model(
 
     def read(file: File) -> Opened:
         source: Source = file.span()
-        with recognised(source, path):
+        with recognised(source, path), _named_rightly(source, path, name, called):
             codec = _codec(source, path, name, called)
             if key_is_for_it:
                 check_key(options, codec)
@@ -234,6 +234,24 @@ def recognised(source: Source, path: Path | None) -> Iterator[None]:
         if found := foreign.recognise(source, path):
             raise UnknownFormatError(found.message, path=path) from error
         error.message += foreign.afterthought(source, isinstance(error, TruncatedError))
+        raise
+
+
+@contextmanager
+def _named_rightly(source: Source, path: Path, name: str | None, called: str) -> Iterator[None]:
+    """A context in which an error says so, if a file is read in another format than its own, because one was named."""
+    try:
+        yield
+    except DecodeError as error:
+        if name is None or error.path not in (None, path):
+            raise
+        with suppress(UnknownFormatError):
+            head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
+            own = lookup.for_reading(head, source.nbytes, path)
+            is_known = path.suffix.lower() in own.extensions or own.sniff(head, source.nbytes) is contract.Match.STRONG
+            if own.name != name and is_known:
+                words = f"the format is {own.title}, not {lookup.by_name(name).title}; leave out `{called}`"
+                raise DecodeError(words, path=path) from error
         raise
 
 

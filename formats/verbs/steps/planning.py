@@ -70,12 +70,17 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
 
 
 def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
-    """The plan for writing a model, and the changes for its runtime and its versions."""
+    """The plan for writing a model with its metadata, and the changes for its runtime and its versions."""
     if not getattr(chosen.target, "keeps_references", False):
         model = without_link(model)
     losses: tuple[Loss, ...] = ()
     changes: tuple[Change, ...] = ()
     edits: tuple[Edit, ...] = ()
+    if chosen.metadata:
+        from formats.editing.metadata import with_metadata  # few conversions need it
+
+        model, said = with_metadata(model, chosen.metadata)
+        edits = said.edits
     if own_codec(model) not in (None, target):
         model, losses = raise_model(model, pin=chosen.raising.pin)
     elif chosen.raising.pin:
@@ -93,7 +98,7 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         from formats.verbs.steps.versions import in_versions
 
         model, done = in_versions(model, chosen.runtime)
-        edits = done.edits
+        edits += done.edits
         losses += done.losses
     plan = target.plan(model, destination, chosen.target)
     if runtime is not None:

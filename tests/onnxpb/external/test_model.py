@@ -146,10 +146,10 @@ def test_shared_bytes_are_written_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "entries", [{}, {"offset": "0"}, {"length": "400"}, {"offset": "0", "length": "400", "x": "y"}]
+    "entries", [{}, {"offset": "0"}, {"length": "400"}, {"length": "0"}, {"offset": "0", "length": "400", "x": "y"}]
 )
 def test_offset_and_length_may_be_missing(tmp_path: Path, entries: dict[str, str]) -> None:
-    """Offset and length may be missing: their defaults are the start of the file and the size of the tensor."""
+    """Offset and length may be missing, or the latter 0: they are the start of the file and the size of the tensor."""
     (tmp_path / "w.data").write_bytes(bytes(400))
     assert 1 == len(arrays(model_with_references(tmp_path / "m.onnx", {"location": "w.data", **entries})))
 

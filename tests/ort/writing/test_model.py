@@ -211,6 +211,15 @@ def test_a_value_without_a_type_is_named(tmp_path: Path) -> None:
     assert "the type of y is not known, and an .ort file needs the types of all values" in refusal(model, tmp_path)
 
 
+def test_a_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    """The error for a documentation that is not UTF-8 says so, and where it is."""
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], [value("x", [1])], [value("y", [1])], doc_string="zz")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString().replace(b"zz", b"a\xff"))
+    with pytest.raises(formats.EncodeError, match="doc_string: the text is not UTF-8 from its character 1 on"):
+        formats.convert(path, tmp_path / "m.ort")
+
+
 def test_optional_values_are_refused(tmp_path: Path) -> None:
     """The format has no optional values."""
     kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, [1]))
