@@ -16,6 +16,7 @@ import commands
 import pytest
 
 import formats
+from formats.cli import streams
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.onnx"
 NOBODY = 65534
@@ -115,7 +116,7 @@ def faults_of(done: commands.Done, before: set[str]) -> list[str]:
 def test_bad_arguments_get_one_line(form: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is typed in the place of a model or a folder, the answer is one line, and nothing is left behind."""
     monkeypatch.chdir(place)
-    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(streams, "CLOSED", {sys.stdin})
 
     def stop(number: int, frame: object) -> None:
         raise AssertionError(f"{form} waits for {argument!r}")

@@ -100,7 +100,7 @@ def test_two_paths_alone_are_not_special(digits: Path, command: Command, argumen
 
 @pytest.mark.parametrize("options", [[], ["--"]])
 def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
-    """If stdout is a closed pipe, the model is written, and the exit code is 1 without a message."""
+    """If stdout is a closed pipe, the model is written, and the exit code says so, without a message."""
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     reader, writer = os.pipe()
     os.close(reader)
@@ -109,7 +109,7 @@ def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
         arguments, stdout=writer, stderr=subprocess.PIPE, cwd=digits.parent, env=environment, timeout=60, check=False
     )
     os.close(writer)
-    assert (1, b"") == (done.returncode, done.stderr)
+    assert (0, b"") == (done.returncode, done.stderr)
     assert digits.with_name("a.rten").exists()
 
 
@@ -553,7 +553,7 @@ def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path) -> None:
-    """If stdout is full, the command says so on stderr and exits with 1."""
+    """If stdout is full, the command says so on stderr, and that the model is written, and exits with 1."""
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -566,8 +566,9 @@ def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path)
             check=False,
         )
     assert 0 != done.returncode
-    assert done.stderr.startswith("convert: error: No space left on device")
-    assert "Traceback" not in done.stderr
+    words = "stdout: No space left on device; the work is done, but the report could not be printed"
+    assert f"convert: error: {words}" == one_line(done.stderr)
+    assert (tmp_path / "a.onnx").exists()
 
 
 # Names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -60,6 +61,16 @@ class Terminal(io.StringIO):
         return True
 
 
+class GoneTerminal(Terminal):
+    """A terminal that is closed after the first text."""
+
+    def write(self, text: str) -> int:
+        """Take the first text only."""
+        if self.getvalue():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().write(text)
+
+
 def slowly(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which takes longer."""
 
@@ -115,6 +126,14 @@ def test_every_route_shows_how_much_is_done(route: str) -> None:
     assert BAR not in stdout
     assert stdout
     assert terminal.getvalue().endswith("\x1b[1A\x1b[2K")  # the line of the bar is empty
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of the thread that draws
+def test_work_goes_on_without_its_terminal() -> None:
+    """A terminal that is closed takes the bar with it, and not the work."""
+    code, stdout = run("convert a.onnx c.onnxz", GoneTerminal())
+    assert (0, True) == (code, Path("c.onnxz").exists())
+    assert stdout
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
