@@ -96,6 +96,7 @@ def test_what_a_message_recommends_is_in_the_short_help() -> None:
     assert not unused
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_help_is_short(verb: Verb) -> None:
     """The help of a verb has at most fifteen options, 45 lines of 80 characters, and examples at the end."""
@@ -108,6 +109,7 @@ def test_help_is_short(verb: Verb) -> None:
     assert [f"  {line}" for line in verb.examples] == lines[-len(verb.examples) :]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_help_all_has_every_option(verb: Verb) -> None:
     """`--help-all` shows every flag of a verb, and the short help says how many there are."""
@@ -194,6 +196,7 @@ def test_verbs_are_suggested_by_meaning(word: str, answer: advice.Answer) -> Non
     assert (2, "", f"formats: error: there is no verb {word}; {wanted}\n") == done
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_options_are_suggested_by_meaning(verb: Verb) -> None:
     """A word for what an option does gives one line with an option of the verb, or with what to do instead."""
@@ -208,6 +211,7 @@ def test_options_are_suggested_by_meaning(verb: Verb) -> None:
                 assert name in table or name in ("--help", "--help-all")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -238,6 +238,7 @@ def test_what_is_wrong_is_told_quietly(folder: Path) -> None:
     assert formats_("verify", "-q", "models/c.onnx").stdout.startswith("error: ")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -430,7 +431,7 @@ def test_any_text_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("formats.cli.columns.terminal_width", lambda: 40)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(any_text(), any_text())
     def fits(first: str, second: str) -> None:
         for line in table(("name", "kind", "bytes"), [(first, second, "1")]):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import commands
 import onnx
 import pytest
-from systems import posix
+from systems import PATIENCE_SECONDS, posix
 
 import formats
 from formats.cli.command_line import Verb
@@ -124,7 +124,7 @@ def run(surrounding: Surrounding, arguments: list[str], folder: Path) -> subproc
             text=True,
             errors="replace",
             start_new_session=True,
-            timeout=300,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
     finally:

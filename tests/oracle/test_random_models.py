@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 from protos import SCALARS, message_type
@@ -28,7 +28,7 @@ from formats.tensordata.sources.source import Concat, Literal, Source
 
 CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 WEIGHTS = {field for field, kind in Tensor.__annotations__.items() if kind == "Source | None"}
-SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SETTINGS = settings()
 
 
 @st.composite

@@ -231,6 +231,7 @@ STEPS = [
 LOCKED = (lock.ModelLock, "__enter__"), (lock.ModelLock, "__exit__")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks processes, which end at a given call")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("holder", "name"), [*STEPS, *LOCKED], ids=[name for _, name in [*STEPS, *LOCKED]])
