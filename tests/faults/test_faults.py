@@ -189,6 +189,7 @@ def test_a_model_of_an_interrupted_sharing_can_be_replaced(tmp_path: Path, moves
     assert [] == hidden_files(folder)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("options", [{}, SPLIT], ids=["one file", "several files"])
 @pytest.mark.parametrize("moves", [1, *(pytest.param(each, marks=pytest.mark.outer) for each in (0, 2, 3))])
 def test_a_kill_while_the_next_process_works(

@@ -133,6 +133,7 @@ def test_sizes_that_onnx_forbids_are_not_judged(nodes, shapes):
     assert not is_strict(Graph(model, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}))
 
 
+@pytest.mark.outer  # so are the tests that use these graphs
 def test_graphs_of_exporters_are_of_many_kinds():
     """A hundred of them have attention, quantised and recurrent layers, trees, half precision, and other sizes."""
     need_judge()
@@ -158,6 +159,7 @@ def test_graphs_are_those_of_their_seed():
     }
 
 
+@pytest.mark.outer
 def test_graphs_are_of_many_kinds():
     """A hundred graphs have old and new operator sets, subgraphs, functions and dims without a size."""
     found = set()

@@ -332,6 +332,7 @@ def test_a_reader_that_stops(tmp_path: Path) -> None:
     assert [] == os.listdir(tmp_path / "tmp")
 
 
+@pytest.mark.outer  # several tests of the inner ring measure memory
 @posix
 def test_bounded_memory(tmp_path: Path) -> None:
     """Memory does not grow with the model; the copies are on the disk, without names."""

@@ -52,6 +52,7 @@ def classes_in(message: Any) -> set[type[Any]]:
     return {type(found) for _, found in walk.visit(message, object) if isinstance(found, (Message, Valued))}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("is_read", [False, True])
 def test_both_ways_have_the_same_bytes(is_read: bool) -> None:
     """A model goes to the IR and back without a change, and all that is decoded there is of the IR."""

@@ -69,6 +69,7 @@ def test_inspection_of_weights_in_the_graph(web: WebServer) -> None:
     assert web.nbytes <= 4 * MIB
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", ["out.onnxz", pytest.param("out.rten", marks=pytest.mark.outer), "out.onnx"])
 def test_conversion_of_weights_in_the_graph(web: WebServer, tmp_path: Path, name: str) -> None:
     """A conversion reads a large ONNX file once, in parts that are longer than its weights, several at a time."""

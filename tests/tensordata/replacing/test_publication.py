@@ -134,6 +134,7 @@ def interrupted(path: Path, number: int, after: int, monkeypatch: pytest.MonkeyP
     assert number_of(path) in (1, number, None)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("fsync", [True, pytest.param(False, marks=pytest.mark.outer)])
 @pytest.mark.parametrize("new", [True, False])
 def test_whoever_comes_next_completes_it(

@@ -224,6 +224,7 @@ def test_a_model_of_trees(tmp_path: Path, count: int) -> None:
     assert proto == onnx.load(tmp_path / "back.onnx")
 
 
+@pytest.mark.outer  # several tests of the inner ring measure memory
 def test_what_reads_no_lists_takes_no_memory_for_them(tmp_path: Path) -> None:
     """Loading, converting, inspecting and verifying a model with long lists takes less memory than the lists."""
     path = tmp_path / "model.onnx"
