@@ -185,7 +185,7 @@ def factors() -> dict[str, Work]:
     return {name: Work(float(calls), float(memory)) for name, calls, memory in rows}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("use", "name"),
     [

@@ -102,7 +102,7 @@ def identify(block: Block) -> str:
     return f"{block.document}:{block.line}"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("line", sorted({*commands(all_blocks("console"))}))
 def test_commands_run(line: str, folder: Path, command: Python, python: Python) -> None:
     """Every command of a console block works; commands that prepare a machine name existing files."""
@@ -142,7 +142,7 @@ def many_models(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("line", examples())
 def test_examples_of_the_help_run(line: str, many_models: Path) -> None:
     """Every example of a help works in a folder that has the models which it names, and is short."""
@@ -150,7 +150,7 @@ def test_examples_of_the_help_run(line: str, many_models: Path) -> None:
     assert len(line) <= 78
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("line", answers())
 def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command in the README's table of problems works in a folder that has the models which it names."""
@@ -180,7 +180,7 @@ def rings_of_recipes() -> list[Any]:
     ]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("title,steps", rings_of_recipes())
 def test_recipes_work(
     title: str, steps: list[Block], tiny_model: Path, python: Python, monkeypatch: pytest.MonkeyPatch

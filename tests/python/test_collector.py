@@ -109,7 +109,7 @@ def test_garbage_of_the_caller_is_found(python: Python, size: int) -> None:
     assert python("-c", code).stdout.split() == ["True", "True"]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("source", FORMATS)
 def test_conversions_leave_no_cycles(python: Python, tmp_path: Path, source: str) -> None:
     """A conversion leaves no objects that only the collector can free, except in modules that it has just imported."""
