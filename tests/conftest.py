@@ -1,7 +1,8 @@
 """Shared parts of the tests: the two rings, models to read, RTen's releases to run them, and the command as a process.
 
 `pytest` runs the inner ring, which needs only the extra `test` and takes minutes. `pytest -m outer` runs the outer
-ring: the tests with the mark `outer`, and those that use a fixture in `OUTER_FIXTURES`. A path names all of its tests.
+ring: the tests with the mark `outer`, those that use a fixture in `OUTER_FIXTURES`, and of a test with the mark
+`sample(n)` all cases but one of n. A path names all of its tests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from runtime.runner import Runner
@@ -40,13 +41,16 @@ PLATFORM = re.compile(r"(this (system|Python|processor)|only (Linux|POSIX|root)|
 TOO_OLD = ("under development and support for this is limited", "Unsupported model IR version")
 """What onnxruntime says of operator sets and IR versions that came after it; for Python 3.10, of 24 and 12."""
 
+GOLDEN_RATIO = (1 + 5**0.5) / 2  # its multiples, without their whole parts, are spread evenly between 0 and 1
+
 MOST_WORKERS = 8
 
 IN_CI = bool(os.environ.get("CI"))
 
-settings.register_profile("CI", derandomize=True)  # CI always uses the same examples; elsewhere, each run has new ones
-if IN_CI:
-    settings.load_profile("CI")
+# A busy machine is slow, which is no fault. CI always uses the same examples; elsewhere, each run has new ones.
+UNCHECKED = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("tests", deadline=None, suppress_health_check=UNCHECKED, derandomize=IN_CI)
+settings.load_profile("tests")
 
 
 def names_paths(config: pytest.Config) -> bool:
@@ -69,6 +73,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(available, MOST_WORKERS) if available > 1 else 0
 
 
+def is_in_sample(item: pytest.Item) -> bool:
+    """Return whether a case is in the sample of its test: one of n, spread so that all values of each parameter occur.
+
+    Each nth case would have always the same value of a parameter with n values.
+    """
+    mark = item.get_closest_marker("sample")
+    if mark is None:
+        return True
+    number = next(iter(item.callspec.indices.values()))  # type: ignore[attr-defined]  # of the case, for each parameter
+    return float(number * GOLDEN_RATIO % 1) < 1 / mark.args[0]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the outer ring, and put tests of servers and clusters last.
@@ -76,7 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The latter leave threads running, which would disturb tests of threads.
     """
     for item in items:
-        if not OUTER_FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())):
+        if not OUTER_FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())) or not is_in_sample(item):
             item.add_marker("outer")
     items.sort(key=lambda item: item.path.parent.name == "remote" or item.path.name == "test_clusters.py")
 
@@ -193,6 +209,7 @@ def tiny_model(tmp_path: Path) -> Path:
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs Python in the test's folder, where `formats` can be imported."""
+    from systems import PATIENCE_SECONDS
 
     def run(*arguments: str | os.PathLike[str], **settings: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **settings.pop("env", {})}
@@ -201,7 +218,7 @@ def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
             capture_output=True,
             text=True,
             errors="surrogateescape",
-            timeout=settings.pop("timeout", 60),
+            timeout=settings.pop("timeout", PATIENCE_SECONDS),
             cwd=tmp_path,
             env=environment,
             check=False,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 import pytest
+from systems import PATIENCE_SECONDS
 
 from formats.rten.operators import families as operators
 
@@ -366,7 +367,7 @@ def test_a_conversion_imports_what_it_uses(target: str, tmp_path: Path) -> None:
     )
     source = ROOT / "examples" / "digits.onnx"
     command = [sys.executable, "-c", program, str(source), str(tmp_path / f"digits.{target}")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS)
     imported = {*done.stdout.split()}
     families = {f"{FAMILIES}{family}" for family in operators.FAMILIES}
     most, most_families = IMPORTED[target]

@@ -185,6 +185,7 @@ def factors() -> dict[str, Work]:
     return {name: Work(float(calls), float(memory)) for name, calls, memory in rows}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("use", "name"),
     [

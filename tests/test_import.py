@@ -56,6 +56,7 @@ def test_import_loads_nothing_heavy(python: Python) -> None:
     assert [] == loaded(python, "import formats")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -83,6 +84,7 @@ def test_help_loads_little(python: Python, command: str) -> None:
     assert ["importlib.metadata", "dataclasses", "inspect"] == modules
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("options", "loaded"),
     [
@@ -107,6 +109,7 @@ def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[
     assert [] == run_main(python, *arguments, command="formats")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("source", ["digits.onnx", "digits.onnxz"])
 @pytest.mark.parametrize("verb", ["inspect", "verify", "diff"])
 def test_tools_load_nothing_that_writes(python: Python, digits: Path, verb: str, source: str) -> None:
@@ -128,6 +131,7 @@ def test_rten_loads_no_numpy(python: Python, digits: Path) -> None:
     assert ["hashlib"] == run_main(python, "digits.onnx", "a.rten")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("target", ["a.onnx", "a.onnxz", "a.rten"])
 def test_onnx_and_protobuf_are_never_loaded(python: Python, digits: Path, target: str) -> None:
     """No conversion imports `onnx` or protobuf."""

@@ -58,6 +58,7 @@ def cases() -> Iterator[Any]:
                     yield pytest.param(kind, row, value, id=f"{kind.__name__}.{row.name}={name}")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind,row,value", [*cases()])
 def test_a_value_fits_or_is_refused_with_its_place(kind: type[Any], row: MessageField, value: Any) -> None:
     """A value that fits is written; any other is an error with the place of the value."""

@@ -240,6 +240,7 @@ def test_tests_elsewhere_exist(name: str) -> None:
     assert f"def {function}(" in (Path(__file__).parent / file).read_text(encoding="utf-8")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", EFFECTS)
 def test_every_option_has_an_effect(name: str, folder: Path, tmp_path: Path) -> None:
     """A command line with the option has another result than without it; the same line has the same result twice."""

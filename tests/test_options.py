@@ -169,6 +169,7 @@ def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_
     assert [tiny_model] == [*tmp_path.iterdir()]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("codec", lookup.built_in(), ids=lambda codec: codec.name)
 def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
     """Every pair of options of a format makes a file with the whole model, or is an error that names both."""

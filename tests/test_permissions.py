@@ -44,6 +44,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("source_mode", MODES, ids=oct)
 @pytest.mark.parametrize("target", ["onnx", "onnxz", "rten", "onnxc", "json"])
 def test_new_files_are_as_open_as_their_source(digits: Path, umask: int, source_mode: int, target: str) -> None:
@@ -54,6 +55,7 @@ def test_new_files_are_as_open_as_their_source(digits: Path, umask: int, source_
     assert {(source_mode & 0o666 | 0o600) & ~umask} == {mode(file.path) for file in report.files}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("source_mode", MODES, ids=oct)
 @pytest.mark.parametrize("target", ["onnx", "onnxz", "rten"])
 def test_decrypted_models_are_never_wider(digits: Path, umask: int, source_mode: int, target: str) -> None:

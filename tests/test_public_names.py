@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 from typing import Any
+
+import commands
 
 import formats
 import formats.codec
@@ -45,9 +46,12 @@ def keys_of(value: Any) -> Any:
 
 def report(*arguments: str, folder: Path) -> Any:
     """Return the keys of the report that a command prints."""
-    command = [sys.executable, "-m", "formats", *arguments, "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    found = keys_of(json.loads(done.stdout))
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        found = keys_of(json.loads(commands.run("formats", *arguments, "--json").stdout))
+    finally:
+        os.chdir(before)
     return without_keys_of_models(found)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from systems import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.outer  # most tests collect all tests, or run pytest again
 TESTS = Path(__file__).parent
@@ -46,7 +47,9 @@ def suite(tmp_path: Path) -> Path:
     folder = tmp_path / "tests"
     folder.mkdir()
     shutil.copy(TESTS / "conftest.py", folder)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = outer\ntestpaths = tests\naddopts = -ra -n auto\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n  outer\n  sample\ntestpaths = tests\naddopts = -ra -n auto\n"
+    )
     return folder
 
 
@@ -82,6 +85,43 @@ def test_a_skip_is_a_failure_in_ci(suite: Path) -> None:
     in_ci = run(suite.parent, "-n", "0", "--continue-on-collection-errors", CI="true")
     assert "1 failed, 3 skipped, 2 errors" in in_ci.stdout
     assert in_ci.returncode == 1
+
+
+def test_every_wait_has_patience() -> None:
+    """No test gives a program or a thread less than `PATIENCE_SECONDS`: a busy machine would not be in time."""
+
+    def waits(path: Path) -> Iterator[float]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            values = [keyword.value for keyword in node.keywords if keyword.arg == "timeout"]
+            if isinstance(node.func, ast.Attribute) and node.func.attr in ("wait", "communicate", "alarm"):
+                values += node.args[:1]
+            for value in values:
+                if isinstance(value, ast.Constant) and isinstance(value.value, (int, float)):
+                    yield value.value
+
+    found = [(path.name, seconds) for path in TESTS.rglob("test_*.py") for seconds in waits(path)]
+    short = [(name, seconds) for name, seconds in found if 0.1 < seconds < PATIENCE_SECONDS]
+    assert [("test_model_files.py", 2)] == short  # which waits for what cannot end yet
+
+
+def test_a_sample_is_spread(suite: Path) -> None:
+    """Of a test with the mark `sample(n)`, the inner ring has one case of n, and every value of each parameter."""
+    (suite / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.sample(3)\n"
+        "@pytest.mark.parametrize('a', range(3))\n"
+        "@pytest.mark.parametrize('b', range(9))\n"
+        "def test_it(a, b): pass\n"
+    )
+    found = run(suite.parent, "--collect-only", "-q", "-n", "0").stdout
+    pairs = re.findall(r"\[(\d)-(\d)\]", found)
+    assert len(pairs) in range(8, 11)
+    assert {"0", "1", "2"} == {a for _, a in pairs}
+    assert len({b for b, _ in pairs}) > 6
+    others = run(suite.parent, "--collect-only", "-q", "-n", "0", "-m", "outer").stdout
+    assert 27 == len({*pairs, *re.findall(r"\[(\d)-(\d)\]", others)})
 
 
 def test_every_skip_has_a_reason_that_names_what_is_missing(request: pytest.FixtureRequest) -> None:

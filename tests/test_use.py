@@ -74,6 +74,7 @@ def node_count(model: formats.Model) -> int:
 # Pickles
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "protocol",
     [
@@ -207,6 +208,7 @@ def test_errors_are_pickled() -> None:
 # Copies
 
 
+@pytest.mark.sample(3)
 def test_a_deep_copy_is_another_model(path: Path) -> None:
     """A deep copy is equal, shares nothing that can change, and has the same weights."""
     model = opened(path)
@@ -224,6 +226,7 @@ def test_a_deep_copy_is_another_model(path: Path) -> None:
 # Threads
 
 
+@pytest.mark.sample(3)
 def test_threads_share_a_model(path: Path) -> None:
     """Threads that read one model at the same time, including undecoded lists, get the same."""
     for _ in range(5):
@@ -249,6 +252,7 @@ def descriptors(path: Path) -> int:
     return count + Path("/proc/self/maps").read_text().count(str(path))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists mappings")
 def test_close_lets_go_of_all_files(path: Path) -> None:
     """After `with`, no file of the model is open or mapped any more; weights that are read later are still right."""

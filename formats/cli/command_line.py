@@ -43,7 +43,7 @@ class Verb(NamedTuple):
     argument in brackets is optional. `groups` gives the options; with `True` those of other packages, too, which takes
     longer to find. `run` gets the request and returns the exit code; `failure` is the exit code for errors. The help
     has the verb in a `section`, and ends with `examples`. The option `last_as` can stand for the last argument. A verb
-    that `writes_once` leaves nothing if it is stopped before.
+    that `writes_once` leaves nothing if it is stopped before. One that `only_prints` has failed if nobody can read it.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Verb(NamedTuple):
     failure: int = EXIT_FAILURE
     last_as: str = ""
     writes_once: bool = False
+    only_prints: bool = False
 
     def needed(self, options: Collection[str] = ()) -> tuple[str, ...]:
         """The required arguments of a command line that has these options."""

@@ -116,7 +116,7 @@ def remove(request: Request) -> int:
         return [f"note: {path} stays: {reason}" for path, reason in kept.items() if path not in removed]
 
     title = "to remove" if given.get("dry_run") else "removed"
-    return look(request, how_to_tell(request), see, title=title, in_folders=False, ending=stays)
+    return look(request, how_to_tell(request), see, title=title, in_folders=False, only_prints=False, ending=stays)
 
 
 def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
@@ -209,6 +209,7 @@ FILE_VERBS = (
         files,
         LOOK,
         ("formats files model.onnx",),
+        only_prints=True,
     ),
     Verb(
         "cp",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from formats.cli.columns import printable
 from formats.cli.command_line import Verb
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
-from formats.cli.printing import json_text, say, show
+from formats.cli.printing import UNPRINTED, json_text, say, show
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import STREAM, check_single, source_of
 from formats.cli.waiting import progress
@@ -243,12 +243,14 @@ def look(
     *,
     title: str,
     in_folders: bool = True,
+    only_prints: bool = True,
     ending: Callable[[], Iterable[str]] = tuple,
 ) -> int:
     """Do something with each file and print the result; the exit code is 1 if one has an error.
 
     An error of one of several files is printed, too, and does not stop the others. A folder means the models in and
-    below it, unless `in_folders` is false. The lines of `ending` come after the results of several files.
+    below it, unless `in_folders` is false. The lines of `ending` come after the results of several files. If `see`
+    `only_prints`, nothing is done for results that cannot be printed.
     """
     if not is_several(request, in_folders=in_folders):
         (name,) = request.arguments
@@ -259,6 +261,8 @@ def look(
     entries: list[dict[str, Any]] = []
     failures = 0
     for file in _files(request, in_folders=in_folders):
+        if only_prints and sys.stdout in UNPRINTED:
+            break
         try:
             seen = see(file)
         except (FormatError, OSError) as error:
@@ -393,6 +397,7 @@ LOOKING_VERBS = (
             "formats inspect model.onnxz --picture files.svg",
             "formats inspect models/",
         ),
+        only_prints=True,
     ),
     Verb(
         "verify",
@@ -410,6 +415,7 @@ LOOKING_VERBS = (
             "formats verify model.onnxz --data",
             "formats verify model.rten --data --original model.onnx",
         ),
+        only_prints=True,
     ),
     Verb(
         "diff",
@@ -429,5 +435,6 @@ LOOKING_VERBS = (
             "formats diff old.onnx new.onnx --picture differences.html",
         ),
         failure=EXIT_TROUBLE,
+        only_prints=True,
     ),
 )

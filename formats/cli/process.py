@@ -14,9 +14,9 @@ from formats.cli import other_converts, several
 from formats.cli.columns import printable
 from formats.cli.command_line import EXIT_FAILURE, Request, parse
 from formats.cli.error_text import describe, error_to_json, traceback_lines
-from formats.cli.printing import json_text, say
+from formats.cli.printing import UNPRINTED, is_unreadable, json_text, say
 from formats.cli.shared_options import OutputOptions
-from formats.cli.streams import STREAM
+from formats.cli.streams import CLOSED, STREAM, make_usable
 from formats.cli.verbs import VERBS
 from formats.cli.waiting import sign_of_work
 from formats.errors import OptionError
@@ -34,15 +34,17 @@ STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ct
 
 def main(program: str) -> None:
     """Run the command `program` as a process."""
+    make_usable()
     out_of_memory = f"{program}: error: there is not enough memory\n".encode()  # created while there is memory
     try:
         code = run(program, expanded(sys.argv[1:]))
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at the end
-        code = EXIT_FAILURE
     except MemoryError:  # there is too little memory to report this like other errors
-        os.write(2, out_of_memory)
+        with suppress(OSError):
+            os.write(2, out_of_memory)
         code = EXIT_FAILURE
+    for stream in UNPRINTED:  # Python writes the rest at the end, and the exit code would be that of this error
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if code > EXIT_SIGNAL:
         _end_at_once(code)
     raise SystemExit(code)
@@ -52,7 +54,7 @@ def _end_at_once(code: int) -> None:
     """End the process, which has cleaned up, without waiting for threads that still wait for a store."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # it may be closed, or missing
+        with suppress(OSError, ValueError):  # it may be closed
             stream.flush()
     os._exit(code)
 
@@ -63,6 +65,7 @@ def run(program: str, texts: Sequence[str]) -> int:
     `convert` is the verb of that name; `formats` begins with a verb.
     """
     outcome = Outcome(program, texts)
+    UNPRINTED.clear()
     if program != VERBS[0].name and [*texts[:1]] == ["help"]:  # the same as --help
         texts = [*(text for text in texts if text != "help"), "--help"]
     with reported_errors(outcome), stoppable():
@@ -81,6 +84,7 @@ def run(program: str, texts: Sequence[str]) -> int:
             perform(verb, request, outcome)
         else:
             run_by_typer(program, texts, outcome)
+    report_unprinted(outcome)
     return outcome.code
 
 
@@ -92,6 +96,8 @@ class Outcome:
         self.as_json = "--json" in texts
         self.debug = "--debug" in texts
         self.request: Request | None = None
+        self.only_prints = True  # help and versions do
+        self.failed = False
         self.failure = EXIT_FAILURE
         self.code = 0
         self._may_write_to_stdout = STREAM in texts
@@ -120,6 +126,7 @@ def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
     """Do what the user requested."""
     outcome.request = request
     outcome.failure = verb.failure
+    outcome.only_prints = verb.only_prints
     output = request.of(OutputOptions)
     try:
         with sign_of_work(wanted=not (output.get("quiet") or output.get("json"))):
@@ -204,9 +211,8 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
     """Report each error as a line on stderr, on request as a JSON object on stdout, and as an exit code."""
     try:
         yield
-    except BrokenPipeError:  # the reader has closed the pipe
-        raise
     except (Exception, Stopped) as error:
+        outcome.failed = True
         if outcome.debug:
             say(printable(traceback_lines(error)), sys.stderr)
         request = outcome.request
@@ -215,10 +221,27 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
         if not (outcome.as_json and outcome.stdout_is_taken):  # then stderr contains only the JSON
             say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
         if outcome.as_json:
-            with suppress(OSError):  # this may be the cause of the error
-                stream = sys.stderr if outcome.stdout_is_taken else None
-                say(json_text({"error": error_to_json(error, *words)}), stream)
+            stream = sys.stderr if outcome.stdout_is_taken else None
+            say(json_text({"error": error_to_json(error, *words)}), stream)
         outcome.code = exit_code(error, outcome.failure)
+
+
+def report_unprinted(outcome: Outcome) -> None:
+    """Make the exit code that of a failure, and say why, if something that was to be printed was not.
+
+    Work that is done stays done, even if nobody can read its report. A verb that only prints has then done nothing,
+    and neither has one whose report a program asked for. A pipe without a reader needs no words.
+    """
+    is_wanted = outcome.only_prints or outcome.as_json
+    for stream, error in [*UNPRINTED.items()]:
+        if outcome.failed or (is_unreadable(stream) and not is_wanted):
+            continue
+        what = "the result" if is_wanted or outcome.code else "the work is done, but the report"
+        outcome.code = outcome.failure
+        if stream in CLOSED or not is_unreadable(stream):
+            name = "stderr" if stream is sys.stderr else "stdout"
+            why = " is closed" if stream in CLOSED else f": {error.strerror}"
+            say(f"{outcome.program}: error: {name}{why}; {what} could not be printed", sys.stderr)
 
 
 def exit_code(error: BaseException, failure: int = EXIT_FAILURE) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formats.cli import waiting
+from formats.cli import streams, waiting
 from formats.cli.columns import printable
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, say, show
@@ -147,14 +147,15 @@ def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mappin
 def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     """The jobs for the files that a list names.
 
-    Raises: OSError if the list cannot be read; OptionError if it is not text.
+    Raises: OSError if the list cannot be read; OptionError if it is not text, or should be on stdin, which is closed.
     """
     from formats.batch import job_list
 
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="surrogateescape")
-    except UnicodeDecodeError:
-        raise OptionError("the list on stdin is not text") from None
+    is_stdin = str(file) == streams.STREAM
+    if is_stdin:
+        streams.check_stdin("no list")
+    encoding = sys.getfilesystemencoding()  # of names, whatever the file is
+    text = sys.stdin.read() if is_stdin else file.read_text(encoding=encoding, errors="surrogateescape")
     if "\0" in text:
         raise OptionError("`list` is not a text file; it must have a file name on each line")
     return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
@@ -226,7 +227,7 @@ class Shown:
 
     def say_stopping(self) -> None:
         """Say that the jobs are being stopped. A handler of signals calls this, so it writes past all buffers."""
-        if self._output.get("quiet") or sys.stderr is None or os.getpid() != self._pid:  # that of a child of this one
+        if self._output.get("quiet") or os.getpid() != self._pid:  # that of a child of this one
             return
         done, left = self._done, self._count - self._done
         words = f"stopping after {done} of {self._count} models; {left} {'is' if left == 1 else 'are'} left"

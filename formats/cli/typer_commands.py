@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from formats.cli import advice
 from formats.cli.command_line import Request, Typed, check_arguments, check_dashes, flags_of, panels, with_text_attached
+from formats.cli.printing import say
 from formats.errors import OptionError
 from formats.options import rows_of
 
@@ -172,6 +173,9 @@ def command_class(verb: Verb, *, common: bool) -> type[TyperCommand]:
             check_dashes(args, table)
             return super().parse_args(ctx, with_text_attached(args, verb, table))
 
+        def get_help(self, ctx: Any) -> str:
+            return print_help(super().get_help(ctx))
+
         def collect_usage_pieces(self, ctx: Any) -> list[str]:
             return ["[OPTIONS]", *verb.arguments]
 
@@ -190,6 +194,9 @@ def group_class(verbs: Sequence[Verb]) -> type[TyperGroup]:
     """The command whose help lists the verbs by sections."""
 
     class Group(TyperGroup):
+        def get_help(self, ctx: Any) -> str:
+            return print_help(super().get_help(ctx))
+
         def collect_usage_pieces(self, ctx: Any) -> list[str]:
             return ["VERB", "..."]
 
@@ -207,6 +214,12 @@ def group_class(verbs: Sequence[Verb]) -> type[TyperGroup]:
             write_lines(formatter, "Documents", [DOCUMENTS])
 
     return Group
+
+
+def print_help(text: str) -> NoReturn:
+    """Print a help like every other text, and end the command line; click would print it without a look at errors."""
+    say(text)
+    raise typer.Exit
 
 
 def first_line(verb: Verb) -> str:

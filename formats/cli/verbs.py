@@ -164,7 +164,7 @@ def repair(request: Request) -> int:
         shown.update(done.notes)
         return Seen(done, lambda: repair_lines(done), not done.refused)
 
-    return look(request, how_to_tell(request), see, title="repaired")
+    return look(request, how_to_tell(request), see, title="repaired", only_prints=False)
 
 
 def completion(request: Request) -> int:
@@ -249,5 +249,6 @@ VERBS = (
         completion,
         "Shell",
         ('eval "$(formats completion bash)"',),
+        only_prints=True,
     ),
 )

@@ -21,7 +21,7 @@ class _Shown:
 @contextmanager
 def sign_of_work(*, wanted: bool) -> Iterator[None]:
     """A context in which a bar appears on stderr if the work takes long, it is wanted and stderr is a terminal."""
-    if not wanted or sys.stderr is None or not sys.stderr.isatty():
+    if not wanted or not sys.stderr.isatty():
         yield
         return
     _Shown.bar = Progress()

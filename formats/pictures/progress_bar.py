@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import sub
 from threading import Event, RLock
 from time import perf_counter
@@ -87,7 +87,13 @@ class Progress:
         return self._bar is None and perf_counter() - self._last_pause < PROGRESS_DELAY_SECONDS
 
     def _show(self) -> None:
-        """Show the state of the work, on a new bar if there is none."""
+        """Show the state of the work, on a new bar if there is none; without a bar if the terminal has gone."""
+        try:
+            self._show_on_bar()
+        except OSError:
+            self._bar, self._is_seen = None, False
+
+    def _show_on_bar(self) -> None:
         if self._bar is None and self._is_seen:
             self._bar = new_bar(self._said)
             self._is_seen = self._bar is not None
@@ -116,7 +122,8 @@ class Progress:
         """Remove the bar for now, so that other lines can be printed."""
         with self._lock:
             if self._bar is not None:
-                self._bar.stop()
+                with suppress(OSError):  # the terminal has gone
+                    self._bar.stop()
             self._bar = None
 
     @contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fleets import environment, lines, save, sha256
 from programs import need
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats.batch import job
@@ -204,7 +205,7 @@ def test_loky_does_a_batch(fleet: Path) -> None:
     """Loky's processes do the jobs; if one is killed, the rest is still done."""
     loky = pytest.importorskip("loky")
     for kills in (False, True):
-        executor = loky.get_reusable_executor(max_workers=2, timeout=60)
+        executor = loky.get_reusable_executor(max_workers=2, timeout=PATIENCE_SECONDS)
         kill = killer(lambda executor=executor: list(executor._processes)) if kills else None  # type: ignore[misc]
         results = formats.convert_many(
             pairs(fleet), executor=executor, on_result=kill, manifest=fleet / "runs.jsonl", overwrite=True

@@ -20,6 +20,7 @@ import commands
 import numpy as np
 import pytest
 from fleets import environment, lines, save, sha256
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Job, errors
@@ -287,7 +288,9 @@ def test_a_killed_process_costs_its_own_job_only(sources: list[Path], how: str, 
     )
     given = json.dumps([[str(source), str(destination)] for source, destination in pairs(sources)])
     command = [sys.executable, "-c", code, str(sources[0].with_name("marker")), how, given]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment())
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS, env=environment()
+    )
     results = json.loads(done.stdout)
     assert [found for found, _ in results] == ["converted"] * 2 + [state] + ["converted"] * 3
     if state == "failed":
@@ -308,10 +311,10 @@ def test_a_worker_that_loses_its_signal_ends_nevertheless(sources: list[Path]) -
         "    if name == 'm0.onnx' and not (folder / 'lost').exists():\n"
         "        (folder / 'waits').touch()\n"
         "        try:\n"
-        "            time.sleep(50)\n"
+        "            time.sleep(600)\n"
         "        except SystemExit:\n"  # as Python does it in a destructor
         "            (folder / 'lost').touch()\n"
-        "            time.sleep(50)\n"
+        "            time.sleep(600)\n"
         "    elif name == 'm1.onnx' and not (folder / 'killed').exists():\n"
         "        while not (folder / 'waits').exists():\n"
         "            time.sleep(0.01)\n"
@@ -324,7 +327,9 @@ def test_a_worker_that_loses_its_signal_ends_nevertheless(sources: list[Path]) -
     )
     given = json.dumps([[str(source), str(destination)] for source, destination in pairs(sources)])
     command = [sys.executable, "-c", code, str(sources[0].parent), given]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=40, env=environment())
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS, env=environment()
+    )
     assert (sources[0].parent / "lost").exists()
     assert json.loads(done.stdout) == ["converted"] * len(sources)
 
@@ -374,7 +379,12 @@ def test_threads_of_the_caller_do_no_harm(sources: list[Path]) -> None:
     script.write_text(code)
     arguments = [f"{source}|{destination}" for source, destination in pairs(sources)]
     done = subprocess.run(
-        [sys.executable, script, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment()
+        [sys.executable, script, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        env=environment(),
     )
     assert (done.stdout, done.stderr) == (f"{['converted'] * COUNT}\n", "")
 
@@ -555,7 +565,7 @@ if __name__ == "__main__":
 """
 
 
-def waited(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def waited(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> bool:
     """Wait until a condition is true; return whether it became true in time."""
     end = time.monotonic() + seconds
     while not condition():
@@ -619,7 +629,9 @@ def test_a_run_that_is_killed_is_completed_by_another(fleet: Path) -> None:
         complete = [path for path in (fleet / "out").iterdir() if path.name[0] != "."]
         assert all(wanted[path.name] == path.read_bytes() for path in complete)
     assert was_killed
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
     assert content(fleet / "out") == wanted
     found = lines(fleet / "runs.jsonl")

@@ -39,6 +39,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "before,after,then,codes",
     [

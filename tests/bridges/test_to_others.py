@@ -219,6 +219,7 @@ def test_session_from_a_file(write: Callable[[onnx.ModelProto, Path], Path], tmp
     assert before == sorted(os.walk(tmp_path))
 
 
+@pytest.mark.sample(3)
 def test_session_of_real_models(shared_model: Path, tmp_path: Path) -> None:
     """An exporter's model computes the same, bit for bit, from an archive and with its weights in a data file."""
     options = onnxruntime.SessionOptions()

@@ -95,6 +95,7 @@ def test_what_a_message_recommends_is_in_the_short_help() -> None:
     assert not unused
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_help_is_short(verb: Verb) -> None:
     """The help of a verb has few options and lines of 80 characters; examples and the documents are at its end."""
@@ -120,6 +121,7 @@ def test_the_options_of_the_problems_in_the_readme_are_in_the_help_of_convert() 
     assert "by default, there is no limit" in text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_help_all_has_every_option(verb: Verb) -> None:
     """`--help-all` shows every flag of a verb, and the short help says how many there are."""
@@ -206,6 +208,7 @@ def test_verbs_are_suggested_by_meaning(word: str, answer: advice.Answer) -> Non
     assert (2, "", f"formats: error: there is no verb {word}; {wanted}\n") == done
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_options_are_suggested_by_meaning(verb: Verb) -> None:
     """A word for what an option does gives one line with an option of the verb, or with what to do instead."""
@@ -220,6 +223,7 @@ def test_options_are_suggested_by_meaning(verb: Verb) -> None:
                 assert name in table or name in ("--help", "--help-all")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import commands
 import pytest
+from systems import PATIENCE_SECONDS
 
 import formats
+from formats.cli import streams
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.onnx"
 NOBODY = 65534
-SECONDS = 60  # a machine can be busy
 
 FORMS = (
     "convert {} o.rten",
@@ -115,7 +116,7 @@ def faults_of(done: commands.Done, before: set[str]) -> list[str]:
 def test_bad_arguments_get_one_line(form: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is typed in the place of a model or a folder, the answer is one line, and nothing is left behind."""
     monkeypatch.chdir(place)
-    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(streams, "CLOSED", {sys.stdin})
 
     def stop(number: int, frame: object) -> None:
         raise AssertionError(f"{form} waits for {argument!r}")
@@ -139,7 +140,7 @@ def test_bad_arguments_get_one_line(form: str, place: Path, monkeypatch: pytest.
         if name == "folder with a slash" and "dry-run" in form:
             continue
         before = set(os.listdir())
-        signal.alarm(SECONDS)
+        signal.alarm(PATIENCE_SECONDS)
         try:
             done = commands.run("formats", *(word.replace("{}", argument) for word in form.split()))
         finally:
@@ -152,6 +153,7 @@ def test_bad_arguments_get_one_line(form: str, place: Path, monkeypatch: pytest.
     assert {} == wrong
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize(
     ("arguments", "line"),
@@ -194,5 +196,7 @@ def test_permissions_are_named(arguments: str, line: str, place: Path, monkeypat
         program += f"{code}\n"
     program += "print(done.stderr, end=''); sys.stdout.flush(); os._exit(done.exit_code)"
     commands.run("formats", "inspect", "example.onnx")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert (1, f"error: {line}\n") == (done.returncode, done.stdout.removeprefix("formats: ")), done.stderr

@@ -128,6 +128,7 @@ def lines_of(verb: Verb) -> st.SearchStrategy[list[str]]:
     return lines.map(lambda parts: [word for part in parts for word in part])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 @pytest.mark.parametrize("lines", [10, pytest.param(300, marks=pytest.mark.outer)])
 def test_both_parsers_take_each_line_alike(verb: Verb, lines: int) -> None:
@@ -135,7 +136,7 @@ def test_both_parsers_take_each_line_alike(verb: Verb, lines: int) -> None:
     plain: list[list[str]] = []
 
     # Few lines are always the same: of new ones, by chance, too few may be plain. The outer ring draws new ones.
-    @settings(max_examples=lines, derandomize=lines == 10, deadline=None, suppress_health_check=[*HealthCheck])
+    @settings(max_examples=lines, derandomize=lines == 10, suppress_health_check=[*HealthCheck])
     @given(lines_of(verb))
     def alike(texts: list[str]) -> None:
         try:
@@ -179,6 +180,7 @@ def test_every_verb_is_a_function_of_the_library(verb: Verb) -> None:
     assert (verb.name in formats.__all__) != (verb.name in without)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_every_flag_is_in_the_help(verb: Verb) -> None:
     """The whole help of a verb names every flag of its rows."""

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from commands import run
+from systems import PATIENCE_SECONDS
 
 from formats.cli.command_line import flags_of
 from formats.cli.verbs import VERBS
 
 SHELLS = ("bash", "zsh", "fish")
-SECONDS = 30.0
 # The text typed before Tab, and the completed line, if there is only one possibility.
 COMPLETED = [
     ("formats conv", "formats convert"),
@@ -75,7 +75,7 @@ class Terminal:
     def answer(self, typed: str, until: str) -> str:
         """Return what the terminal shows after typing, up to a text."""
         os.write(self._leader, typed.encode())
-        shown, end = "", time.monotonic() + SECONDS
+        shown, end = "", time.monotonic() + PATIENCE_SECONDS
         while not re.search(until, shown):
             assert time.monotonic() < end, shown
             if select.select([self._leader], [], [], 0.2)[0]:

@@ -20,6 +20,7 @@ import commands
 import onnx
 import pytest
 from pseudo_terminal import on_terminal
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats import __version__
@@ -35,10 +36,12 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")
 CONVERT = ("-c", "from formats.cli import convert; convert()")
 SLOW = """
-import sys, time
+import os, sys, time
 from formats.tensordata.local import output
 def slowly(function):
     def call(*arguments):
+        if begun := os.environ.pop("BEGUN", ""):
+            open(begun, "x").close()
         time.sleep(0.2)
         return function(*arguments)
     return call
@@ -69,6 +72,7 @@ def one_line(text: str) -> str:
 # What is done, and what is printed about it
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_result_is_an_answer_on_stdout(digits: Path, command: Command, extension: str) -> None:
     """A conversion prints the paths, the size and the time, then whether it computes the same, then what differs."""
@@ -85,6 +89,7 @@ def test_result_is_an_answer_on_stdout(digits: Path, command: Command, extension
         assert ["the same model, unchanged"] == [verdict, *rest]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("arguments", [("digits.onnx", "a.rten"), ("missing.onnx", "a.rten"), ("digits.onnx", "a.txt")])
 def test_two_paths_alone_are_not_special(digits: Path, command: Command, arguments: tuple[str, str]) -> None:
     """A command without options does not use the full parser, but writes, prints and returns the same."""
@@ -100,16 +105,22 @@ def test_two_paths_alone_are_not_special(digits: Path, command: Command, argumen
 
 @pytest.mark.parametrize("options", [[], ["--"]])
 def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
-    """If stdout is a closed pipe, the model is written, and the exit code is 1 without a message."""
+    """If stdout is a closed pipe, the model is written, and the exit code says so, without a message."""
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     reader, writer = os.pipe()
     os.close(reader)
     arguments = [sys.executable, *CONVERT, *options, "digits.onnx", "a.rten"]
     done = subprocess.run(
-        arguments, stdout=writer, stderr=subprocess.PIPE, cwd=digits.parent, env=environment, timeout=60, check=False
+        arguments,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=digits.parent,
+        env=environment,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     os.close(writer)
-    assert (1, b"") == (done.returncode, done.stderr)
+    assert (0, b"") == (done.returncode, done.stderr)
     assert digits.with_name("a.rten").exists()
 
 
@@ -209,6 +220,7 @@ def test_json_error_says_where(digits: Path, command: Command) -> None:
     assert "digits.onnx" not in error["message"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("flag", ["-h", "--help", "--help-all"])
 def test_help_says_what_is_needed(command: Command, flag: str) -> None:
     """The help shows the usage, options in their panels, and examples."""
@@ -553,7 +565,7 @@ def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path) -> None:
-    """If stdout is full, the command says so on stderr and exits with 1."""
+    """If stdout is full, the command says so on stderr, and that the model is written, and exits with 1."""
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -566,8 +578,9 @@ def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path)
             check=False,
         )
     assert 0 != done.returncode
-    assert done.stderr.startswith("convert: error: No space left on device")
-    assert "Traceback" not in done.stderr
+    words = "stdout: No space left on device; the work is done, but the report could not be printed"
+    assert f"convert: error: {words}" == one_line(done.stderr)
+    assert (tmp_path / "a.onnx").exists()
 
 
 # Names
@@ -604,7 +617,7 @@ def answer_signals() -> None:
 
 @pytest.fixture
 def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Return a function that starts the command and makes every write take 0.2 seconds."""
+    """Return a function that starts the command, makes every write take 0.2 seconds, and waits for the first one."""
     proto = onnx.load(digits)
     for index in range(16):
         proto.graph.initializer.append(onnx.helper.make_tensor(f"w{index}", 1, [300000], bytes(1200000), raw=True))
@@ -612,8 +625,10 @@ def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pope
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str, **settings: Any) -> subprocess.Popen[bytes]:
+        begun = tmp_path / "begun"
         environment = {
             **os.environ,
+            "BEGUN": str(begun),
             "PYTHONPATH": str(Path(formats.__file__).parents[1]),
             "TERM": "xterm",
             "COLUMNS": "80",
@@ -622,6 +637,11 @@ def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pope
         if sys.platform != "win32":
             settings.setdefault("preexec_fn", answer_signals)
         started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **settings))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not begun.exists():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        begun.unlink()
         return started[-1]
 
     yield start
@@ -643,9 +663,8 @@ def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.
     """If interrupted, terminated or hung up, the command says so, leaves no file and exits with 128 plus the signal."""
     (tmp_path / "a.onnx.data").write_bytes(b"old data")
     process = slow("a.onnx", "--external-data", "--force", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    time.sleep(1.5)
     process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
     assert f"convert: error: stopped by {number.name}; nothing was written" == one_line(stderr.decode())
     assert b"" == stdout
     assert 128 + number == process.returncode
@@ -664,9 +683,8 @@ def test_ignored_signals_stay_ignored(slow: Any, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )
-    time.sleep(1)
     process.send_signal(signal.SIGHUP)
-    assert (None, b"") == process.communicate(timeout=60)
+    assert (None, b"") == process.communicate(timeout=PATIENCE_SECONDS)
     assert 0 == process.returncode
     assert (tmp_path / "a.onnx").exists()
 
@@ -702,7 +720,7 @@ def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
 def test_progress_is_not_shown_elsewhere(slow: Any) -> None:
     """Without a terminal, stderr stays empty, however long the work takes."""
     process = slow("a.onnx", "--threads", "8", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert b"" == process.communicate(timeout=60)[1]
+    assert b"" == process.communicate(timeout=PATIENCE_SECONDS)[1]
 
 
 def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:

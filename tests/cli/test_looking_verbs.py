@@ -238,6 +238,7 @@ def test_what_is_wrong_is_told_quietly(folder: Path) -> None:
     assert formats_("verify", "-q", "models/c.onnx").stdout.startswith("error: ")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -493,13 +494,14 @@ def any_text() -> Any:
     return st.text(max_size=80)
 
 
-def test_any_text_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.outer)])
+def test_any_text_fits(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever characters a name contains, a table is no wider than the terminal, and no line breaks."""
     from hypothesis import given, settings
 
     monkeypatch.setattr("formats.cli.columns.terminal_width", lambda: 40)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples)
     @given(any_text(), any_text())
     def fits(first: str, second: str) -> None:
         for line in table(("name", "kind", "bytes"), [(first, second, "1")]):

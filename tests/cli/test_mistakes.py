@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from commands import run
+from systems import PATIENCE_SECONDS
 
 import formats
 
@@ -119,7 +120,7 @@ def done(row: Row) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         start_new_session=True,
     )
     return ended.returncode, ended.stderr.strip()

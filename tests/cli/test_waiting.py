@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId
@@ -58,6 +60,16 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         """Return that it is one."""
         return True
+
+
+class GoneTerminal(Terminal):
+    """A terminal that is closed after the first text."""
+
+    def write(self, text: str) -> int:
+        """Take the first text only."""
+        if self.getvalue():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().write(text)
 
 
 def slowly(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +115,7 @@ def run(text: str, stderr: io.StringIO) -> tuple[int, str]:
     return code, stdout.getvalue()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("route", ROUTES)
 def test_every_route_shows_how_much_is_done(route: str) -> None:
     """Whatever moves bytes shows a bar with the bytes done and to do; the bar is gone before the result is printed."""
@@ -117,6 +130,14 @@ def test_every_route_shows_how_much_is_done(route: str) -> None:
     assert terminal.getvalue().endswith("\x1b[1A\x1b[2K")  # the line of the bar is empty
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of the thread that draws
+def test_work_goes_on_without_its_terminal() -> None:
+    """A terminal that is closed takes the bar with it, and not the work."""
+    code, stdout = run("convert a.onnx c.onnxz", GoneTerminal())
+    assert (0, True) == (code, Path("c.onnxz").exists())
+    assert stdout
+
+
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
 def test_every_verb_shows_that_it_works(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verb of which nobody knows how much it has to do shows that it works, but not with `--quiet` or `--json`."""
@@ -125,7 +146,7 @@ def test_every_verb_shows_that_it_works(verb: str, monkeypatch: pytest.MonkeyPat
 
     def work(request: Any) -> int:
         """Last until there is a bar, or for long enough that there would be one."""
-        latest = time.monotonic() + (5 if is_shown else 0.03)
+        latest = time.monotonic() + (PATIENCE_SECONDS if is_shown else 0.03)
         while BAR not in stderr.getvalue() and time.monotonic() < latest:
             time.sleep(0.002)
         return 0
@@ -171,7 +192,7 @@ def test_no_bar_flashes_up_below_the_last_line(monkeypatch: pytest.MonkeyPatch) 
     """After a line was printed, the bar waits before it comes again, since the line may be the last one."""
 
     def wait_for_bar(*, after: int = 0) -> None:
-        latest = time.monotonic() + 5
+        latest = time.monotonic() + PATIENCE_SECONDS
         while BAR not in terminal.getvalue()[after:]:
             assert time.monotonic() < latest, terminal.getvalue()
             time.sleep(0.01)
@@ -218,7 +239,7 @@ def test_no_bar_begins_during_an_import(monkeypatch: pytest.MonkeyPatch) -> None
         time.sleep(0.1)
         assert not terminal.getvalue()
         del sys.modules["importing"]
-        latest = time.monotonic() + 5
+        latest = time.monotonic() + PATIENCE_SECONDS
         while BAR not in terminal.getvalue() and time.monotonic() < latest:
             time.sleep(0.01)
     assert "working" in terminal.getvalue()
@@ -227,21 +248,30 @@ def test_no_bar_begins_during_an_import(monkeypatch: pytest.MonkeyPatch) -> None
 def test_streams_show_what_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a model comes from a stream or goes to one, the bar says how many bytes did."""
 
+    def wait_for(words: str) -> None:
+        latest = time.monotonic() + PATIENCE_SECONDS
+        while not re.search(words, terminal.getvalue()):
+            assert time.monotonic() < latest, terminal.getvalue()
+            time.sleep(0.01)
+
     class Slow(io.BytesIO):
+        """Goes on only when the terminal says what has moved."""
+
         def read(self, nbytes: int | None = -1) -> bytes:
-            time.sleep(0.05)
+            if self.tell():
+                wait_for(r"working, received [\d.]+ [kM]B")
             return super().read(nbytes)
 
         def write(self, data: Any) -> int:
-            time.sleep(0.1)
+            if self.tell():
+                wait_for(r"sending [\d.]+/[\d.]+ [kM]B")
             return super().write(data)
 
     monkeypatch.setattr(streams, "PIECE_BYTES", 1 << 18)
     terminal, sent = Terminal(), Slow()
     with redirect_stderr(terminal), formats.Progress() as bar:
         formats.convert(Slow(Path("a.onnx").read_bytes()), sent, to_format="onnxz", progress=bar)
-    assert re.search(r"working, received [\d.]+ [kM]B", terminal.getvalue())
-    assert re.search(r"sending [\d.]+/[\d.]+ [kM]B", terminal.getvalue())
+    assert terminal.getvalue().index("received") < terminal.getvalue().index("sending")
 
 
 def test_a_program_sees_the_progress_of_many() -> None:
@@ -276,7 +306,7 @@ def test_control_c_is_answered_at_once(route: str) -> None:
             self.end_headers()
             self.wfile.write(b"\x08\x08")
             self.wfile.flush()
-            ended.wait(20)
+            ended.wait(PATIENCE_SECONDS)
 
         do_HEAD = do_GET
 
@@ -301,7 +331,7 @@ def test_control_c_is_answered_at_once(route: str) -> None:
         time.sleep(0.5)
         started = time.monotonic()
         running.send_signal(signal.SIGINT)
-        assert running.wait(20) == 128 + signal.SIGINT
+        assert running.wait(PATIENCE_SECONDS) == 128 + signal.SIGINT
         assert time.monotonic() - started < 0.5
         said = os.read(leader, 1 << 16).decode()
         assert "formats: error: stopped by SIGINT; nothing was written\r\n" in said

@@ -367,6 +367,7 @@ PACKAGES = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_missing_packages_are_named(root: Path, package: str, python: Callable[..., Any]) -> None:
     """Without an optional package, the error names the extra of this distribution that installs it, which exists."""

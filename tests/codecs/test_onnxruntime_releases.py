@@ -11,6 +11,7 @@ from pathlib import Path
 
 import onnxruntime
 import pytest
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, reading
@@ -65,7 +66,7 @@ def asked(python: list[str], environment: dict[str, str], *models: Path) -> dict
         capture_output=True,
         text=True,
         env=os.environ | environment,
-        timeout=300,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -112,7 +113,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
     for release in ASKED:
         wanted = [f"onnxruntime=={release}", *([NUMPY] if release < "1.19" else [])]
-        subprocess.run([*command, "--target", folder / release, *wanted], check=True, timeout=300)
+        subprocess.run([*command, "--target", folder / release, *wanted], check=True, timeout=PATIENCE_SECONDS)
     return {release: folder / release for release in ASKED}
 
 

@@ -109,6 +109,7 @@ def identify(block: Block) -> str:
     return f"{block.document}:{block.line}"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("line", sorted({*commands(all_blocks("console"))}))
 def test_commands_run(line: str, folder: Path, command: Python, python: Python) -> None:
     """Every command of a console block works; commands that prepare a machine name existing files."""
@@ -150,6 +151,7 @@ def many_models(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("line", examples())
 def test_examples_of_the_help_run(line: str, many_models: Path) -> None:
     """Every example of a help works in a folder that has the models which it names, and is short."""
@@ -157,6 +159,7 @@ def test_examples_of_the_help_run(line: str, many_models: Path) -> None:
     assert len(line) <= 78
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("line", answers())
 def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command in the README's table of problems works in a folder that has the models which it names."""
@@ -165,6 +168,7 @@ def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: py
     run_in_shell(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("block", all_blocks("python"), ids=identify)
 def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
     """Every Python block runs from the root of the repository."""
@@ -173,18 +177,19 @@ def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
 
 
 def rings_of_recipes() -> list[Any]:
-    """Return the recipes, each with its title as id; the inner ring has a third, and none with a cluster of Dask."""
+    """Return the recipes, each with its title as id; the inner ring has none with a cluster of Dask."""
     return [
         pytest.param(
             title,
             steps,
             id=title,
-            marks=[pytest.mark.outer] * (number % 3 > 0 or any("distributed" in step.text for step in steps)),
+            marks=[pytest.mark.outer] * any("distributed" in step.text for step in steps),
         )
-        for number, (title, steps) in enumerate(recipes())
+        for title, steps in recipes()
     ]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("title,steps", rings_of_recipes())
 def test_recipes_work(
     title: str, steps: list[Block], example: Path, python: Python, monkeypatch: pytest.MonkeyPatch

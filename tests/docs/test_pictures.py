@@ -31,6 +31,7 @@ def without_times(text: str) -> str:
     return re.sub(r"\d+\.\d\d s", "0.00 s", text)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["convert-light.svg", "convert-dark.svg"])
 def test_picture_shows_what_the_commands_print(name: str) -> None:
     """A picture of a terminal has the words that the commands print today, apart from times."""

@@ -51,6 +51,7 @@ def options_of(path: Path, kinds: tuple[str, ...], inputs: dict[str, Any]) -> di
     return {kind: found[kind] for kind in kinds if found[kind]}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in EDITS), *combinations(EDITS, 2), EDITS], ids="-".join)
 def test_edits(kinds: tuple[str, ...], shared_models: list[Path], tmp_path: Path, request: Any) -> None:
     """Each edit, each pair, and all together: the checker accepts the result, and it computes bit by bit the same."""

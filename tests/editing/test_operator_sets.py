@@ -173,6 +173,7 @@ CASES: dict[str, tuple[list[Any], int, dict[str, Any], int]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_result_is_the_same(name: str) -> None:
     """A model computes the same in the other operator set, passes the checker, and the given one is not changed."""

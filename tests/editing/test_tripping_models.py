@@ -78,6 +78,7 @@ def outcome(edit: str, seed: int, folder: Path) -> str:
     return "right"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_changes_no_result(edit: str, tmp_path: Path) -> None:
     """Names that several branches use, captures through two levels and functions make no difference to the results."""

@@ -66,6 +66,7 @@ def test_the_command_has_it(installed: Callable[..., Any], digits: Path, tmp_pat
     assert digits.read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

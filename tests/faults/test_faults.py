@@ -125,6 +125,7 @@ def test_a_swap_at_every_call(scenario: Scenario, shim: Path, tmp_path: Path, mo
     assert result["counts"]["swap"] > 5
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", ["mv", "mv over another", "mv with a backup", "cp", "rm", "replaced with a backup"])
 @pytest.mark.parametrize("moves", ["update", 0, 1, 2, 3])
 def test_other_verbs_know_of_an_interrupted_write(moves: int | str, verb: str, tmp_path: Path) -> None:
@@ -168,6 +169,7 @@ def named(path: Path) -> str:
     return str(found.producer_name)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("moves", range(7))
 @pytest.mark.parametrize("verb", ["save", "mv", "cp"])
 def test_a_model_of_an_interrupted_sharing_can_be_replaced(tmp_path: Path, moves: int, verb: str) -> None:
@@ -187,6 +189,7 @@ def test_a_model_of_an_interrupted_sharing_can_be_replaced(tmp_path: Path, moves
     assert [] == hidden_files(folder)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("options", [{}, SPLIT], ids=["one file", "several files"])
 @pytest.mark.parametrize("moves", [1, *(pytest.param(each, marks=pytest.mark.outer) for each in (0, 2, 3))])
 def test_a_kill_while_the_next_process_works(

@@ -33,6 +33,7 @@ def no_rest() -> Iterator[None]:
     readers.folder.cache_clear()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", readers.FORMATS)
 def test_corpus_is_read_or_refused(name: str) -> None:
     """Reading an input, and the usual next steps, raise only our own errors."""

@@ -65,7 +65,7 @@ def waste_time(data: bytes, number: int) -> None:
         (raising(RecursionError("deep")), "RecursionError: deep"),
         (raising(MemoryError()), "MemoryError"),
         (raising(OSError("gone")), "OSError: gone"),
-        (waste_time, "took 0.1"),
+        (waste_time, "took 0."),
         (lambda data, number: time.sleep(60), "no answer after 1 s"),
         (raising(fuzz.FormatError("refused")), ""),
     ],
@@ -73,7 +73,7 @@ def waste_time(data: bytes, number: int) -> None:
 def test_failures_are_seen(use: Callable[[bytes, int], None], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another exception, too much time, or no answer is a failure."""
     monkeypatch.setattr(fuzz, "MAX_SECONDS", 0.1)
-    monkeypatch.setattr(fuzz, "MAX_WAIT", 1)
+    monkeypatch.setattr(fuzz, "MAX_WAIT", 1 if "no answer" in expected else 60)
     found = fuzz.failure(fuzz.TARGETS["onnx"]._replace(use=use), b"", 0)
     assert expected in found
     assert bool(expected) == bool(found)

@@ -57,6 +57,7 @@ def _numbers(kind: str, bits: int, count: int) -> list[float]:
     return numbers.tolist()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("message", "row"), _FLOAT_FIELDS, ids=[f"{m}.{row.name}" for m, row in _FLOAT_FIELDS])
 @pytest.mark.parametrize("count", [1, 3, 400])
 def test_floats_are_equal_if_their_bits_are(message: str, row: MessageField, count: int, tmp_path: Path) -> None:
@@ -82,6 +83,7 @@ def test_floats_are_equal_if_their_bits_are(message: str, row: MessageField, cou
                 assert not became or was != now
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("extension", ["textproto", "json"])
 @pytest.mark.parametrize(("message", "row"), _FLOAT_FIELDS, ids=[f"{m}.{row.name}" for m, row in _FLOAT_FIELDS])
 def test_texts_keep_floats_or_say_that_they_do_not(

@@ -488,6 +488,7 @@ def test_weights_of_small_models_are_left_alone(is_read: bool, tmp_path: Path) -
     assert path.read_bytes() == data
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("place", ["initializer", "attribute", "subgraph", "sparse", "function"])
 @pytest.mark.parametrize("is_read", [False, True])
 def test_references_are_found_everywhere(place: str, is_read: bool, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from onnx import helper, numpy_helper
 from programs import need
 from references import model_with_references
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats import OptionError
@@ -57,7 +58,7 @@ def needed(program: str) -> None:
 def loaded(program: str, repository: Path, **options: Any) -> dict[str, Any]:
     """Return what `load.js` prints: the files that the library requested, and outputs or an error."""
     command = ["node", LOADER, program, repository, json.dumps(options), json.dumps({"x": ROW})]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from programs import need
+from systems import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -15,5 +16,5 @@ SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recove
 def built(source: str, target: Path, *options: str, compiler: str = "cc") -> Path:
     """Return the program of a source file of the repository; skip the test if there is no compiler."""
     need(compiler)
-    subprocess.run([compiler, *WARNINGS, *options, "-o", target, ROOT / source], check=True, timeout=120)
+    subprocess.run([compiler, *WARNINGS, *options, "-o", target, ROOT / source], check=True, timeout=PATIENCE_SECONDS)
     return target

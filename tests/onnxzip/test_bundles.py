@@ -14,6 +14,7 @@ import onnx
 import pytest
 from commands import run
 from programs import need
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId, OptionError, ValueInfo, onnxzip
@@ -287,7 +288,9 @@ def test_unpacked_folder_is_usable(bundle: Path, tmp_path: Path) -> None:
     loaded = onnx.load(tmp_path / "out" / "__MODEL_PROTO_decoder")
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(loaded.graph.initializer[0]), SHARED)
     need("sha256sum")
-    checked = subprocess.run(["sha256sum", "-c", "__SHA256SUMS"], cwd=tmp_path / "out", capture_output=True, timeout=60)
+    checked = subprocess.run(
+        ["sha256sum", "-c", "__SHA256SUMS"], cwd=tmp_path / "out", capture_output=True, timeout=PATIENCE_SECONDS
+    )
     assert 0 == checked.returncode, checked.stdout
 
 
@@ -468,7 +471,7 @@ def test_zip_tools_unpack_it(program: str, bundle: Path, tmp_path: Path) -> None
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     command = {"unzip": ["-q", bundle], "7z": ["x", "-y", bundle], "bsdtar": ["-xf", bundle]}[program]
-    subprocess.run([program, *command], cwd=theirs, capture_output=True, timeout=60, check=True)
+    subprocess.run([program, *command], cwd=theirs, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
     added = everything(tmp_path / "ours").items() - everything(theirs).items()
     assert {"en_coder.onnx", "decoder.onnx"} == {name for name, _ in added}
     assert everything(theirs).items() <= everything(tmp_path / "ours").items()

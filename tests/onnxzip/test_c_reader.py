@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from programs import need
+from systems import PATIENCE_SECONDS
 
 import formats
 
@@ -41,7 +42,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 def verdicts(command: list[str | Path], rows: list[Row]) -> list[dict[str, Any]]:
     """Return what the program prints about each path."""
     lines = "".join(f"{path}\n" for _, _, path in rows)
-    done = subprocess.run(command, input=lines, capture_output=True, encoding="utf-8", timeout=120, check=True)
+    done = subprocess.run(
+        command, input=lines, capture_output=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=True
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -89,7 +92,9 @@ def test_example_for_onnxruntime(tmp_path: Path) -> None:
     # No package of onnxruntime itself has the header of its C API; this Go module has it.
     (tmp_path / "go.mod").write_text("module x\n")
     command = ["go", "mod", "download", "-json", "github.com/yalue/onnxruntime_go@v1.27.0"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=False
+    )
     if done.returncode or not libraries:
         pytest.skip("needs the header and the library of onnxruntime")
     library = tmp_path / "libonnxruntime.so.1"
@@ -97,7 +102,7 @@ def test_example_for_onnxruntime(tmp_path: Path) -> None:
     program = tmp_path / "program"
     source = c_reader.ROOT / "readers" / "c" / "examples" / "onnxruntime.c"
     more = ["-isystem", json.loads(done.stdout)["Dir"], "-o", program, source, library, f"-Wl,-rpath,{tmp_path}"]
-    subprocess.run(["cc", *c_reader.WARNINGS, *more], check=True, timeout=120)
+    subprocess.run(["cc", *c_reader.WARNINGS, *more], check=True, timeout=PATIENCE_SECONDS)
     for name in ("one", "two"):
         weight = onnx.numpy_helper.from_array(np.ones(1000, "float32"), "w")
         node = onnx.helper.make_node("Add", ["x", "w"], [f"y_{name}"])

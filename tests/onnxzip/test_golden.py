@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from systems import PATIENCE_SECONDS
 
 from formats import onnxzip
 from formats.errors import FormatError
@@ -99,7 +100,7 @@ def test_published_vectors_are_complete_and_the_same_twice(tmp_path: Path) -> No
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         command = [sys.executable, GOLDEN / "published.py", tmp_path / folder]
-        subprocess.run(command, capture_output=True, timeout=60, check=True)
+        subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
     one, two = (tmp_path / folder / "onnxz-vectors-1.0.zip" for folder in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
     archive = zipfile.ZipFile(one)

@@ -114,6 +114,7 @@ def test_what_to_do_without_weights_to_link(tmp_path: Path) -> None:
 # Programs that read them
 
 
+@pytest.mark.sample(3)
 def test_shared_models_give_the_same_numbers(shared_model: Path, tmp_path: Path) -> None:
     """onnx, onnx-ir, onnxruntime and our readers read a linked graph as the original model, bit by bit."""
     archive, linked = tmp_path / "m.onnxz", tmp_path / "m.onnx"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.onnxzip.names import CUT_BYTES, MAX_NAME_BYTES, EntryNames, are_entry_names, is_entry_name
@@ -76,7 +76,6 @@ def test_grammar(name: str, allowed: bool) -> None:
     assert is_entry_name(name) is allowed
 
 
-@settings(deadline=None)
 @given(st.lists(st.text()))
 def test_any_names_give_allowed_and_different_ones(wishes: list[str]) -> None:
     """Whatever names tensors have, their entries have allowed names that differ even without case."""
@@ -86,7 +85,6 @@ def test_any_names_give_allowed_and_different_ones(wishes: list[str]) -> None:
     assert len({name.lower() for name in given_names}) == len(wishes)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", "A", "a_2", "a.2", "a_2_2", "a_3"])))
 def test_names_are_deterministic(wishes: list[str]) -> None:
     """The same tensors in the same order get the same names, each with the same beginning as its tensor's name."""

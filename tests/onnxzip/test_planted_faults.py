@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from archives import bytes_of
 from programs import need
+from systems import PATIENCE_SECONDS
 from vector_rows.large import LARGE_ROWS, Part
 from vector_rows.rows import ROWS
 
@@ -164,7 +165,7 @@ def test_c(tmp_path: Path) -> None:
     need("cc")
     program = tmp_path / "verdicts"
     build = ["cc", "-std=c99", "-O1", "-w", "-o", program, reader / "tests" / "verdicts.c"]
-    subprocess.run(build, check=True, timeout=120)
+    subprocess.run(build, check=True, timeout=PATIENCE_SECONDS)
     checked = set(re.findall(r'"(Z-\d+\.\d+)"', planted))
     assert len(checked) > 50
 

@@ -20,6 +20,7 @@ import c_reader
 import pytest
 import rust_reader
 from programs import need
+from systems import PATIENCE_SECONDS
 from vector_rows.large import LARGE_ROWS
 
 import formats
@@ -88,7 +89,9 @@ def refusal(read: Callable[[], object]) -> str:
 def of_program(command: list[str | Path], paths: list[Path]) -> list[Verdict]:
     """Return the verdict of another reader on each file."""
     lines = "".join(f"{path}\n" for path in paths)
-    done = subprocess.run(command, input=lines, capture_output=True, encoding="utf-8", timeout=300, check=True)
+    done = subprocess.run(
+        command, input=lines, capture_output=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=True
+    )
     verdicts = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(verdicts) == len(paths)
     return verdicts

@@ -7,7 +7,7 @@ import struct
 import zipfile
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import DecodeError, TruncatedError
@@ -45,7 +45,6 @@ def test_sizes_are_those_of_the_specification(structure: Structure, nbytes: int)
     assert nbytes == structure.nbytes == len(structure.pack())
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from([structure for structure, _ in STRUCTURES]), st.binary(max_size=9))
 def test_unpack_gives_back_what_was_packed(data: st.DataObject, structure: Structure, before: bytes) -> None:
     """Unpacking at any offset gives the packed values, and zero for missing ones."""
@@ -82,7 +81,6 @@ def test_header_bytes() -> None:
     assert central + bytes.fromhex("00000000 00000000") + b"w" + end == records.directory([entry])
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 128),
     st.integers(0, 9 * GIB),

@@ -262,6 +262,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_full_disk_leaves_the_old_file(root: Path, tmp_path: Path, writer: str) -> None:
     """If a file cannot be written completely, other programs leave half of the new file in place of the old one."""

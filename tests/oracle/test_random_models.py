@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-from hypothesis import HealthCheck, example, given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 from protos import SCALARS, message_type
@@ -28,7 +29,6 @@ from formats.tensordata.sources.source import Concat, Literal, Source
 
 CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 WEIGHTS = {field for field, kind in Tensor.__annotations__.items() if kind == "Source | None"}
-SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @st.composite
@@ -72,13 +72,18 @@ def value(row: MessageField, depth: int) -> st.SearchStrategy[Any]:
     return SCALARS[row.kind].filter(lambda found: found == found)
 
 
-@settings(SETTINGS, max_examples=300)
-@given(st.sampled_from(sorted(CLASSES)).flatmap(lambda name: messages(name, 3)))
-def test_any_message_is_written_and_read(message: Any) -> None:
+@pytest.mark.parametrize("examples", [60, pytest.param(300, marks=pytest.mark.outer)])
+def test_any_message_is_written_and_read(examples: int) -> None:
     """A message that is written is read back equal, and `onnx` reads it and writes the same bytes."""
-    data = b"".join(part if isinstance(part, bytes) else part.read() for part in encode(message))
-    assert message == decode(Literal(data), type(message))
-    assert data == message_type(message.message).FromString(data).SerializeToString()
+
+    @settings(max_examples=examples)
+    @given(st.sampled_from(sorted(CLASSES)).flatmap(lambda name: messages(name, 3)))
+    def check(message: Any) -> None:
+        data = b"".join(part if isinstance(part, bytes) else part.read() for part in encode(message))
+        assert message == decode(Literal(data), type(message))
+        assert data == message_type(message.message).FromString(data).SerializeToString()
+
+    check()
 
 
 def typed(raw: bytes, row: dtypes.DataType, count: int) -> bytes:
@@ -125,14 +130,24 @@ def seen(array: Any) -> tuple[Any, ...]:
     return array.shape, array.dtype, array.tobytes()
 
 
-@settings(SETTINGS, max_examples=150)
-@example([Tensor(dims=[0], data_type=8)], 0)
-@given(st.lists(tensors(), min_size=3, max_size=8), st.integers(0, 16))
-def test_any_tensor_has_the_elements_that_onnx_sees(given: list[Tensor], size_threshold: int) -> None:
+@pytest.mark.parametrize("examples", [40, pytest.param(150, marks=pytest.mark.outer)])
+def test_any_tensor_has_the_elements_that_onnx_sees(examples: int) -> None:
     """In every file format, and in external data, tensors have these elements; one without data has no elements."""
-    model = Model(ir_version=10, graph=Graph(name="g", initializer=given))
+
+    @settings(max_examples=examples)
+    @example([Tensor(dims=[0], data_type=8)], 0)
+    @given(st.lists(tensors(), min_size=3, max_size=8), st.integers(0, 16))
+    def check(drawn: list[Tensor], size_threshold: int) -> None:
+        onnx_sees_the_elements(drawn, size_threshold)
+
+    check()
+
+
+def onnx_sees_the_elements(drawn: list[Tensor], size_threshold: int) -> None:
+    """Check tensors in every file format."""
+    model = Model(ir_version=10, graph=Graph(name="g", initializer=drawn))
     assert model == formats.loads(formats.dumps(model, "onnx"))
-    expected = [seen(tensor.numpy()) for tensor in given]
+    expected = [seen(tensor.numpy()) for tensor in drawn]
     with tempfile.TemporaryDirectory() as folder:
         inline, archive, text = (Path(folder, name) for name in ("m.onnx", "m.onnxz", "m.textproto"))
         outside = Path(folder, "out.onnx")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
@@ -108,6 +109,7 @@ def test_garbage_of_the_caller_is_found(python: Python, size: int) -> None:
     assert python("-c", code).stdout.split() == ["True", "True"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("source", FORMATS)
 def test_conversions_leave_no_cycles(python: Python, tmp_path: Path, source: str) -> None:
     """A conversion leaves no objects that only the collector can free, except in modules that it has just imported."""
@@ -126,6 +128,7 @@ def test_conversions_leave_no_cycles(python: Python, tmp_path: Path, source: str
     assert [target for target, count in found if int(count) < 100] == FORMATS
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "use",
     [
@@ -153,6 +156,7 @@ def test_a_large_graph_is_not_searched(python: Python, tmp_path: Path, use: str)
     assert max(map(int, python("-c", code).stdout.split())) < 5
 
 
+@pytest.mark.sample(5)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the memory in use")
 @pytest.mark.parametrize(
     "way", ["library", *(pytest.param(way, marks=pytest.mark.outer) for way in ("several", "one job", "two jobs"))]
@@ -184,7 +188,7 @@ def test_memory_stays_flat(python: Python, tmp_path: Path, way: str, target: str
         "    print(used() - before, gc.isenabled())\n"
     )
     (tmp_path / "run.py").write_text(code)
-    grown, enabled = python("run.py", timeout=60 + MODELS).stdout.split()
+    grown, enabled = python("run.py", timeout=PATIENCE_SECONDS + MODELS).stdout.split()
     print(f"{MODELS:,} models to {target}, {way}: {grown} MiB more after the last than after the first 50")
     assert int(grown) < MAX_GROWTH_MIB
     assert enabled == "True"

@@ -135,6 +135,7 @@ def vars_of(thing: Any) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in ("x", "y", "names", "secret", "first")}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 @pytest.mark.parametrize("name", ["Point", "Solid"])

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from systems import PATIENCE_SECONDS
 
 from formats.python import threads
 from formats.python.threads import InThread, is_alone
@@ -67,12 +68,7 @@ def no_memory(function: Any, arguments: Any) -> int:
     raise MemoryError
 
 
-def late(function: Any, arguments: Any) -> int:
-    """Start a thread that begins only after nobody waits for it any more."""
-    return threading.Timer(0.2, function).start() or 1
-
-
-@pytest.mark.parametrize("start", [lost, refused, no_memory, late])
+@pytest.mark.parametrize("start", [lost, refused, no_memory])
 def test_who_waits_runs_what_does_not_begin(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a thread does not begin, the one who waits for it runs the function, and only once."""
     monkeypatch.setattr(threads, "start_new_thread", start)
@@ -81,14 +77,28 @@ def test_who_waits_runs_what_does_not_begin(start: Any, monkeypatch: pytest.Monk
     thread = InThread(lambda: runs.append(threading.get_ident())).start()
     assert thread.wait(0)
     thread.result()
-    if start is late:
-        time.sleep(0.4)
     assert [threading.get_ident()] == runs
     assert not threads._ALIVE
 
 
-def test_nothing_is_waited_for_that_was_not_started() -> None:
+def test_a_thread_that_begins_late_finds_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a thread begins only after somebody else ran its function, it does not run it again."""
+    late: list[Any] = []
+    monkeypatch.setattr(threads, "start_new_thread", lambda function, arguments: late.append(function) or 1)
+    monkeypatch.setattr(threads, "BEGIN_SECONDS", 0.05)
+    runs: list[int] = []
+    InThread(lambda: runs.append(threading.get_ident())).start().result()
+    (begin,) = late
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    assert [threading.get_ident()] == runs
+    assert not threads._ALIVE
+
+
+def test_nothing_is_waited_for_that_was_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that was not started runs where somebody waits for it, at once."""
+    monkeypatch.setattr(threads, "BEGIN_SECONDS", PATIENCE_SECONDS)
     began = time.perf_counter()
     assert threading.get_ident() == InThread(threading.get_ident).result()
     assert time.perf_counter() - began < threads.BEGIN_SECONDS / 2

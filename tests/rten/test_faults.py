@@ -17,6 +17,7 @@ from programs import need_built
 from rten_cases import run
 from rten_faults import DOCUMENT, FAULTS, FIRST, PROGRAM, RELEASE, page, program
 from runtime.runner import RunnerError, binary
+from systems import PATIENCE_SECONDS
 
 import formats
 
@@ -115,6 +116,7 @@ OF_ONNXRUNTIME = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sample(3)
 @OF_ONNXRUNTIME
 def test_faults_of_onnxruntime_show(fault):
     """Onnxruntime computes the wrong result that the page names, or ends its process with these words."""
@@ -123,7 +125,7 @@ def test_faults_of_onnxruntime_show(fault):
     if fault.below is None:
         need_judge()
     program = [sys.executable, onnxruntime_faults.__file__, "--run", fault.name]
-    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     if is_fixed:
         assert (done.returncode, fault.wanted in done.stderr) == (1, True), done.stderr
     elif isinstance(fault.found, str):

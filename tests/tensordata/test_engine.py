@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from systems import PATIENCE_SECONDS
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.python import threads
@@ -195,7 +196,7 @@ SEGMENTS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[*HealthCheck], max_examples=60)
 @given(SEGMENTS, st.integers(1, 5), st.integers(1, 200), st.integers(0, 500))
 def test_any_layout(tmp_path: Path, segments: list[Any], threads: int, chunk_bytes: int, budget: int) -> None:
     """Whatever the segments are, the file contains their bytes one after another."""
@@ -295,7 +296,7 @@ def test_only_the_first_of_many_errors(tmp_path: Path) -> None:
     barrier = threading.Barrier(4)
 
     def act() -> None:
-        barrier.wait(10)
+        barrier.wait(PATIENCE_SECONDS)
         raise FormatError("broken")
 
     plan = one_file(tmp_path / "model", *(Failing(1 << 20, act) for _ in range(4)))

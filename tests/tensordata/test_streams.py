@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from pseudo_terminal import on_terminal
 from remote_servers import large_model, write_sparse
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats.errors import ExternalDataError, FormatError, OptionError, TensorDataError
@@ -66,6 +67,7 @@ class Trickle(io.RawIOBase):
         return min(len(data), 777)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_from_stdin_to_stdout(digits: Path, tmp_path: Path, suffix: str) -> None:
     """A conversion through pipes gives the same bytes as through files, and the same when converted back."""
@@ -110,7 +112,7 @@ def test_pipes_in_the_filesystem(digits: Path, tmp_path: Path) -> None:
     command = f'"{sys.executable}" -m formats verify <(cat "{tmp_path}/file.onnxz") --data'
     assert b"/dev/fd/" in subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout
     picture = f'"{sys.executable}" -m formats inspect <(cat "{digits}") --picture "{tmp_path}/picture.svg"'
-    subprocess.run(["bash", "-c", picture], capture_output=True, check=True, timeout=60)
+    subprocess.run(["bash", "-c", picture], capture_output=True, check=True, timeout=PATIENCE_SECONDS)
     assert (tmp_path / "picture.svg").exists()
 
 
@@ -236,6 +238,7 @@ def test_reports_leave_stdout_alone(digits: Path, tmp_path: Path, fails: bool) -
         assert "/dev/stdout" == json.loads(to_device.stderr)["destination"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -329,6 +332,7 @@ def test_a_reader_that_stops(tmp_path: Path) -> None:
     assert [] == os.listdir(tmp_path / "tmp")
 
 
+@pytest.mark.outer  # several tests of the inner ring measure memory
 @posix
 def test_bounded_memory(tmp_path: Path) -> None:
     """Memory does not grow with the model; the copies are on the disk, without names."""

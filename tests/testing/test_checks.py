@@ -58,6 +58,7 @@ def checks() -> list[Any]:
     ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("check", checks())
 def test_contract(check: Check, tmp_path: Path) -> None:
     """Every codec passes every check of the contract, for every model."""

@@ -184,6 +184,7 @@ def test_any_elements_that_differ_are_counted(row: DataType, density: float) -> 
     assert difference.detail == f"{found}the largest difference is {expected:.6g}"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits], ids=lambda row: row.name)
 def test_the_largest_difference(row: DataType, tmp_path: Path) -> None:
     """The largest difference of elements of any type equals numpy's, in text, as a number and in JSON."""
@@ -243,6 +244,7 @@ def numbers_of(row: DataType, count: int, rng: np.random.Generator) -> np.ndarra
     return array
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits >= 8], ids=lambda row: row.name)
 def test_the_largest_difference_is_exact(row: DataType, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,6 +328,7 @@ def test_absent_is_the_default_but_for_dims() -> None:
     assert ["dim[0].dim_value"] == [difference.where for difference in differences(*shapes)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "target",
     ["a.onnxz", "a.onnx", *(pytest.param(each, marks=pytest.mark.outer) for each in ("a.json", "a.textproto"))],
@@ -380,6 +383,7 @@ def test_a_model_is_equal_to_its_copy() -> None:
 # Models in the operators of their own format
 
 
+@pytest.mark.sample(3)
 def test_a_model_is_equal_to_what_it_was_converted_to(shared_model: Path, tmp_path: Path) -> None:
     """A .rten file does not differ from its source model; what the format cannot express is noted."""
     formats.convert(shared_model, tmp_path / "a.rten")
@@ -474,6 +478,7 @@ def edited(nodes: list[onnx.NodeProto], state: random.Random) -> list[onnx.NodeP
     return nodes
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", [*range(10), *(pytest.param(more, marks=pytest.mark.outer) for more in range(10, 40))])
 def test_undecoded_lists_differ_as_decoded_ones_do(seed: int) -> None:
     """However a long list is edited, the differences are the same whether its equal ends are decoded or not."""

@@ -417,6 +417,7 @@ def nested(depth: int) -> Model:
     return Model(ir_version=10, graph=message)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "textproto", "json"])
 def test_depth_of_messages_is_limited(extension: str, tmp_path: Path) -> None:
     """Models up to the limit are read, deeper ones are not; the limit can be set, up to what the stack allows."""
@@ -522,6 +523,7 @@ def test_shared_models_survive_external_data(shared_model: Path, tmp_path: Path)
     assert before == after
 
 
+@pytest.mark.sample(3)
 def test_shared_models_become_rten(shared_model: Path, tmp_path: Path) -> None:
     """A real exporter's model becomes a .rten file that is read and written again as the same bytes."""
     formats.convert(shared_model, tmp_path / "a.rten")

@@ -78,6 +78,7 @@ def sources(tmp_path: Path, digits: Path) -> dict[str, Path]:
     return {path.name: path for path in (digits, *folder.iterdir()) if path.suffix != ".data"}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("target", "options"), CONVERSIONS, ids=lambda value: str(value))
 def test_a_dry_run_tells_what_the_run_does(
     sources: dict[str, Path], tmp_path: Path, target: str, options: dict[str, Any]
@@ -276,6 +277,7 @@ def in_layout(folder: Path, layout: str) -> None:
     formats.save(model(), folder / "sub" / "c.onnx", max_external_file_size=10_000)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layout", ["one", "split", "shared", "linked"])
 @pytest.mark.parametrize(
     "command",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, onnxpb
@@ -439,7 +440,7 @@ def test_moves_in_circles_end_and_lose_no_model(tmp_path: Path, layout: Any) -> 
         )
         for number in range(4)
     ]
-    longest = [float(process.communicate(timeout=300)[0]) for process in running]
+    longest = [float(process.communicate(timeout=PATIENCE_SECONDS)[0]) for process in running]
     assert max(longest) < lock.WAIT_SECONDS, longest
     found = [path for place in places if (path := tmp_path / place).exists()]
     assert sorted(weights(path) for path in found) == sorted(

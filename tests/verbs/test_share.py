@@ -387,6 +387,7 @@ def test_locked_models_need_their_key(tmp_path: Path) -> None:
 # Memory
 
 
+@pytest.mark.outer  # several tests of the inner ring measure memory
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory of processes")
 def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
     """Two models of 64 MiB that have all weights in common are shared in far less memory than that."""
@@ -417,6 +418,7 @@ session.run(None, {"x0": numpy.ones([1, 1024], "float32")})
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux tells how pages are shared")
 @pytest.mark.parametrize("reader", PROGRAM)
 def test_processes_with_different_models_share_memory(tmp_path: Path, reader: str) -> None:

@@ -31,6 +31,7 @@ VERBS: dict[str, Callable[[Path, Path], Any]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("call", "code"),
     [

@@ -38,7 +38,8 @@ _IN_MEMORY = re.compile(r"_ORT_MEM_ADDR_|^\*/|^<.*>$")
 def check_location(location: str) -> None:
     """Return nothing if `location` names a file in the model's directory or below it.
 
-    Raises: ExternalDataError for an empty, absolute or in-memory location, a drive, or a way out by "..".
+    Raises: ExternalDataError for an empty, absolute or in-memory location, a drive, a way out by "..", or a name that
+        has no bytes in this system's encoding of names.
     """
     if not location:
         raise ExternalDataError("external data has no location")
@@ -47,6 +48,11 @@ def check_location(location: str) -> None:
     steps = re.split(r"[/\\]", location)
     if not steps[0] or _DRIVE.match(location) or ".." in steps:
         raise ExternalDataError(f"location {location!r:.80} leads outside the model's directory")
+    try:
+        os.fsencode(location)
+    except UnicodeEncodeError as error:
+        words = f"location {location!r:.80} cannot be a file name in {error.encoding}, the encoding of names here"
+        raise ExternalDataError(f"{words}; PYTHONUTF8=1 in the environment makes it UTF-8") from None
 
 
 class MissingDataError(ExternalDataError):

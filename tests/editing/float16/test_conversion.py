@@ -14,6 +14,7 @@ import onnxruntime
 import pytest
 from nested_models import nested, small
 from onnx import TensorProto, helper, numpy_helper
+from systems import PATIENCE_SECONDS
 from test_exported import recorded
 from test_exported import run as run_file
 
@@ -491,7 +492,7 @@ def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
     )
     line = ["convert", "m.onnx", "new.onnx", "--dtype", "float16", "--external-data", "new.data"]
     done = subprocess.run(
-        [sys.executable, "-c", program, *line], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program, *line], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "1 number of 1 weight so large that they mean no limit" in done.stdout

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from protos import message_type as theirs
 
@@ -250,13 +250,12 @@ class Lockstep:
             self.forget_parts()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("root", ROOTS)
 @given(data=st.data())
 @settings(
     max_examples=30,
-    deadline=None,
     derandomize=True,  # always the same examples: a new one might crash the protobuf runtime
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 def test_lockstep(root: str, data: st.DataObject) -> None:
     """Any sequence of operations on a message of ours and one of protobuf's has the same outcomes and bytes."""

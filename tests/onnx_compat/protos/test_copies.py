@@ -52,6 +52,7 @@ def classes_in(message: Any) -> set[type[Any]]:
     return {type(found) for _, found in walk.visit(message, object) if isinstance(found, (Message, Valued))}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("is_read", [False, True])
 def test_both_ways_have_the_same_bytes(is_read: bool) -> None:
     """A model goes to the IR and back without a change, and all that is decoded there is of the IR."""
@@ -79,7 +80,7 @@ def test_what_came_from_a_message_is_pickled_and_copied(is_read: bool) -> None:
     assert pickle.loads(pickle.dumps(plain)) == plain == copy.deepcopy(plain)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(protos())
 def test_any_message_of_the_ir_is_one_of_ours_and_back(drawn: tuple[str, Any]) -> None:
     """The fields of any message are the same after both ways, and in copies of what came out."""

@@ -100,6 +100,7 @@ def test_parts_that_are_held(library: Any, is_set: bool) -> None:
     assert [each.dim_value for each in dim] == ([] if is_set else [7])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("change", ["none", "two types", "unknown field", "no type", "long name", "not UTF-8"])
 def test_values_are_read_later_as_at_once(change: str) -> None:
     """Values whose types are known are only looked at, and give the same when they are read; so do unusual ones."""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from systems import PATIENCE_SECONDS
 
 INSTALLED = {
     "before": "import formats.onnxpb\nformats.onnxpb.install()\n"
@@ -16,6 +17,7 @@ INSTALLED = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("order", INSTALLED)
 def test_install_before_or_after(order: str) -> None:
     """Programs that import `onnx` before or after `install()` get our classes; `uninstall()` gives them back theirs."""
@@ -32,7 +34,7 @@ formats.onnxpb.uninstall()
 assert ours() == {{"onnx"}}, ours()
 assert onnx.reference.reference_evaluator.ModelProto is onnx.ModelProto is not formats.onnxpb.ModelProto
 """
-    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -58,4 +60,4 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 assert (native.Message, UnknownFieldSet) == before
 assert type(theirs) is onnx.ModelProto and isinstance(theirs, native.Message)
 """
-    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)

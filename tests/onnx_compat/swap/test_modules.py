@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from systems import PATIENCE_SECONDS
 
 import formats.onnxpb
 
@@ -60,9 +61,8 @@ def classes_of(value: Any) -> set[type[Any]]:
     return {found for each in inner for found in classes_of(each)}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.outer] * (number % 3 > 0)) for number, name in enumerate(PROGRAMS)]
-)
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_same_results(name: str, tmp_path: Path) -> None:
     """A program gives the same with `onnx`, with its imports replaced, and unchanged after `install()`."""
     folders = [tmp_path / each for each in ("onnx", "replaced", "installed", "undone")]
@@ -111,7 +111,7 @@ for name, names in before.items():
 assert formats.onnxpb.__version__ == onnx.__version__
 assert formats.onnxpb.helper.ModelProto is formats.onnxpb.ModelProto is not onnx.ModelProto
 """
-    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)
 
 
 MESSAGES = {
@@ -164,4 +164,4 @@ for use in ("onnx.helper", "onnx.install()", "__import__('formats.onnxpb.referen
         raise AssertionError(use)
 assert onnx.NodeProto(op_type="A").op_type == "A"
 """
-    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)

@@ -133,7 +133,7 @@ def test_files_of_others_are_read(variant: int, nbytes: int) -> None:
     assert text[5:-2] == decrypted.slice(5, len(text) - 7).slice(0, len(text) - 7).read()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=70), st.binary(max_size=200), st.binary(min_size=32, max_size=32), st.integers(0, 200))
 def test_tags_of_any_header_and_text(header: bytes, text: bytes, key: bytes, split: int) -> None:
     """The tag of any header and text, processed in two parts, equals that of the library."""
@@ -416,7 +416,7 @@ def test_every_truncation_is_noticed(variant: int) -> None:
             decrypt(Literal(data + more), PASSWORD)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([b"", b"ONNXCRY1", b"ONNXCRY2", b"ONNXCRY3", b"ONNXCRY9"]), st.binary(max_size=120))
 def test_any_bytes_give_a_crypt_error(magic: bytes, rest: bytes) -> None:
     """Arbitrary bytes raise only CryptError."""

@@ -216,7 +216,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(VALUES)
 def test_any_json_gives_a_message_or_a_decode_error(value: Any) -> None:
     """Arbitrary JSON raises only DecodeError."""

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from corpus import backend_files
 from google.protobuf import json_format, text_format
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from protos import CLASSES, decoded, encoded, message_type, protos
 
 from formats.codecs import contract, lookup
@@ -58,7 +58,7 @@ both = pytest.mark.parametrize("notation", NOTATIONS.values(), ids=NOTATIONS)
 
 
 @both
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100)
 @given(case=protos())
 def test_any_message_is_printed_as_protobuf_prints_it(notation: Notation, case: tuple[str, Any]) -> None:
     """Everything that `onnx` can build, even infinities, is printed byte for byte as by protobuf, and parsed back."""
@@ -71,6 +71,7 @@ def test_any_message_is_printed_as_protobuf_prints_it(notation: Notation, case: 
         assert notation.their_parse(printed, message_type(name)()).SerializeToString() == encoded(parsed)
 
 
+@pytest.mark.sample(3)
 @both
 def test_real_models(notation: Notation, shared_model: Path) -> None:
     """A real exporter's model is written as `onnx` writes it, and that text is read as the same model."""

@@ -200,7 +200,7 @@ def test_nesting_is_limited() -> None:
             textproto.parse(nested(depth), ir.Type)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.sampled_from("abgiknmoruty_:{}<>[]'\"\\#\n ,;-.019exinf"), max_size=40), st.booleans())
 def test_any_text_gives_a_message_or_a_decode_error(content: str, in_message: bool) -> None:
     """Arbitrary text raises only DecodeError."""

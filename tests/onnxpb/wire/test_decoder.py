@@ -15,7 +15,7 @@ from typing import Any
 
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from protos import CLASSES, Watched, encoded, protos
 
@@ -45,7 +45,7 @@ def test_every_field_has_its_attribute() -> None:
             assert in_place or (row.label == "repeated") == hints[row.name].startswith("list["), (name, row.name)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=300)
 @given(protos(allow_nan=False))
 def test_any_message_round_trips(case: tuple[str, Any]) -> None:
     """Everything that `onnx` can build is decoded, and encoded to the bytes that `onnx` writes."""
@@ -54,7 +54,7 @@ def test_any_message_round_trips(case: tuple[str, Any]) -> None:
     assert data == encoded(decode(Literal(data), CLASSES[name]))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100)
 @given(protos(allow_nan=False))
 def test_windows_change_nothing(case: tuple[str, Any]) -> None:
     """A large file, which is read window by window, decodes to the same message."""
@@ -190,7 +190,7 @@ def test_canonical_sample_cut_anywhere() -> None:
     assert refused > len(data) / 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_any_bytes_give_a_model_or_a_decode_error(data: bytes) -> None:
     """Arbitrary bytes raise only DecodeError."""
@@ -367,7 +367,7 @@ def test_long_lists_are_left_in_the_file() -> None:
         assert data == encoded(graph)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100)
 @given(protos(allow_nan=False))
 def test_leaving_lists_changes_nothing(case: tuple[str, Any]) -> None:
     """Whatever lengths of lists stay undecoded, whole or in windows, the message is the same."""
@@ -410,6 +410,7 @@ def test_copies_of_lists_left_in_the_file() -> None:
         assert ("n0", 500) == (graph.node[0].name, len(other.node))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "location", [b"\x70\x01", b"\x70\x81\x00", b"\xf0\x00\x01", b"\xf0\x80\x00\x81\x80\x80\x80\x10"]
 )
@@ -690,7 +691,6 @@ USUAL_TENSOR = [TENSOR_PARTS[index] for index in (0, 1, 4, 6, 10)]
 USUAL_REFERENCE = [TENSOR_PARTS[index] for index in (0, 4, 6, 13, 14, 18)]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.permutations(USUAL_TENSOR)

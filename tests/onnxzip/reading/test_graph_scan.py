@@ -6,7 +6,7 @@ import random
 from typing import Any
 from unittest import mock
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from formats.errors import FormatError
@@ -92,7 +92,6 @@ PLAIN = [
 TENSORS = st.sampled_from(PLAIN) | FIELDS
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.just(0x0A), NODES.map(b"".join)) | st.tuples(st.just(0x2A), TENSORS), max_size=9),
     st.integers(1, 4),

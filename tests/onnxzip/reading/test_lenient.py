@@ -123,6 +123,7 @@ def test_a_strict_reader_refuses_them(data: bytes) -> None:
         onnxzip.read(Literal(data), None)
 
 
+@pytest.mark.sample(3)
 def test_our_own_archives_need_no_notes(shared_model: Path, tmp_path: Path) -> None:
     """A lenient reader reads an archive that a strict reader accepts in the same way and without a note."""
     formats.convert(shared_model, tmp_path / "m.onnxz")
@@ -208,6 +209,7 @@ def test_a_second_end_record_in_the_comment_is_refused() -> None:
         read(zipped(W, PROTO, change=lambda archive: setattr(archive, "comment", inner)))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("flags", [["-0", "-r"], ["-0", "-r", "-fd"], ["-0", "-r", "-X", "-D"], ["-0", "-r", "-fz"]])
 def test_archives_of_zip_are_read(tmp_path: Path, flags: list[str], command: Any) -> None:
     """An archive that Info-ZIP's `zip -0 -r` makes of an unpacked model converts only with `--lenient`."""

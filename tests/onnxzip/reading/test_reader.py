@@ -26,6 +26,7 @@ from formats.onnxzip.reading import graph_scan, reader
 from formats.tensordata.sources.source import Concat, Literal, Source
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row.requirement} {row.name}" for row in ROWS])
 def test_requirement(row: Row) -> None:
     """An archive that breaks a requirement is refused with its number and the reason; a similar one is accepted."""
@@ -120,6 +121,7 @@ def check_once(parts: tuple[Part, ...]) -> None:
     onnxzip.check(of_parts(parts))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "row",
     [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from programs import need
 
@@ -121,6 +121,7 @@ def everywhere(nbytes: int = 2000) -> Model:
 # Real models
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
     """An exporter's model is the same after conversion to an archive and back; the archive has the planned size."""
@@ -138,6 +139,7 @@ def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
     assert archive.read_bytes() == pack(back)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
     """The unpacked files are a model that `onnx` loads unchanged and that computes the reference outputs."""
@@ -379,7 +381,6 @@ def test_model_without_a_graph_is_refused() -> None:
         plan(Model(ir_version=10))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.text(), st.integers(0, 300)), max_size=20),
     st.integers(0, 16).map(lambda power: 1 << power),

@@ -231,6 +231,7 @@ STEPS = [
 LOCKED = (lock.ModelLock, "__enter__"), (lock.ModelLock, "__exit__")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks processes, which end at a given call")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("holder", "name"), [*STEPS, *LOCKED], ids=[name for _, name in [*STEPS, *LOCKED]])
@@ -334,6 +335,7 @@ def test_kill_at_any_moment_of_an_update(tmp_path: Path) -> None:
     print(f"after {KILLS} kills of updates: {dict(results)}")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks processes, which are killed")
 @pytest.mark.parametrize("replaced", [False, True])
 def test_kill_at_any_moment_of_writing(tmp_path: Path, replaced: bool) -> None:

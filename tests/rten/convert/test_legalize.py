@@ -71,6 +71,7 @@ def assert_same(wanted: list[Any], found: list[Any], steps: int = 0) -> None:
         np.testing.assert_allclose(one_found.astype(float), expected.astype(float), **tolerance)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_legal_form_computes_the_same(case: Case) -> None:
     """The legal form is valid ONNX, and onnxruntime computes the same with it."""
@@ -132,6 +133,7 @@ def test_what_is_unknown_is_right_in_rten(case: Case, runtime: Any, tmp_path: Pa
     assert_same(case.reference(), found, case.steps)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_legal_models_stay(case: Case) -> None:
     """Legalising a model twice gives the same as legalising it once."""
@@ -140,6 +142,7 @@ def test_legal_models_stay(case: Case) -> None:
     assert (once, ()) == (again.model, again.refusals)
 
 
+@pytest.mark.sample(3)
 def test_shared_models(shared_model: Path) -> None:
     """Exported models have a legal form, exact or not, which stays the same when legalised again."""
     model = decode(Literal(shared_model.read_bytes()), Model)
@@ -149,6 +152,7 @@ def test_shared_models(shared_model: Path) -> None:
         assert result.model == legalize(result.model, exact).model
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_given_model_is_not_changed(case: Case) -> None:
     """Legalising does not change the given model."""
@@ -533,7 +537,7 @@ def test_newer_operator_sets_are_refused() -> None:
 # Hostile models
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_malformed_nodes_are_refused(data: st.DataObject) -> None:
     """If a node misses something or is wrong, the result is a legal form, a refusal or one of our errors."""

@@ -192,6 +192,7 @@ def test_a_value_with_the_axes_of_the_other_is_no_precedent(monkeypatch: pytest.
     assert without_precedents(model, monkeypatch) == legalize(model)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_precedents_change_nothing(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model is the same, with the same types and refusals, as if every node is examined."""

@@ -59,6 +59,7 @@ def mistakes(types: Any, values: dict[str, np.ndarray]) -> list[str]:
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", [case for case in CASES if case.onnxruntime], ids=lambda case: case.name)
 def test_inference_is_never_wrong(case: Case) -> None:
     """Element types and dims equal those of the values of the legal form."""

@@ -106,8 +106,9 @@ def with_bytes(table: Any, buffer: bytes) -> Any:
     return table
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", TABLES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_reading_gives_back_what_was_built(name: str, data: st.DataObject) -> None:
     """Any table can be the root; it is read with its values, and with the defaults of omitted ones."""
@@ -164,8 +165,9 @@ def official_table(name: str, table: Any) -> Table:
 OFFICIAL_ROWS = official_rows()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", OFFICIAL_ROWS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_the_official_reader_finds_what_was_built(name: str, data: st.DataObject) -> None:
     """The object API that the FlatBuffers compiler generated finds the same values in all fields that it knows."""
@@ -237,7 +239,7 @@ def forms(draw: st.DrawFn) -> tuple[Form, list[int]]:
     return Form({**({"name": NAME} if draw(st.booleans()) else {}), "data": (kind, table)}), gaps
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_tables_of_forms_are_written_like_all_others(data: st.DataObject) -> None:
     """A table that is written in one step has the same values at each place as one that is written value by value."""

@@ -312,6 +312,7 @@ def same_table(kind: str, count: int, nbytes: int) -> bytes:
     return bytes(builder.Output())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", FIELDS)
 def test_a_shared_table_is_not_read_in_memory_again_and_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a table contains, a file with very many offsets to it takes memory in proportion to its size."""
@@ -468,6 +469,7 @@ def test_columns_read_what_is_read_one_by_one(seed: int, monkeypatch: pytest.Mon
     assert (expected, ["Graph"]) == (told(outcome(buffer, "Graph")), single)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(each, marks=pytest.mark.outer) for each in range(2, 8))])
 def test_columns_find_the_same_errors(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is wrong in a long vector, the error is that of reading one by one: its kind, text and place."""

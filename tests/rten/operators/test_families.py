@@ -68,6 +68,7 @@ def test_every_operator_has_a_rule_for_dims() -> None:
     assert [spec.name for spec in ALL_SPECS if spec.domain and not (spec.rewritings or spec.onnx.is_native)] == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_names_of_operators_are_strings_in_their_family_only(path: Path) -> None:
     """All other modules use the specs as symbols."""

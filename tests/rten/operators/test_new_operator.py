@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from systems import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[3]
 GENERATED = {"formats/rten/operators/families.py", "formats/rten/file/schema.py"}
@@ -103,7 +104,7 @@ def copy(tmp_path: Path) -> Path:
 def run(folder: Path, *arguments: str) -> str:
     """Return what Python prints that runs in a copy."""
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -471,6 +471,7 @@ def assert_right(path, data):
     assert [""] * len(wanted) == [difference(*pair, tolerance) for pair in zip(outputs, wanted, strict=True)]
 
 
+@pytest.mark.sample(3)
 def test_shared_models_come_back(shared_model, tmp_path):
     """A model of a real exporter computes the same after conversion to RTen and back, also through .onnxz."""
     formats.convert(shared_model, tmp_path / "a.rten")
@@ -485,6 +486,7 @@ def test_shared_models_come_back(shared_model, tmp_path):
     assert_right(shared_model, data)
 
 
+@pytest.mark.sample(3)
 def test_files_without_types_are_right(shared_model, tmp_path):
     """A file without the types of values, as old files are, gives the same nodes."""
     formats.convert(shared_model, tmp_path / "a.rten")
@@ -511,6 +513,7 @@ def converted_by_peer(*arguments):
         converter.main()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("version", [1, 2])
 def test_files_of_the_other_converter(shared_model, version, tmp_path):
     """A file that rten-convert wrote becomes a correct ONNX model again."""

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from systems import PATIENCE_SECONDS
 
 from formats.tensordata.local.open_files import room_for_files
 
@@ -44,7 +45,7 @@ def test_a_file_for_each_weight(many_weights: Path) -> None:
     """A model may have more data files than the usual limit, as with onnx; afterwards, the limit is as it was."""
     new = many_weights.parent / "out" / "new.onnx"
     command = [sys.executable, "-c", SAVE, "4000", str(many_weights), str(new)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert ("200\n", "") == (done.stdout, done.stderr)
     assert len([*new.parent.iterdir()]) == FILES + 1
     saved = onnx.load(new)
@@ -57,7 +58,7 @@ def test_the_hard_limit_is_named(many_weights: Path) -> None:
     code = f"{LIMIT}\nsys.argv.pop(1)\nimport formats.cli.process\nformats.cli.process.main('convert')"
     options = [str(many_weights), str(new), "--max-external-file-size", "64", "--external-data"]
     command = [sys.executable, "-c", code, "200", *options, "--size-threshold", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert (1, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
     assert "too many files are open: the limit is 200 open files" in done.stderr
     assert [*new.parent.iterdir()] == []

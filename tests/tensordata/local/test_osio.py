@@ -78,6 +78,7 @@ def test_reading_by_many_threads(path: Path, reader: Capabilities) -> None:
     assert wrong == []
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("keep_open", [True, False])
 @pytest.mark.parametrize("unlinked", [SYSTEM.unlinked_mapping, False])
 def test_mapping(path: Path, keep_open: bool, unlinked: bool) -> None:

@@ -120,7 +120,7 @@ def test_a_server_that_drips_is_left(servers: tuple[Lying, Lying], monkeypatch: 
     began = time.monotonic()
     with pytest.raises(OSError, match="took more than"):
         formats.inspect(server.url("digits.onnx"), retries=0)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60  # all would take 110 s
 
 
 class Dripping(http.server.ThreadingHTTPServer):

@@ -129,6 +129,7 @@ def test_a_strange_journal_does_not_stop_the_repair_of_an_update(
     assert old == path.read_bytes()
 
 
+@pytest.mark.sample(3)
 @needs_unix
 @pytest.mark.parametrize("kind", ["journal", pytest.param("undo", marks=pytest.mark.outer)])
 @pytest.mark.parametrize("make", [*STRANGE.values(), damaged], ids=[*STRANGE, "damaged"])
@@ -464,6 +465,7 @@ class Calls:
         return self.real(*arguments, **keywords)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["link", "further name", "folder"])
 @pytest.mark.parametrize("call", ["open", "fstat", "pread", "lstat", "stat", "flock"])
 def test_another_process_swaps_the_archive_at_any_call(

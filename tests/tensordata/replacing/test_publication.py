@@ -134,6 +134,7 @@ def interrupted(path: Path, number: int, after: int, monkeypatch: pytest.MonkeyP
     assert number_of(path) in (1, number, None)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("fsync", [True, pytest.param(False, marks=pytest.mark.outer)])
 @pytest.mark.parametrize("new", [True, False])
 def test_whoever_comes_next_completes_it(
@@ -271,6 +272,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_journals_are_refused(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import TensorDataError, TruncatedError
@@ -55,8 +55,8 @@ def sources(file: File) -> dict[str, Source]:
 KINDS = ("bytes", "memory", "file", "file, not kept open", "units", "whole", "concat", "nested")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None)
 @given(bounds=st.tuples(st.integers(0, 120), st.integers(0, 120)).map(sorted))
 def test_any_range(file: File, kind: str, bounds: list[int]) -> None:
     """Reading, filling a buffer, slicing, viewing and chunks all give the same bytes."""
@@ -120,7 +120,6 @@ def test_equality_of_long_sources(nbytes: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step_bytes", [1, 7, 14, 30])
 @given(bounds=st.tuples(st.integers(0, 238), st.integers(0, 238)).map(sorted))
-@settings(deadline=None)
 def test_units_in_steps(step_bytes: int, bounds: list[int]) -> None:
     """A transform with units gives the same bytes, whatever the number of units per call."""
     doubled = b"".join(DATA[place : place + 7] * 2 for place in range(0, 120, 7))

@@ -64,6 +64,7 @@ def test_cast_of_a_too_large_double_is_infinite() -> None:
     np.testing.assert_array_equal(np.float32([np.inf, -np.inf, 0.1, np.pi, np.nan]), result)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("subnormal", [True, False])
 @pytest.mark.parametrize("finite", [True, False])
 def test_cast_of_halves_is_numpys(*, finite: bool, subnormal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +82,7 @@ def test_cast_of_halves_is_numpys(*, finite: bool, subnormal: bool, monkeypatch:
     assert 5 * expected == many.read() == bytes(many.view())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("transform_of", "from_dtype"),
     [

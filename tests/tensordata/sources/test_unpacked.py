@@ -86,7 +86,7 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, block_bytes: int, window: in
         return str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example(b"", behind(INT64, [b"\x05"] * 9 + [b"\x80"]), b"")
 @example(b"%\0\0\0\0" * 2, b":\x05\x01", b"")
 @given(tensor_bytes, broken, tensor_bytes)
@@ -110,7 +110,7 @@ def test_what_is_left_is_what_is_decoded(before: bytes, damage: bytes, after: by
                 assert onnx.TensorProto.FromString(data) == onnx.TensorProto.FromString(encoded(found))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from([(FLOAT, 4), (DOUBLE, 8), (INT64, 0)]), st.lists(number, min_size=1), st.integers(20, 90), st.data()
 )

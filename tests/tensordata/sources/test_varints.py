@@ -33,7 +33,7 @@ def long_source(
     return source
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(values, min_size=1, max_size=60),
     st.integers(10, 60),
@@ -54,7 +54,7 @@ def test_any_range(numbers: list[int], block_bytes: int, dtype: str, data: st.Da
         assert expected == b"".join(transform.cast(dtype, dtype).of(source).chunks(7 * np.dtype(dtype).itemsize))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.integers(0, 63).map(lambda bits: (1 << bits) - 1 or 1), min_size=1, max_size=60),
     st.integers(1, 60),

@@ -15,6 +15,7 @@ from typing import Any
 import commands
 import onnx
 import pytest
+from systems import PATIENCE_SECONDS
 from test_model_files import model, names, weights
 
 import formats
@@ -104,6 +105,7 @@ def test_both_need_overwrite_and_files(old: Path, keyword: Any) -> None:
 LAYOUTS: list[dict[str, Any]] = [{}, {"external_data": True}, SPLIT, {"external_data": "weights.bin"}]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("new", LAYOUTS, ids=str)
 @pytest.mark.parametrize("before", LAYOUTS, ids=str)
@@ -312,6 +314,7 @@ def test_other_verbs_clean(verb: str, place: Path, dry_run: bool) -> None:
     assert expected(1 if dry_run else 2) == weights(place / "a.onnx")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("new", LAYOUTS, ids=str)
 @pytest.mark.parametrize("before", LAYOUTS, ids=str)
@@ -429,6 +432,7 @@ def stops(monkeypatch: pytest.MonkeyPatch, at: int, error: type[BaseException]) 
     yield left[0] > 0
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("error", [Stopped, pytest.param(OSError, marks=pytest.mark.outer)])
 @pytest.mark.parametrize("layouts", [(SPLIT, {}), (SPLIT, SPLIT), ({}, SPLIT)], ids=["join", "same", "split"])
 @pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.outer), True])
@@ -522,6 +526,7 @@ LOCKING: dict[str, Callable[..., object]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layout", [{}, SPLIT], ids=str)
 @pytest.mark.parametrize("keeping", [{}, {"clean": True}, {"backup": True, "clean": True}], ids=str)
 @pytest.mark.parametrize("verb", LOCKING)
@@ -587,7 +592,7 @@ def test_two_processes_clean_at_once(tmp_path: Path) -> None:
         )
         for number in (1, 2)
     ]
-    told = [process.communicate(timeout=300)[1] for process in running]
+    told = [process.communicate(timeout=PATIENCE_SECONDS)[1] for process in running]
     assert [0, 0] == [process.returncode for process in running], told
     assert data_of(path) in (expected(1), expected(2))
     assert not [name for name in names(tmp_path) if name.startswith(".")]

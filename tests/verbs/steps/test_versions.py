@@ -36,6 +36,7 @@ def versions(path: Path) -> tuple[int | None, int]:
     return model.ir_version, model.opset_import[0].version or 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("options", "found"),
     [

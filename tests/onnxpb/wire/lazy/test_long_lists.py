@@ -97,7 +97,7 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, bulk: int, window: int | Non
         return str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(attribute_bytes)
 def test_lists_are_what_protobuf_reads(data: bytes) -> None:
     """Packed or not, overlong, negative, in parts or between other fields: the elements are those that `onnx` reads."""
@@ -149,7 +149,7 @@ def test_short_lists_after_long_ones(window: int | None, monkeypatch: pytest.Mon
 TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # after an unfinished field, bytes that look like the start of a tensor
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @example(b"", b"\x95\0\0", TENSOR + b"\xa0\x01\x07:0" + bytes(46) + b"PC", False)
 @example(b"", b"\x95\0\0", TENSOR * 2 + b"=\0\0\0\0", False)
 @given(attribute_bytes, st.one_of(broken, st.binary(max_size=6)), attribute_bytes, st.booleans())
@@ -204,6 +204,7 @@ def ensemble(count: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("count", [1_000, 30_000, 700_000])
 def test_a_model_of_trees(tmp_path: Path, count: int) -> None:
     """A model of trees is the same in every file and format, read or unread, with lists of any size."""
@@ -223,6 +224,7 @@ def test_a_model_of_trees(tmp_path: Path, count: int) -> None:
     assert proto == onnx.load(tmp_path / "back.onnx")
 
 
+@pytest.mark.outer  # several tests of the inner ring measure memory
 def test_what_reads_no_lists_takes_no_memory_for_them(tmp_path: Path) -> None:
     """Loading, converting, inspecting and verifying a model with long lists takes less memory than the lists."""
     path = tmp_path / "model.onnx"
