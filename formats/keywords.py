@@ -498,6 +498,8 @@ class JobKeywords(ConvertKeywords, total=False):
     """to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json."""
     strict: bool
     """strict=True: Refuse a conversion whose report has a warning."""
+    allow: Sequence[str] | None
+    """allow: With `strict`, kinds of losses that are allowed, such as ('metadata', 'range')."""
     lenient: bool
     """lenient=True: Read an .onnxz file that another zip tool made."""
 
