@@ -499,7 +499,7 @@ class JobKeywords(ConvertKeywords, total=False):
     strict: bool
     """strict=True: Refuse a conversion whose report has a warning."""
     allow: Sequence[str] | None
-    """allow: With `strict`, kinds of losses that are allowed, such as ('metadata', 'range')."""
+    """allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range')."""
     lenient: bool
     """lenient=True: Read an .onnxz file that another zip tool made."""
 

@@ -52,7 +52,7 @@ class ConversionOptions:
     """The options of a conversion that do not depend on the formats.
 
     `from_format`, `to_format`: the formats of the files, if content and extension do not show them. `strict`: if a
-    loss matters, nothing is written. `allow`: kinds of losses that `strict` does not refuse. `lenient`: a file that
+    loss matters, nothing is written. `allow`, which implies it: kinds of losses that pass. `lenient`: a file that
     breaks a rule of its format, but has a clear meaning, is accepted, such as an archive that was made with a zip tool.
 
     Raises: OptionError for an invalid value.
@@ -66,15 +66,14 @@ class ConversionOptions:
     allow: Sequence[str] | None = option(
         None,
         KINDS,
-        "With --strict, allow losses of this kind, such as metadata or range; repeat the option for each one.",
-        keyword_help="With `strict`, kinds of losses that are allowed, such as ('metadata', 'range').",
+        "With --strict, let losses of this kind pass, such as metadata or range; repeat the option for each one.",
+        implies=("strict", True),
+        keyword_help="With `strict`, kinds of losses that pass, such as ('metadata', 'range').",
     )
     lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
 
     def __post_init__(self) -> None:
         settle(self)
-        if self.allow is not None and not self.strict:
-            raise OptionError("`allow` says what `strict` does not refuse, so it needs `strict=True`")
 
 
 @dataclass(frozen=True, slots=True)

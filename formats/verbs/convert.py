@@ -65,14 +65,14 @@ def save(
     nothing was written.
     """
     started = perf_counter()
-    allow = ConversionOptions(strict=strict, allow=allow).allow
+    conversion = ConversionOptions(strict=strict, allow=allow)
     destination = or_stream(path_of(path))
     target = target_of(destination, format)
     chosen = choose(target, options, in_one_file({**keywords}, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     own = model_of(model)
     plan, changes, edits = plan_of_any(own, target, destination, chosen)
-    plan, done = carry_out(plan, target, chosen, strict=strict, allow=allow)
+    plan, done = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     translated = is_translated(own, target)
     backup = next(iter(done.backups), None)
@@ -158,7 +158,7 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
     target = target_of(destination, way.to_format, "to_format")
-    allow = ConversionOptions(way.from_format, way.to_format, way.strict, way.allow, way.lenient).allow
+    conversion = ConversionOptions(way.from_format, way.to_format, way.strict, way.allow, way.lenient)
     given = in_one_file(keywords, target, way.options, destination)
     chosen = choose(target, way.options, given, by=way.called, reads=True)  # an error comes before anything is read
     path, destination = (
@@ -167,7 +167,7 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
     with collector_paused():  # until the model is freed: of all that was made, only the plan is left to search
         plan, changes, of_source = _planned(path, destination, target, chosen, way)
     with located(path):
-        plan, replaced = carry_out(plan, target, chosen, strict=way.strict, allow=allow)
+        plan, replaced = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     return replace(
         report, source=path, backup=next(iter(replaced.backups), None), removed=replaced.removed, **of_source

@@ -99,6 +99,7 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
     path = _archive(src, way)
+    conversion = ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
     check_names(given, (EngineOptions, ReadOptions, RuntimeOptions), " without a destination", way.called)
     engine = made(EngineOptions, {name: given[name] for name in given.keys() & names_of(EngineOptions)})
     reading = made(ReadOptions, {name: given[name] for name in given.keys() & names_of(ReadOptions)})
@@ -117,8 +118,8 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         model, more = in_versions(model, versions)
         done += more
         losses = in_order((*cautions, *done.losses))
-        if way.strict:
-            check_losses(losses, ConversionOptions(strict=True, allow=way.allow).allow)
+        if conversion.strict:
+            check_losses(losses, conversion.allow)
         if not engine.dry_run:
             update = editing.update(model, path, ArchiveOptions(), engine, reading.model)
             written = f"{in_units(update.written_bytes)} of the archive were written again"
@@ -146,5 +147,4 @@ def _archive(src: AnySource, way: Way) -> Path:
     for name, value in (("to_format", way.to_format), ("options", way.options), ("lenient", way.lenient or None)):
         if value is not None:
             raise OptionError(f"`{name}` needs a destination")
-    ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
     return local_path_of(src)

@@ -294,7 +294,7 @@ encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tamp
 from_format=FORMAT: The format to read, if the content does not show it.
 to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
-allow: With `strict`, kinds of losses that are allowed, such as ('metadata', 'range').
+allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range').
 lenient=True: Read an .onnxz file that another zip tool made.
 """
 _SHARE = """\
@@ -352,12 +352,12 @@ _OF_CONVERT = """\
 from_format=FORMAT: The format to read, if the content does not show it.
 to_format=FORMAT: The format to write: onnx, onnxz, rten, ort, onnxc, textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
-allow: With `strict`, kinds of losses that are allowed, such as ('metadata', 'range').
+allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range').
 lenient=True: Read an .onnxz file that another zip tool made.
 """
 _OF_SAVE = """\
 strict=True: Refuse a conversion whose report has a warning.
-allow: With `strict`, kinds of losses that are allowed, such as ('metadata', 'range').
+allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range').
 """
 _OF_LOAD = """\
 lenient=True: Read an .onnxz file that another zip tool made.
