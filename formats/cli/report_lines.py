@@ -29,8 +29,8 @@ def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
     """The answer to a conversion; for a dry run, also a line for each file that would be written."""
     from formats.verbs.report import answer
 
-    first, *others = answer(report, "--notes", every=notes)
-    return [first, *(written_lines(report.files) if report.dry_run else ()), *others]
+    first, verdict, *others = answer(report, "--notes", every=notes)
+    return [first, verdict, *(written_lines(report.files) if report.dry_run else ()), *others]
 
 
 def written_lines(files: Sequence[WrittenFile]) -> Iterator[str]:
@@ -245,7 +245,7 @@ def sharing_lines(done: Sharing, *, notes: bool = False) -> Iterator[str]:
     from formats.verbs.share import sharing_answer
 
     lines = sharing_answer(done, "--notes", every=notes)
-    count = len(done.models) + 1
+    count = len(done.models) + 2
     yield from lines[:count]
     if done.dry_run:
         yield from written_lines(done.files)

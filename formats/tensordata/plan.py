@@ -82,6 +82,12 @@ class Loss(NamedTuple):
     detail: str  # one sentence for people
     seen: Seen = RESULTS  # when it can be seen: this decides the order of a report, and what matters
     unwanted: bool = False  # it matters in any case, because `exact` asked for a result without it
+    short: str = ""  # the sentence with a long list cut, if `detail` has one
+
+    @property
+    def summary(self) -> str:
+        """The sentence with long lists cut."""
+        return self.short or self.detail
 
     @property
     def matters(self) -> bool:

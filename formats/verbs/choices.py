@@ -14,7 +14,6 @@ from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
 from formats.tensordata.plan import ALLOWED_KINDS
-from formats.wording.suggestions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,8 @@ def _kinds(value: Any) -> tuple[str, ...]:
         raise ValueError(value)
     for kind in kinds:
         if kind not in ALLOWED_KINDS:
+            from formats.wording.suggestions import nearest
+
             raise OptionError(
                 f"`allow` names {kind!r:.100}, which is no kind of loss{nearest(str(kind), ALLOWED_KINDS)}"
             )

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from formats.errors import OptionError
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,5 +52,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"; did you mean {' or '.join(close)}?"
     if not names:
         return "; there is none"
-    more = f", and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
-    return f"; there {'are' if len(names) > 1 else 'is only'} {', '.join(names[:SHOWN_NAMES])}{more}"
+    return f"; there {'are' if len(names) > 1 else 'is only'} {listed(names, SHOWN_NAMES)}"

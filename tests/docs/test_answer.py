@@ -101,8 +101,9 @@ def _is_note(found: dict[Seen, Converted]) -> bool:
 
 def _is_counted(found: dict[Seen, Converted]) -> bool:
     return all(
-        found[seen].line_of(seen) not in found[seen].shown and found[seen].shown[1].endswith("1 note: --notes")
-        for seen in (SPECIAL, DOCUMENTATION)
+        found[seen].line_of(seen) not in found[seen].shown
+        and found[seen].shown[-1] == f"note: 1 about {words}: --notes"
+        for seen, words in ((SPECIAL, "NaN, infinities or empty tensors"), (DOCUMENTATION, "documentation"))
     )
 
 
