@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from formats.cli.columns import shortened, table, terminal_width
+from formats.codecs.lookup import ONNXRUNTIME
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def _model_lines(seen: Inspection, tensors: int | str, lists_nodes: bool) -> Ite
 
 def _known_releases(name: str, releases: Sequence[str]) -> str:
     """The releases of a runtime that read a model, from the first on."""
-    return f"{name} {releases[0]} and later" if releases else f"no known release of {name}"
+    by = " (by versions and types)" if name == ONNXRUNTIME else ""
+    return f"{name} {releases[0]} and later{by}" if releases else f"no known release of {name}"
 
 
 def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:

@@ -63,6 +63,7 @@ ALLOWED_KINDS: Final[Mapping[str, str]] = {
     "protobuf_limit": "a file that is too large for onnx and onnxruntime",
     "range": "computed integers that may exceed 32 bits",
     "rounded": "digits of constants",
+    "runtime": "what the named release of a runtime does not run",
     "segment": "tensors in segments",
     "shape": "the shape of an output",
     "shared_data": "another model whose data file changes",
