@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model, Tensor
 
+ONNX: Final = ("", "ai.onnx")
 SMALL_BYTES: Final = 1024  # a constant of this size is no small one
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 # The inputs that an operator's rule for shapes reads.
@@ -65,7 +66,7 @@ def read_at_load(model: Model, names: Collection[str]) -> set[str]:
     found = {
         node.input[index]
         for _, node in (walk.nodes(model) if names else ())
-        if not node.domain
+        if (node.domain or "") in ONNX
         for index in READ_AT_LOAD.get(node.op_type or "", ())
         if index < len(node.input)
     }
