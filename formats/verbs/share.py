@@ -206,7 +206,7 @@ def _written(done: Sharing) -> Iterator[str]:
 def _saved(done: Sharing) -> str:
     before, after = in_units(done.source_nbytes), in_units(done.nbytes)
     time = "" if done.dry_run else f", {done.seconds:.2f} s"
-    models = f"{len(done.models):,} models"
+    models = f"{'would write ' * done.dry_run}{len(done.models):,} models"
     if not done.shared_nbytes:
         return f"{models}, no weights are equal  {after}{time}"
     saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"

@@ -17,8 +17,6 @@ from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
-from formats.ir.small_constants import SMALL_BYTES as SMALL_CONSTANT_BYTES
-from formats.ir.small_constants import in_attribute, is_small, read_at_load
 from formats.ir.storage import entries_of, raw_source, with_raw_data, with_reference
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.data_files import Moving, Outside
@@ -179,7 +177,12 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
 
 def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: OnnxOptions) -> set[int]:
     """The `id` of each small tensor that onnxruntime reads before it opens a data file, so that it stays inside."""
-    if options.external_data is False or (options.external_data and options.size_threshold >= SMALL_CONSTANT_BYTES):
+    if options.external_data is False or not movable:
+        return set()
+    from formats.ir.small_constants import SMALL_BYTES as FROM_BYTES  # from here on, a constant is no small one
+    from formats.ir.small_constants import in_attribute, is_small, read_at_load
+
+    if options.external_data and options.size_threshold >= FROM_BYTES:
         return set()
     small = [(where, tensor) for where, tensor in movable if tensor.data_type != STRING and is_small(tensor)]
     found = read_at_load(model, {tensor.name or "" for where, tensor in small if not in_attribute(where)})
