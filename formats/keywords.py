@@ -506,6 +506,8 @@ class JobKeywords(ConvertKeywords, total=False):
     textproto, json."""
     strict: bool
     """strict=True: Refuse a conversion whose report has a warning."""
+    allow: Sequence[str] | None
+    """allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range')."""
     lenient: bool
     """lenient=True: Read an .onnxz file that another zip tool made."""
 

@@ -193,6 +193,7 @@ def settle(options: Any) -> None:
     """
     kind: type = type(options)
     rows = rows_of(kind)
+    defaults = {row.name: row.default for row in rows}
     for row in rows:
         value = getattr(options, row.name)
         if value is not row.default:
@@ -201,7 +202,7 @@ def settle(options: Any) -> None:
         if row.implies and getattr(options, row.name) != row.default:
             name, implied = row.implies
             found = getattr(options, name)
-            if found is None:
+            if found is defaults[name]:
                 object.__setattr__(options, name, implied)
             elif found is False:
                 raise OptionError(f"`{row.name}` and `{name}={found}` exclude each other")

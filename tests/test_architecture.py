@@ -41,6 +41,9 @@ LONG_FUNCTIONS = {
 MANY_PARAMETERS = {
     "formats.ir.model.Type.__init__": "the fields of the message",
     "formats.options.option": "all that a row can say",
+    "formats.verbs.convert.convert": "the keywords of a conversion",
+    "formats.verbs.edit.edit": "the keywords of a conversion",
+    "formats.verbs.extract.extract": "the keywords of a conversion",
     "formats.verbs.merge.merge": "two sources, and the keywords of a conversion",
 }
 

@@ -40,6 +40,7 @@ EFFECTS = {
     "ConversionOptions.from_format": Effect("convert m.bin new.onnx", "--from onnxz", 1),
     "ConversionOptions.to_format": Effect("convert m.onnx new.onnx", "--to onnxz"),
     "ConversionOptions.strict": Effect("convert large.onnx new.rten", "--strict", 1),
+    "ConversionOptions.allow": Effect("convert large.onnx new.rten --strict", "--allow range --allow clamped"),
     "ConversionOptions.lenient": Effect("convert stored.onnxz new.onnx", "--lenient"),
     "ExtractOptions.inputs": Effect("extract m.onnx new.onnx --outputs z", "--inputs s"),
     "ExtractOptions.outputs": Effect("extract m.onnx new.onnx --inputs x", "--outputs z"),

@@ -40,6 +40,7 @@ GOOD: dict[str, list[Any]] = {  # valid values
     "opset": [1, 21, 99],
     "ir_version": [3, 14],
     "dtype": ["float16"],
+    "allow": ["range", ["range", "metadata"], ("dtype",)],
     "encryption": [1, 2, 3],
     "progress": [lambda done, total: None],
     "source_hash": [None],

@@ -46,7 +46,7 @@ JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process w
 JOINED_SECONDS = 0.05
 MAX_JOINED = 32
 KEY_ROUNDS = 100_000  # as for the key of a file: a digest in a manifest is no easier to guess than that
-OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
+OF_CONVERSIONS = ("from_format", "to_format", "strict", "allow", "lenient")
 
 
 def convert_many(

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
+from formats.codecs.lookup import ONNXRUNTIME
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
     """The answer to a conversion; for a dry run, also a line for each file that would be written."""
     from formats.verbs.report import answer
 
-    first, *others = answer(report, "--notes", every=notes)
-    return [first, *(written_lines(report.files) if report.dry_run else ()), *others]
+    first, verdict, *others = answer(report, "--notes", every=notes)
+    return [first, verdict, *(written_lines(report.files) if report.dry_run else ()), *others]
 
 
 def written_lines(files: Sequence[WrittenFile]) -> Iterator[str]:
@@ -131,7 +132,8 @@ def _model_lines(
 
 def _known_releases(name: str, releases: Sequence[str]) -> str:
     """The releases of a runtime that read a model, from the first on."""
-    return f"{name} {releases[0]} and later" if releases else f"no known release of {name}"
+    by = " (by versions and types)" if name == ONNXRUNTIME else ""
+    return f"{name} {releases[0]} and later{by}" if releases else f"no known release of {name}"
 
 
 def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
@@ -299,7 +301,7 @@ def sharing_lines(done: Sharing, *, notes: bool = False) -> Iterator[str]:
     from formats.verbs.share import sharing_answer
 
     lines = sharing_answer(done, "--notes", every=notes)
-    count = len(done.models) + 1
+    count = len(done.models) + 2
     yield from lines[:count]
     if done.dry_run:
         yield from written_lines(done.files)

@@ -1,16 +1,24 @@
 """The releases of onnxruntime, a row each: the newest versions that each reads of ONNX's files and operator sets.
 
-From the releases themselves, on 2026-11-23: the largest numbers with which they make a session of a model with one
-Sqrt. 1.15 also accepts operator set 19, but has no kernels for most of its new forms, such as that of Cast.
+From the releases themselves, on 2026-11-23 and 27: the largest numbers with which they make a session of a model with
+one Sqrt. 1.15 also accepts operator set 19, but has no kernels for most of its new forms, such as that of Cast.
 `tests/codecs/test_onnxruntime_releases.py` asks some of them again.
+
+A release that reads the versions of a model may still refuse it. What is known of that is in `limits_of`: layouts and
+types, and few operators. It is no table of kernels.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from formats.ir import dtypes, walk
+from formats.ir.small_constants import ONNX, in_attribute, is_small, read_at_load
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from formats.ir.model import Model
 
 
 class Reads(NamedTuple):
@@ -27,6 +35,13 @@ class Reads(NamedTuple):
 
 
 RELEASES: Final[Mapping[str, Reads]] = {
+    "1.8": Reads(7, 14, 2),
+    "1.9": Reads(8, 15, 2),
+    "1.10": Reads(8, 15, 2),
+    "1.11": Reads(8, 16, 3),
+    "1.12": Reads(8, 17, 3),
+    "1.13": Reads(8, 17, 3),
+    "1.14": Reads(8, 18, 3),
     "1.15": Reads(9, 18, 3),
     "1.16": Reads(9, 19, 3),
     "1.17": Reads(9, 20, 4),
@@ -47,6 +62,25 @@ RELEASES: Final[Mapping[str, Reads]] = {
     "1.32": Reads(14, 28, 5),
 }
 NEWEST: Final = list(RELEASES)[-1]
+# The first release with kernels on the CPU for a type whose versions an older one reads as well; `None`: no known one.
+TYPES: Final[Mapping[str, str | None]] = {
+    "UINT4": "1.19",
+    "INT4": "1.19",
+    "FLOAT8E8M0": "1.27",
+    "FLOAT4E2M1": None,
+    "COMPLEX64": None,
+    "COMPLEX128": None,
+}
+SMALL_CONSTANTS: Final = "small constants"
+# Likewise for operators, from a version of ONNX's set on.
+OPERATORS: Final[Mapping[str, tuple[int, str]]] = {"QLinearMatMul": (21, "1.20")}
+
+
+class Limit(NamedTuple):
+    """What a model has that only some releases take, and the first of these; `None`: no known one."""
+
+    reason: str
+    first: str | None
 
 
 def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
@@ -57,3 +91,40 @@ def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
         if ir_version <= row.ir_version
         and all(version <= row.opsets.get(domain, version) for domain, version in opsets.items())
     )
+
+
+def limits_of(model: Model) -> Iterator[Limit]:
+    """What is known to keep releases from a model whose versions they read."""
+    if not model.opset_import:
+        yield Limit("the model imports no operator set", None)
+    names: set[str] = set()
+    outside: set[str] = set()
+    for where, tensor in walk.tensors(model):
+        if (row := dtypes.BY_NUMBER.get(tensor.data_type or 0)) is not None and row.name in TYPES:
+            names.add(row.name)
+        if walk.is_external(tensor) and is_small(tensor):
+            outside.add("" if in_attribute(where) else tensor.name or "")
+    for value in (*model.graph.input, *model.graph.output) if model.graph else ():
+        tensor_type = value.type and value.type.tensor_type
+        if tensor_type and (row := dtypes.BY_NUMBER.get(tensor_type.elem_type or 0)) is not None and row.name in TYPES:
+            names.add(row.name)
+    if "" in outside or read_at_load(model, outside):
+        yield Limit(f"{SMALL_CONSTANTS}, such as shapes, are in another file, and it reads them before that file", None)
+    yield from (Limit(f"it has no kernels for {name}", TYPES[name]) for name in TYPES if name in names)
+    version = max((entry.version or 0 for entry in model.opset_import if (entry.domain or "") in ONNX), default=0)
+    later = {name: first for name, (since, first) in OPERATORS.items() if version >= since}
+    used = {node.op_type for _, node in walk.nodes(model) if (node.domain or "") in ONNX} if later else set()
+    for name, first in later.items():
+        if name in used:
+            yield Limit(f"it has no kernel for {name} in operator set {version}", first)
+
+
+def is_before(release: str, first: str | None) -> bool:
+    """Whether a release is older than the first one that takes something, or none takes it."""
+    known = list(RELEASES)
+    return first is None or known.index(release) < known.index(first)
+
+
+def first_reading(opset: int) -> str | None:
+    """The first known release that reads this version of ONNX's operators."""
+    return next((release for release, row in RELEASES.items() if opset <= row.opset), None)

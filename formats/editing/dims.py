@@ -15,6 +15,7 @@ from formats.editing.shapes import all_dims, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
+from formats.wording.lists import listed
 from formats.wording.suggestions import nearest
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Dimension, Model, TensorShape
 
-
+SHOWN_INPUTS = 10  # that an error names
 SHAPERS = ("Reshape", "Expand")  # operators whose second input is a shape
 # Operators whose inputs must fit each other. Where one is a constant with the old size, onnx finds no contradiction if
 # another is 1 or not known.
@@ -127,11 +128,8 @@ def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
         if is_doubtful:
             found.append(node.name or node.output[0])
     if found and sizes:
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        detail = (
-            f"{found[0]}{more} may still need the old size, so the model may fail or compute something else: run it"
-        )
-        yield Loss("dim", "graph.node", detail, RESULTS)
+        why = "may still need the old size, so the model may fail or compute something else: run it"
+        yield Loss("dim", "graph.node", f"{', '.join(found)} {why}", RESULTS, short=f"{listed(found, 1)} {why}")
 
 
 def symbols_of(model: Model) -> dict[str, None]:
@@ -167,7 +165,7 @@ def _axis(model: Model, name: str, known: Mapping[str, None]) -> _Axis:
 
 
 def _inputs_are(inputs: Mapping[str, object]) -> str:
-    return f"the inputs are {', '.join([*inputs][:10])}" if inputs else "there are no inputs"
+    return f"the inputs are {listed([*inputs], SHOWN_INPUTS)}" if inputs else "there are no inputs"
 
 
 def _check_names(symbols: Mapping[str, int | str], known: Mapping[str, None]) -> None:

@@ -13,6 +13,16 @@ class Edit(NamedTuple):
 
     kind: str
     detail: str
+    short: str = ""  # the sentence with a long list cut, if `detail` has one
+
+    @property
+    def summary(self) -> str:
+        """The sentence with long lists cut."""
+        return self.short or self.detail
+
+    def to_json(self) -> dict[str, str]:
+        """The edit in strings."""
+        return {"kind": self.kind, "detail": self.detail}
 
 
 class Done(NamedTuple):

@@ -128,7 +128,8 @@ def _unreachable(
     pairs = pairwise(steps)
     named = [steps[0], *(f"{_of(graph.node[makers[before]])} <- {after}" for before, after in pairs)]
     if len(named) > 2 * SHOWN_STEPS:
-        named = [*named[:SHOWN_STEPS], "...", *named[-SHOWN_STEPS:]]
+        left = len(named) - 2 * SHOWN_STEPS
+        named = [*named[:SHOWN_STEPS], f"({counted(left, 'more step')})", *named[-SHOWN_STEPS:]]
     reason = "is not one of the inputs" if is_input else "nothing defines"
     return f"{steps[0]} needs {name}, which {reason}: {' <- '.join(named)}"
 

@@ -6,7 +6,6 @@ Spec: onnx.proto, `Version`; ONNX docs, IR.md.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.edits import Done, Edit, counted
@@ -17,6 +16,7 @@ from formats.ir.copies import copied
 from formats.ir.model import Dimension, Function, Message, TensorShape, TensorType, Type, ValueInfo, entries
 from formats.onnxpb.newer_parts import FIELDS, newer_parts
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +49,9 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, Done]:
     done = Done((Edit("ir_version", f"IR version {given} -> {version}"),))
     if version < given:
         done += Done(losses=tuple(_drop_optional(new, version)))
-        if parts := list(islice(newer_parts(new), NAMED + 1)):
-            listed = "; ".join(f"{place}: {detail.partition(', but')[0]}" for _, place, detail in parts[:NAMED])
-            more = "; and more" if len(parts) > NAMED else ""
-            raise UnsupportedError(f"the model cannot be written in IR version {version}: {listed}{more}")
+        if parts := [f"{place}: {detail.partition(', but')[0]}" for _, place, detail in newer_parts(new)]:
+            shown = listed(parts, NAMED, "; ", "part")
+            raise UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
         if version < INTERFACE_WITH_WEIGHTS <= given:
             done += _add_inputs(new)
     return new, done

@@ -29,6 +29,7 @@ from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
 from formats.python.extras import needed
 from formats.tensordata.plan import RARE, SPECIAL, Loss
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -260,11 +261,11 @@ class _Work:
     def refusal(self, refused: list[Waiting]) -> str:
         """The error for the nodes that cannot be converted."""
         lines = []
-        for each in refused[:NAMED]:
+        for each in refused:
             name = f" {each.node.name!r:.80}" if each.node.name else ""
             lines.append(f"{each.place} ({each.node.op_type}{name}): {self.forms[each.key].refusal}")
-        more = f"; and {counted(len(refused) - NAMED, 'more node')}" if len(refused) > NAMED else ""
-        return f"the model cannot be written in operator set {self.version}: {'; '.join(lines)}{more}"
+        shown = listed(lines, NAMED, "; ", "node")
+        return f"the model cannot be written in operator set {self.version}: {shown}"
 
     def losses(self) -> Iterator[Loss]:
         """What differs for special values, each once."""

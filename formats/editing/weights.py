@@ -14,6 +14,7 @@ from formats.ir import dtypes
 from formats.ir.model import Graph, Tensor, entries
 from formats.ir.storage import from_numpy, with_raw_data, without_data
 from formats.tensordata.plan import USE, Loss
+from formats.wording.lists import listed
 from formats.wording.suggestions import nearest
 
 if TYPE_CHECKING:
@@ -50,10 +51,14 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
             else:
                 setattr(holder, key, fresh)
     unused = [name for name in values if name not in places]
-    losses = [Loss("unused_weights", "", f"{_listed(unused)} not used: the model has no such weight", USE)]
+    every, short = (
+        f"{listed(unused, most)} {'was' if len(unused) == 1 else 'were'} not used: the model has no such weight"
+        for most in (len(unused), SHOWN_NAMES)
+    )
+    losses = [Loss("unused_weights", "", every, USE, short=short)]
     weights = sum(len(places[name]) for name in used)
-    every = sum(map(len, places.values()))
-    edit = Edit("weights", f"{counted(weights, 'weight')} of {every:,} replaced{f' from {origin}' if origin else ''}")
+    count = sum(map(len, places.values()))
+    edit = Edit("weights", f"{counted(weights, 'weight')} of {count:,} replaced{f' from {origin}' if origin else ''}")
     return Done((edit,), tuple(losses if unused else ()))
 
 
@@ -73,12 +78,6 @@ def tensor_named(model: Model, name: str) -> Tensor:
         if where == name:
             return tensor
     raise EditError(f"no weight is called {name!r}{nearest(name, places, kind='weight')}")
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:SHOWN_NAMES])
-    more = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
-    return f"{shown}{more} {'was' if len(names) == 1 else 'were'}"
 
 
 def _array(value: Any) -> Any:

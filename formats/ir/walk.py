@@ -214,7 +214,7 @@ def external_tensors(
     message: Any, passed_over: Callable[[Undecoded], object] = lambda _: None
 ) -> Iterator[tuple[str, Tensor]]:
     """Every tensor with external data; lists without any stay undecoded, and `passed_over` is called with them."""
-    return visit(message, Tensor, enter=lambda left: left.has_references or passed_over(left), only=_is_external)
+    return visit(message, Tensor, enter=lambda left: left.has_references or passed_over(left), only=is_external)
 
 
 def movable_tensors(
@@ -235,7 +235,8 @@ def _is_deep(left: Undecoded) -> bool:
     return not left.is_flat
 
 
-def _is_external(tensor: Tensor) -> bool:
+def is_external(tensor: Tensor) -> bool:
+    """Whether the bytes of a tensor are in another file."""
     return tensor.data_location == EXTERNAL
 
 

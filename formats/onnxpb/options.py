@@ -40,7 +40,8 @@ class OnnxOptions:
     `external_data`: the name of a data file next to the model, or `True` for the default,
     `<model file name>.data`; a file whose name ends in `.safetensors` is one of that format, too. `False` puts all
     weights into the model file; `None` leaves each tensor inside or outside, unless another option of this class is
-    given, which moves them out. `size_threshold`: the size in bytes from which a tensor moves out.
+    given, which moves them out. `size_threshold`: the size in bytes from which a tensor moves out; small constants that
+    onnxruntime reads before data files, such as shapes, stay inside in any case.
     `alignment`: of each tensor in that file, in bytes from its start; `None` is 64, or 256 in a `.safetensors` file.
     `max_external_file_size`: the maximum size of a data file in bytes; a tensor that is larger gets its own, larger
     file; 0 means no limit. `checksum`: whether each reference contains the SHA-1 of its whole file, which takes a

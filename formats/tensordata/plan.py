@@ -42,6 +42,37 @@ DOCUMENTATION: Final = "documentation"  # nothing that a run can show
 Seen: TypeAlias = OneOf["results", "interface", "range", "rare", "use", "special", "documentation"]
 SEEN: Final[tuple[Seen, ...]] = (RESULTS, INTERFACE, RANGE, RARE, USE, SPECIAL, DOCUMENTATION)
 MATTERING: Final[tuple[Seen, ...]] = (RESULTS, INTERFACE, RANGE)
+# The kinds of the losses that can matter, which `allow` names, and what each is about.
+ALLOWED_KINDS: Final[Mapping[str, str]] = {
+    "assumed_type": "the type of an input that nothing determines",
+    "browser_limit": "a file that is too large for browsers",
+    "clamped": "integers of constants beyond 32 bits",
+    "default_input": "the possibility for a caller to replace a constant",
+    "depth": "so many nodes in a row that RTen needs a larger stack",
+    "deviation": "what a runtime computes otherwise than ONNX defines",
+    "dim": "a dim that nodes need otherwise",
+    "dtype": "numbers that are too large for the new type",
+    "external_data": "tensors whose data are in another file",
+    "interface_type": "the type of an input or output",
+    "layout": "weights in an order that is only likely, or right on one kind of machine",
+    "metadata": "metadata of the model",
+    "no_kernel": "operators that onnxruntime has no kernel for",
+    "own_operators": "operators of one runtime, which others may not have",
+    "peer_limit": "a file that is too large for another reader of its format",
+    "precision": "numbers of a type that is computed in 32 bits",
+    "protobuf_limit": "a file that is too large for onnx and onnxruntime",
+    "range": "computed integers that may exceed 32 bits",
+    "rounded": "digits of constants",
+    "runtime": "what the named release of a runtime does not run",
+    "segment": "tensors in segments",
+    "shape": "the shape of an output",
+    "shared_data": "another model whose data file changes",
+    "stale_link": "a linked graph whose archive changes",
+    "training_info": "how the model is trained",
+    "type": "the type of an input or output that nothing determines",
+    "unauthenticated": "parts of an encrypted model that nothing protects",
+    "unknown_fields": "fields that the format does not define",
+}
 
 
 class Loss(NamedTuple):
@@ -52,6 +83,12 @@ class Loss(NamedTuple):
     detail: str  # one sentence for people
     seen: Seen = RESULTS  # when it can be seen: this decides the order of a report, and what matters
     unwanted: bool = False  # it matters in any case, because `exact` asked for a result without it
+    short: str = ""  # the sentence with a long list cut, if `detail` has one
+
+    @property
+    def summary(self) -> str:
+        """The sentence with long lists cut."""
+        return self.short or self.detail
 
     @property
     def matters(self) -> bool:

@@ -15,6 +15,7 @@ from formats.options import (
     METADATA,
     SWITCH,
     Flag,
+    Kind,
     check_names,
     choice,
     count,
@@ -29,6 +30,7 @@ from formats.options import (
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
+from formats.tensordata.plan import ALLOWED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,13 +39,38 @@ if TYPE_CHECKING:
     from formats.codecs.lookup import RuntimeName
 
 
+def _kinds(value: Any) -> tuple[str, ...]:
+    """Kinds of losses; one of them as a text counts as a list of it."""
+    kinds = (value,) if isinstance(value, str) else tuple(value)
+    if not kinds:
+        raise ValueError(value)
+    for kind in kinds:
+        if kind not in ALLOWED_KINDS:
+            from formats.wording.suggestions import nearest
+
+            raise OptionError(
+                f"`allow` names {kind!r:.100}, which is no kind of loss{nearest(str(kind), ALLOWED_KINDS)}"
+            )
+    return kinds
+
+
+KINDS = Kind(
+    "kinds of losses, such as metadata or range",
+    _kinds,
+    "KIND",
+    lambda text: (text, None),
+    repeatedly=True,
+    values=lambda: ALLOWED_KINDS,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ConversionOptions:
     """The options of a conversion that do not depend on the formats.
 
     `from_format`, `to_format`: the formats of the files, if content and extension do not show them. `strict`: if a
-    loss matters, nothing is written. `lenient`: a file that breaks a rule of its format, but has a clear meaning, is
-    accepted, such as an archive that was made with a zip tool.
+    loss matters, nothing is written. `allow`, which implies it: kinds of losses that pass. `lenient`: a file that
+    breaks a rule of its format, but has a clear meaning, is accepted, such as an archive that was made with a zip tool.
 
     Raises: OptionError for an invalid value.
     """
@@ -55,6 +82,13 @@ class ConversionOptions:
         None, FORMAT, "The format to write, if not that of DST's extension: {formats}.", flag="--to", common=True
     )
     strict: bool = option(False, SWITCH, "Refuse a conversion whose report has a warning.", common=True)
+    allow: Sequence[str] | None = option(
+        None,
+        KINDS,
+        "With --strict, let losses of this kind pass, such as metadata or range; repeat the option for each one.",
+        implies=("strict", True),
+        keyword_help="With `strict`, kinds of losses that pass, such as ('metadata', 'range').",
+    )
     lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
 
     def __post_init__(self) -> None:

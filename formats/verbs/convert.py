@@ -45,6 +45,7 @@ def save(
     *,
     format: str | None = None,
     strict: bool = False,
+    allow: Sequence[str] | None = None,
     options: object = None,
     **keywords: Unpack[WriteKeywords],
 ) -> ConversionReport:
@@ -55,21 +56,23 @@ def save(
     `model` may also be a message of `formats.onnxpb` or of `onnx`, or a model of `onnx_ir`. The extension determines
     the format unless `format` names one. Keywords are the options of the format (`OnnxOptions`, ...) and of the engine
     (`threads`, `overwrite`, ...); alternatively, `options` is an object with those of the format. `strict` refuses a
-    loss that matters. A model that was read from a `.rten` file is written to other formats with ONNX's operators, with
-    `RaisingOptions`. With `runtime`, the written ONNX is one that this runtime runs (`RuntimeOptions`).
+    loss that matters, except for those of the kinds that `allow` names. A model that was read from a `.rten` file is
+    written to other formats with ONNX's operators, with `RaisingOptions`. With `runtime`, the written ONNX is one that
+    this runtime runs (`RuntimeOptions`).
 
     Raises: OptionError for an option that the format does not have, or an invalid value; UnsupportedError and other
     FormatErrors for a model that the format does not support; OSError if the files cannot be written. If it raises,
     nothing was written.
     """
     started = perf_counter()
+    conversion = ConversionOptions(strict=strict, allow=allow)
     destination = or_stream(path_of(path))
     target = target_of(destination, format)
     chosen = choose(target, options, in_one_file({**keywords}, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     own = model_of(model)
     plan, changes, edits = plan_of_any(own, target, destination, chosen)
-    plan, done = carry_out(plan, target, chosen, strict)
+    plan, done = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     translated = is_translated(own, target)
     backup = next(iter(done.backups), None)
@@ -96,6 +99,7 @@ def convert(
     from_format: str | None = None,
     to_format: str | None = None,
     strict: bool = False,
+    allow: Sequence[str] | None = None,
     lenient: bool = False,
     options: object = None,
     **keywords: Unpack[ConvertKeywords],
@@ -114,7 +118,7 @@ def convert(
     return converted(
         src,
         dst,
-        Way(convert, from_format, to_format, strict, lenient, options),
+        Way(convert, from_format, to_format, strict, allow, lenient, options),
         {**keywords},
     )
 
@@ -130,6 +134,7 @@ class Way(NamedTuple):
     from_format: str | None = None
     to_format: str | None = None
     strict: bool = False
+    allow: Sequence[str] | None = None
     lenient: bool = False
     options: object = None
     change: Callable[[Model], tuple[Model, Done]] | None = None
@@ -153,7 +158,7 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
     target = target_of(destination, way.to_format, "to_format")
-    ConversionOptions(way.from_format, way.to_format, way.strict, way.lenient)
+    conversion = ConversionOptions(way.from_format, way.to_format, way.strict, way.allow, way.lenient)
     given = in_one_file(keywords, target, way.options, destination)
     chosen = choose(target, way.options, given, by=way.called, reads=True)  # an error comes before anything is read
     path, destination = (
@@ -162,7 +167,7 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
     with collector_paused():  # until the model is freed: of all that was made, only the plan is left to search
         plan, changes, of_source = _planned(path, destination, target, chosen, way)
     with located(path):
-        plan, replaced = carry_out(plan, target, chosen, way.strict)
+        plan, replaced = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     return replace(
         report, source=path, backup=next(iter(replaced.backups), None), removed=replaced.removed, **of_source

@@ -24,12 +24,14 @@ from formats.tensordata.plan import in_order
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.choices import ConversionOptions, MetadataOptions, RuntimeOptions
 from formats.verbs.convert import Way, converted
-from formats.verbs.report import ConversionReport, WrittenFile, listed
+from formats.verbs.report import ConversionReport, WrittenFile
+from formats.verbs.steps.executing import check_losses
 from formats.verbs.steps.opening import located, open_model
 from formats.verbs.steps.versions import in_versions
 from formats.wording.units import in_units
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from typing_extensions import Unpack
@@ -48,6 +50,7 @@ def edit(
     from_format: str | None = None,
     to_format: str | None = None,
     strict: bool = False,
+    allow: Sequence[str] | None = None,
     lenient: bool = False,
     options: object = None,
     **keywords: Unpack[EditKeywords],
@@ -68,7 +71,7 @@ def edit(
     def change(model: Model) -> tuple[Model, Done]:
         return edited(model, edits, *_weights_of(edits.weights, others), own=True)
 
-    way = Way(edit, from_format, to_format, strict, lenient, options, change, others)
+    way = Way(edit, from_format, to_format, strict, allow, lenient, options, change, others)
     if dst is None:
         return _in_place(src, way, given)
     return converted(src, dst, way, given)
@@ -96,6 +99,7 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
     path = _archive(src, way)
+    conversion = ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
     kinds = (EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
     check_names(given, kinds, " without a destination", way.called)
     engine = made(EngineOptions, {name: given[name] for name in given.keys() & names_of(EngineOptions)})
@@ -119,8 +123,8 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         model, more = in_versions(model, versions)
         done += more
         losses = in_order((*cautions, *done.losses))
-        if way.strict and (matter := tuple(loss for loss in losses if loss.matters)):
-            raise UnsupportedError(f"`strict` refuses these losses: {listed(matter)}")
+        if conversion.strict:
+            check_losses(losses, conversion.allow)
         if not engine.dry_run:
             update = editing.update(model, path, ArchiveOptions(), engine, reading.model)
             written = f"{in_units(update.written_bytes)} of the archive were written again"
@@ -148,5 +152,4 @@ def _archive(src: AnySource, way: Way) -> Path:
     for name, value in (("to_format", way.to_format), ("options", way.options), ("lenient", way.lenient or None)):
         if value is not None:
             raise OptionError(f"`{name}` needs a destination")
-    ConversionOptions(way.from_format, None, way.strict, way.lenient)
     return local_path_of(src)

@@ -27,7 +27,7 @@ from formats.verbs.steps.opening import located, open_model
 from formats.verbs.trust import permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from typing_extensions import Unpack
 
@@ -44,6 +44,7 @@ def extract(
     from_format: str | None = None,
     to_format: str | None = None,
     strict: bool = False,
+    allow: Sequence[str] | None = None,
     lenient: bool = False,
     options: object = None,
     **keywords: Unpack[ExtractKeywords],
@@ -62,7 +63,7 @@ def extract(
     def change(model: Model) -> tuple[Model, Done]:
         return part_of(model, wanted.inputs, wanted.outputs)
 
-    way = Way(extract, from_format, to_format, strict, lenient, options, change)
+    way = Way(extract, from_format, to_format, strict, allow, lenient, options, change)
     if wanted.tensor is not None:
         return _tensor(src, dst, wanted.tensor, way, given)
     if wanted.inputs is None and wanted.outputs is None:
@@ -79,7 +80,7 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
     for word, value in (("to_format", way.to_format), ("options", way.options)):
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
-    ConversionOptions(way.from_format, None, way.strict, way.lenient)
+    ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
     check_names(given, (EngineOptions, ReplacementOptions, ReadOptions), " for a `tensor`", way.called)
     engine, replacement, reading = (
         made(EngineOptions, _of(EngineOptions, given)),

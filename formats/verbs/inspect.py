@@ -426,12 +426,14 @@ def _releases(model: Model, codec: Codec, source: Source) -> dict[str, tuple[str
     if codec.domain is not None:
         runtime = codec.runtime
         return {} if runtime is None or runtime.reading is None else {codec.name: tuple(runtime.reading(model))}
-    from formats.codecs.onnxruntime_releases import RELEASES, reading
+    from formats.codecs.onnxruntime_releases import RELEASES, is_before, limits_of, reading
 
     newest: dict[str, int] = {}
     for entry in chain(model.opset_import, *(each.opset_import for each in model.functions)):
         newest[entry.domain or ""] = max(newest.get(entry.domain or "", 0), entry.version or 0)
     found = reading(model.ir_version or 0, newest)
+    for _, first in limits_of(model) if found else ():
+        found = tuple(release for release in found if not is_before(release, first))
     if codec.first_release is not None:
         known = list(RELEASES)
         late = known[known.index(codec.first_release(source)) :]

@@ -15,6 +15,8 @@ from formats.verbs.convert import Way, converted
 from formats.verbs.steps.opening import open_model
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Codec
@@ -34,6 +36,7 @@ def merge(
     from_format: str | None = None,
     to_format: str | None = None,
     strict: bool = False,
+    allow: Sequence[str] | None = None,
     lenient: bool = False,
     options: object = None,
     **keywords: Unpack[MergeKeywords],
@@ -60,6 +63,6 @@ def merge(
         files.extend(opened.files(path))
         return merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True)
 
-    way = Way(merge, from_format, to_format, strict, lenient, options, change, others)
+    way = Way(merge, from_format, to_format, strict, allow, lenient, options, change, others)
     report = converted(first, dst, way, given)
     return replace(report, source_files=(*report.source_files, *files))

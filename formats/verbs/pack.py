@@ -26,8 +26,9 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, in_order
 from formats.verbs.arguments import local_path_of
+from formats.verbs.report import verdict
 from formats.verbs.steps.opening import located, open_model, recognised
-from formats.verbs.steps.planning import raise_model
+from formats.verbs.steps.planning import own_codec, raise_model
 from formats.verbs.trust import check_key, common_permissions, permissions
 from formats.wording.units import in_units
 
@@ -94,17 +95,26 @@ class Packed:
     losses: tuple[Loss, ...]
     seconds: float
     dry_run: bool = False
+    is_translated: bool = False  # a model of another format got ONNX's operators
 
     def __str__(self) -> str:
-        """What was written, as the command prints it."""
+        """What was written, whether it computes the same, and what differs, as the command prints it."""
         return "\n".join(self.lines())
 
+    @property
+    def verdict(self) -> str:
+        """Whether the models in the archive compute the same, in one line."""
+        if self.is_translated:
+            return verdict(self.losses, "computes the same", ", up to rounding")
+        return verdict(self.losses, "the same models, unchanged")
+
     def lines(self) -> Iterator[str]:
-        """What was written, for people."""
+        """What was written, and whether it computes the same, for people."""
         names = ", ".join("the default model" if name is None else name for name in self.models)
         files = f"; {', '.join(self.files)}" if self.files else ""
         would = "would write " * self.dry_run
         yield f"{would}{self.path}  {names}{files}  {in_units(self.nbytes)}, {self.seconds:.2f} s"
+        yield self.verdict
         if self.shared_nbytes:
             yield f"{in_units(self.shared_nbytes)} of equal weights are stored only once"
         yield from (f"note: {path} is not in the archive: its weights are" for path in self.skipped)
@@ -120,6 +130,7 @@ class Packed:
             "files": [*self.files],
             "shared_nbytes": self.shared_nbytes,
             "skipped": [str(path) for path in self.skipped],
+            "verdict": self.verdict,
             "losses": [loss.to_json() for loss in self.losses],
             "seconds": round(self.seconds, 6),
             "dry_run": self.dry_run,
@@ -200,7 +211,10 @@ def pack(
     execute(plan, engine)
     losses = in_order(plan.losses)
     seconds = perf_counter() - started
-    return Packed(path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run)
+    translated = any(own_codec(each.model) is not None for each in opened.values())
+    return Packed(
+        path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run, translated
+    )
 
 
 def _named_path(source: str | os.PathLike[str]) -> _NamedPath:

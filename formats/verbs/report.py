@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from formats.editing.edits import Edit
     from formats.tensordata.plan import Loss, WritePlan
 
+DIFFERS = "differs:"  # the first word of a verdict that says so
 LOSSES_IN_MESSAGE = 10
-# Edits that only write the same in another version or type.
-OF_VERSIONS = {"opset", "ir_version", "dtype", "in_place"}
 LOSSES_SHOWN = 4  # of the warnings, and of the notes; the others are counted
+EDITS_SHOWN = 2  # of one kind; more are counted
 CHANGES_SHOWN = 6
 COMPANIONS_SHOWN = 2
 RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the machine than on the conversion
-GATHERED = frozenset((SPECIAL, DOCUMENTATION))  # notes about what few will see are only counted
+# Notes about what few will see are only counted, with the words for what they are about.
+GATHERED = {SPECIAL: ("NaN", "infinities", "empty tensors"), DOCUMENTATION: ("documentation",)}
 
 
-# The verdict about a model that was made of others, and what begins the line of an edit, by its kind.
+# The verdict about a model that was made of others, what begins the line of an edit, and what many edits are, by kind.
 VERDICTS = {
     "tensor": "the same elements",
+    "weights": "differs: the weights are new",
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
@@ -42,6 +44,13 @@ WORDS = {
     "merge": "merged",
     "inputs": "note",
     "in_place": "in place",
+}
+MANY = {
+    "rename": "names changed",
+    "dim": "dims changed",
+    "metadata": "texts of the metadata changed",
+    "merge": "values and weights joined",
+    "inputs": "inputs are not needed, and left out",
 }
 
 
@@ -87,7 +96,7 @@ class ConversionReport:
         from formats.wording.html_tables import first_rows, table
 
         first, *others = answer(self)
-        others = [line for line in others if not line.startswith(self.verdict)]  # which is the title
+        others = [line for line in others if line != self.verdict]  # which is the title
         count = len(self.losses)
         files = [(str(file.path), f"{file.nbytes:,} bytes") for file in reversed(self.files)]
         lines = [
@@ -107,15 +116,12 @@ class ConversionReport:
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
         kinds = {edit.kind for edit in self.edits}
-        rounding = ", rounded to float16" if "dtype" in kinds else ""
-        if kinds - OF_VERSIONS and not (self.is_translated or self.changes):
-            found = next(
-                (VERDICTS[kind] for kind in VERDICTS if kind in kinds), "computes the same but for what was edited"
-            )
-            return verdict(self.losses, found, rounding)
-        if not (self.is_translated or self.changes or kinds & OF_VERSIONS):
+        is_translated = bool(self.is_translated or self.changes or "opset" in kinds)
+        if not (is_translated or kinds - {"in_place"}):
             return verdict(self.losses)
-        return verdict(self.losses, "computes the same", rounding or ", up to float rounding")
+        rounding = ", up to rounding to float16" if "dtype" in kinds else ", up to rounding" if is_translated else ""
+        found = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
+        return verdict(self.losses, found, "" if found.startswith(DIFFERS) else rounding)
 
     def to_json(self) -> dict[str, Any]:
         """The report in strings, numbers, lists and dictionaries."""
@@ -130,7 +136,7 @@ class ConversionReport:
             "dry_run": self.dry_run,
             "seconds": round(self.seconds, 6),
             "verdict": self.verdict,
-            "edits": [edit._asdict() for edit in self.edits],
+            "edits": [edit.to_json() for edit in self.edits],
             "losses": [loss.to_json() for loss in self.losses],
             "notes": [note.to_json() for note in self.notes],
             "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
@@ -166,45 +172,56 @@ def report_of(
 
 def listed(losses: tuple[Loss, ...]) -> str:
     """The losses in one line; of many, the first."""
-    shown = "; ".join(f"{loss.where or 'model'}: {loss.detail}" for loss in losses[:LOSSES_IN_MESSAGE])
-    more = len(losses) - LOSSES_IN_MESSAGE
-    return f"{shown}; and {more} more" if more > 0 else shown
+    from formats.wording.lists import listed as listed_names
+
+    return listed_names([f"{loss.where or 'model'}: {loss.summary}" for loss in losses], LOSSES_IN_MESSAGE, "; ")
 
 
 def verdict(losses: Iterable[Loss], same: str = "the same model, unchanged", precision: str = "") -> str:
-    """Whether a model with these losses computes the same; `same` says it, and `precision` how exactly."""
+    """Whether a model with these losses computes the same; `same` says it, and `precision` how exactly.
+
+    What NaN, infinities and empty tensors show changes no verdict; a note says it.
+    """
     seen = {loss.seen for loss in losses}
     if RESULTS in seen:
-        return "the results can differ: see the warnings"
+        return f"{DIFFERS} the warnings say how"
     if RANGE in seen:
-        return f"computes the same while numbers stay in the range that the warnings name{precision}"
-    if RARE in seen:
-        return f"computes the same for finite inputs, except where the notes say{precision}"
-    if SPECIAL in seen:
-        return f"computes the same for finite inputs{precision}"
+        return f"{DIFFERS} only with numbers beyond the range that the warnings name"
+    if RARE in seen and not same.startswith(DIFFERS):
+        return f"{DIFFERS} only in rare cases, which the notes name"
     return f"{same}{precision}"
 
 
 def answer(report: ConversionReport, more: str = "report.losses", *, every: bool = False) -> list[str]:
-    """What was written; whether it computes the same; then a line for each warning, and for each note that many see.
+    """What was written; whether it computes the same; what was edited; then the warnings, and the notes that many see.
 
-    Notes that only NaN, infinities or empty tensors show, and lost documentation, are a number in the second line.
-    `more` is where they are. If `every`, each has a line as well.
+    Several edits of a kind are one line, and notes that only NaN, infinities or empty tensors show, and those about
+    documentation, are a number in the last one. `more` is where all of them are. If `every`, each has a line.
     """
-    edits = [f"{WORDS.get(edit.kind, 'edited')}: {edit.detail}" for edit in report.edits]
     return [
         _written(report),
-        *edits,
-        *verdict_lines(report.verdict, report.losses, more, every=every),
-        *_remarks(report),
+        report.verdict,
+        *edit_lines(report.edits, more, every=every),
+        *loss_lines(report.losses, more, every=every),
+        *_remarks(report, more, every=every),
     ]
 
 
-def verdict_lines(found: str, losses: Sequence[Loss], more: str, *, every: bool = False) -> list[str]:
-    """The verdict that was `found`, with the number of notes that have no line, and the lines of the losses."""
-    count = 0 if every else sum(is_gathered(loss) for loss in losses)
-    gathered = f"; {count} note{'s' * (count != 1)}: {more}" if count else ""
-    return [f"{found}{gathered}", *loss_lines(losses, more, every=every)]
+def edit_lines(edits: Iterable[Edit], more: str, *, every: bool = False) -> list[str]:
+    """A line for each kind of edit, or if `every` for each edit."""
+    groups: dict[str, list[Edit]] = {}
+    for edit in edits:
+        groups.setdefault(edit.kind, []).append(edit)
+    lines = []
+    for kind, group in groups.items():
+        if every:
+            texts = [edit.detail for edit in group]
+        elif len(group) > EDITS_SHOWN and kind in MANY:
+            texts = [f"{len(group):,} {MANY[kind]}: {more}"]
+        else:
+            texts = ["; ".join(edit.summary for edit in group)]
+        lines += [f"{WORDS.get(kind, 'edited')}: {text}" for text in texts]
+    return lines
 
 
 def is_gathered(loss: Loss) -> bool:
@@ -214,14 +231,22 @@ def is_gathered(loss: Loss) -> bool:
 
 def loss_lines(losses: Iterable[Loss], more: str, *, every: bool = False) -> list[str]:
     """A line for each warning, which `--strict` refuses, and for each note; only the first, unless `every`."""
+    losses = list(losses)
     shown = [loss for loss in losses if every or not is_gathered(loss)]
     lines: list[str] = []
     for title, matters in (("warning", True), ("note", False)):
-        details = [loss.detail for loss in shown if loss.matters is matters]
+        details = [loss.detail if every else loss.summary for loss in shown if loss.matters is matters]
         left = 0 if every or len(details) <= LOSSES_SHOWN + 1 else len(details) - LOSSES_SHOWN  # not "and 1 more"
         lines += [f"{title}: {detail}" for detail in details[: len(details) - left]]
         if left:
             lines.append(f"{title}: and {left} more: {more}")
+    gathered = [] if every else [loss for loss in losses if is_gathered(loss)]
+    if gathered:
+        *words, last = [
+            word for seen in GATHERED if any(loss.seen == seen for loss in gathered) for word in GATHERED[seen]
+        ]
+        about = f"{', '.join(words)} or {last}" if words else last
+        lines.append(f"note: {len(gathered)} about {about}: {more}")
     return lines
 
 
@@ -239,17 +264,19 @@ def _written(report: ConversionReport) -> str:
     return f"{line}, {report.seconds:.2f} s{rate}"
 
 
-def _remarks(report: ConversionReport) -> list[str]:
+def _remarks(report: ConversionReport, more: str, *, every: bool) -> list[str]:
     """What was rewritten for a runtime, what a program needs to load the files, and what a lenient reader accepted."""
     backups = () if report.backup is None else (report.backup,)
     lines = replacement_lines(backups, report.removed, dry_run=report.dry_run)
     if report.changes:
         from collections import Counter
 
+        from formats.wording.lists import listed as listed_names
+
         counts = Counter(change.operator or "tensor" for change in report.changes)
-        shown = ", ".join(f"{name} x {count}" for name, count in counts.most_common(CHANGES_SHOWN))
-        others = ", ..." if len(counts) > CHANGES_SHOWN else ""
-        lines.append(f"note: rewritten for the runtime: {shown}{others} (--json gives the reasons)")
+        shown = [f"{name} x {count}" for name, count in counts.most_common()]
+        cut = listed_names(shown, len(shown) if every else CHANGES_SHOWN)
+        lines.append(f"note: rewritten for the runtime: {cut} (--json gives the reasons)")
     if report.settings:
         import json
 

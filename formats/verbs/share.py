@@ -31,7 +31,7 @@ from formats.tensordata.plan import Digest, Permissions, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
-from formats.verbs.report import WrittenFile, replacement_lines, verdict, verdict_lines
+from formats.verbs.report import WrittenFile, loss_lines, replacement_lines, verdict
 from formats.verbs.steps.executing import execute_plan
 from formats.verbs.steps.opening import open_model
 from formats.verbs.steps.planning import is_translated, raise_model
@@ -132,7 +132,7 @@ class Sharing:
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
         if self.is_translated:
-            return verdict(self.losses, "computes the same", ", up to float rounding")
+            return verdict(self.losses, "computes the same", ", up to rounding")
         return verdict(self.losses, "the same models, unchanged")
 
     @property
@@ -181,14 +181,19 @@ class Sharing:
 
 
 def sharing_answer(done: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
-    """What was written; whether it computes the same; then a line for each warning, and for each note that many see.
+    """What was saved; whether it computes the same; what was written; then the warnings, and the notes that many see.
 
     `more` is where the other notes are. If `every`, each has a line as well.
     """
-    losses = [loss._replace(detail=f"{loss.where}: {loss.detail}") for loss in done.losses]
+    losses = [
+        loss._replace(detail=f"{loss.where}: {loss.detail}", short=f"{loss.where}: {loss.summary}")
+        for loss in done.losses
+    ]
     return [
+        _saved(done),
+        done.verdict,
         *_written(done),
-        *verdict_lines(done.verdict, losses, more, every=every),
+        *loss_lines(losses, more, every=every),
         *replacement_lines(done.backups, done.removed, dry_run=done.dry_run),
     ]
 
@@ -198,13 +203,16 @@ def _written(done: Sharing) -> Iterator[str]:
     for source, model in zip(done.sources, done.models, strict=True):
         data = [file.path.name for file in done.data_files if model in file.models]
         yield f"{would}{source} -> {' + '.join((str(model), *data))}"
+
+
+def _saved(done: Sharing) -> str:
     before, after = in_units(done.source_nbytes), in_units(done.nbytes)
     time = "" if done.dry_run else f", {done.seconds:.2f} s"
+    models = f"{'would write ' * done.dry_run}{len(done.models):,} models"
     if not done.shared_nbytes:
-        yield f"no weights are equal  {after}{time}"
-        return
+        return f"{models}, no weights are equal  {after}{time}"
     saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"
-    yield f"{in_units(done.shared_nbytes)} shared: {after} instead of {before}, {saved}{time}"
+    return f"{models}, {in_units(done.shared_nbytes)} shared: {after} instead of {before}, {saved}{time}"
 
 
 def share(

@@ -297,6 +297,7 @@ from_format=FORMAT: The format to read, if the content does not show it.
 to_format=FORMAT: The format to write, if not that of DST's extension: onnx, onnxz, rten, ort, onnxc,
     textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
+allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range').
 lenient=True: Read an .onnxz file that another zip tool made.
 """
 _SHARE = """\
@@ -355,10 +356,12 @@ from_format=FORMAT: The format to read, if the content does not show it.
 to_format=FORMAT: The format to write, if not that of DST's extension: onnx, onnxz, rten, ort, onnxc,
     textproto, json.
 strict=True: Refuse a conversion whose report has a warning.
+allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range').
 lenient=True: Read an .onnxz file that another zip tool made.
 """
 _OF_SAVE = """\
 strict=True: Refuse a conversion whose report has a warning.
+allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range').
 """
 _OF_LOAD = """\
 lenient=True: Read an .onnxz file that another zip tool made.

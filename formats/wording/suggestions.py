@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from formats.errors import OptionError
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,9 +60,8 @@ def nearest(name: str, known: Iterable[str], others: Iterable[str] = (), kind: s
         return f"; did you mean {' or '.join(close)}?"
     if not names:
         return f"; there is no {kind}" if kind else "; there is none"
-    more = f", and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
     if kind:
         said = f"the {kind}s are" if len(names) > 1 else f"the only {kind} is"
     else:
         said = "there are" if len(names) > 1 else "there is only"
-    return f"; {said} {', '.join(names[:SHOWN_NAMES])}{more}"
+    return f"; {said} {listed(names, SHOWN_NAMES)}"

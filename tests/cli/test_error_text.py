@@ -17,6 +17,7 @@ from formats.cli.command_line import Request, Typed, Verb
 from formats.cli.error_text import KEYWORD, describe, error_to_json, in_flags
 from formats.cli.report_lines import summary
 from formats.cli.verbs import VERBS, convert_groups
+from formats.editing.edits import Edit
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
 from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
@@ -60,29 +61,22 @@ def test_summary_has_a_line_for_each_loss_that_many_see() -> None:
     assert "note: loss 5" == summary(report(("m.rten", 1), losses=rare), notes=True)[-1]
     grave, special = Loss("kind", "", "inputs change", INTERFACE), Loss("kind", "", "NaN differs", SPECIAL)
     mixed = report(("m.rten", 1), losses=(rare[0], special, grave))
-    assert ["warning: inputs change", "note: loss 0"] == summary(mixed)[2:]
-    assert summary(mixed)[1].endswith("; 1 note: --notes")
+    gathered = "note: 1 about NaN, infinities or empty tensors: --notes"
+    assert ["warning: inputs change", "note: loss 0", gathered] == summary(mixed)[2:]
+    assert gathered not in summary(mixed, notes=True)
     assert "note: NaN differs" in summary(mixed, notes=True)
 
 
 @pytest.mark.parametrize(
     ("seen", "same", "translated"),
     [
-        ((), "the same model, unchanged", "computes the same, up to float rounding"),
-        ((DOCUMENTATION,), "the same model, unchanged", "computes the same, up to float rounding"),
-        ((INTERFACE,), "the same model, unchanged", "computes the same, up to float rounding"),
-        ((SPECIAL,), None, "computes the same for finite inputs, up to float rounding"),
-        (
-            (SPECIAL, RARE),
-            None,
-            "computes the same for finite inputs, except where the notes say, up to float rounding",
-        ),
-        (
-            (RARE, RANGE),
-            None,
-            "computes the same while numbers stay in the range that the warnings name, up to float rounding",
-        ),
-        ((RANGE, RESULTS), None, "the results can differ: see the warnings"),
+        ((), "the same model, unchanged", "computes the same, up to rounding"),
+        ((DOCUMENTATION,), "the same model, unchanged", "computes the same, up to rounding"),
+        ((INTERFACE,), "the same model, unchanged", "computes the same, up to rounding"),
+        ((SPECIAL,), "the same model, unchanged", "computes the same, up to rounding"),
+        ((SPECIAL, RARE), None, "differs: only in rare cases, which the notes name"),
+        ((RARE, RANGE), None, "differs: only with numbers beyond the range that the warnings name"),
+        ((RANGE, RESULTS), None, "differs: the warnings say how"),
     ],
 )
 def test_verdict_says_the_worst(seen: tuple[Seen, ...], same: str | None, translated: str) -> None:
@@ -172,3 +166,34 @@ def test_errors_for_programs_have_their_places_apart() -> None:
 def test_text_is_made_printable() -> None:
     """Control characters and lone surrogates are shown as escapes; line breaks stay."""
     assert "a\\x1b[31m\\nb é\nsecond \\udcff" == printable(["a\x1b[31m\nb é", "second \udcff"])
+
+
+def test_the_verdict_is_the_second_line() -> None:
+    """Edits come after the verdict, in a line for each kind; many of a kind are counted, and `--notes` has them all."""
+    edits = tuple(Edit("rename", f"x{number} is now y{number}") for number in range(26))
+    edits += (Edit("opset", "operator set 22 -> 13"), Edit("metadata", "a"), Edit("metadata", "b"))
+    told = replace(report(("m.onnx", 1)), edits=edits, dry_run=True)
+    assert summary(told)[1] == "computes the same, up to rounding"
+    assert [line for line in summary(told) if ": " in line] == [
+        "edited: 26 names changed: --notes",
+        "converted: operator set 22 -> 13",
+        "edited: a; b",
+    ]
+    assert [line for line in summary(told, notes=True) if ": " in line][25:27] == [
+        "edited: x25 is now y25",
+        "converted: operator set 22 -> 13",
+    ]
+    assert replace(told, edits=(Edit("weights", "1 of 2"),)).verdict == "differs: the weights are new"
+    assert replace(told, edits=(Edit("dtype", ""),)).verdict == "computes the same, up to rounding to float16"
+    assert replace(told, edits=(Edit("in_place", ""),)).verdict == "the same model, unchanged"
+
+
+def test_a_list_that_is_cut_is_whole_with_notes() -> None:
+    """A sentence with a long list is cut and counted in the answer, and whole with `--notes` and in JSON."""
+    loss = Loss("kind", "", "all of a, b, c", INTERFACE, short="all of a and 2 more")
+    edit = Edit("dtype", "now FLOAT16: a, b, c", "now FLOAT16: a and 2 more")
+    told = replace(report(("m.onnx", 1), losses=(loss,)), edits=(edit,))
+    assert summary(told)[2:] == ["converted: now FLOAT16: a and 2 more", "warning: all of a and 2 more"]
+    assert summary(told, notes=True)[2:] == ["converted: now FLOAT16: a, b, c", "warning: all of a, b, c"]
+    found = told.to_json()
+    assert (found["edits"][0]["detail"], found["losses"][0]["detail"]) == (edit.detail, loss.detail)

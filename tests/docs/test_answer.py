@@ -5,6 +5,7 @@ Each sentence is quoted, and a conversion of every kind of loss shows that it is
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import pkgutil
@@ -23,7 +24,19 @@ import formats
 from formats.rten import operators
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.deviations import Deviation
-from formats.tensordata.plan import DOCUMENTATION, INTERFACE, MATTERING, RANGE, RARE, RESULTS, SEEN, SPECIAL, USE, Seen
+from formats.tensordata.plan import (
+    ALLOWED_KINDS,
+    DOCUMENTATION,
+    INTERFACE,
+    MATTERING,
+    RANGE,
+    RARE,
+    RESULTS,
+    SEEN,
+    SPECIAL,
+    USE,
+    Seen,
+)
 
 ROOT = Path(__file__).parents[2]
 HEADER = '<ir_version: 9, opset_import: ["" : 18]>\n'
@@ -88,8 +101,9 @@ def _is_note(found: dict[Seen, Converted]) -> bool:
 
 def _is_counted(found: dict[Seen, Converted]) -> bool:
     return all(
-        found[seen].line_of(seen) not in found[seen].shown and found[seen].shown[1].endswith("1 note: --notes")
-        for seen in (SPECIAL, DOCUMENTATION)
+        found[seen].line_of(seen) not in found[seen].shown
+        and found[seen].shown[-1] == f"note: 1 about {words}: --notes"
+        for seen, words in ((SPECIAL, "NaN, infinities or empty tensors"), (DOCUMENTATION, "documentation"))
     )
 
 
@@ -148,6 +162,33 @@ def test_table_of_the_documents_is_that_of_the_code() -> None:
     words = ["`warning:`" if seen in MATTERING else "`note:`" if seen in (RARE, USE) else None for seen in SEEN]
     counted = "a number; `--notes` prints it"
     assert [(word or counted, seen) for word, seen in zip(words, SEEN, strict=True)] == rows[: len(SEEN)]
+
+
+def _kinds_of_losses() -> dict[str, str]:
+    """Return the source of the first loss of each kind that can matter; a kind that is no literal is left out."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / "formats").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for call in ast.walk(ast.parse(text)) if re.search(r"Loss\(|\.add\(\"|_note\(|\badd\(\"", text) else ():
+            if isinstance(call, ast.Call) and call.args and isinstance(kind := call.args[0], ast.Constant):
+                name = ast.unparse(call.func)
+                words = ast.unparse(call)
+                is_loss = name == "Loss" or name.endswith(("losses.add", "_note"))
+                is_loss = is_loss or (name == "add" and "INTERFACE" in words)
+                if is_loss and not re.search(r"\b(USE|RARE|SPECIAL|DOCUMENTATION)\b", words):
+                    found.setdefault(str(kind.value), f"{path.name}: {words}")
+    return found
+
+
+def test_every_kind_that_matters_can_be_allowed() -> None:
+    """The kinds of `allow` are those of the losses in the code that can matter, and the page has them."""
+    found = _kinds_of_losses()
+    named = {"deviation", "own_operators", "stale_link", "dtype", "depth"}  # whose kind or class is a variable
+    assert {kind: found[kind] for kind in found.keys() - ALLOWED_KINDS.keys()} == {}
+    assert ALLOWED_KINDS.keys() - found.keys() <= named
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- table: kinds -->")[2].partition("<!-- end -->")[0]
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE) == list(ALLOWED_KINDS.items())
 
 
 def test_batch_and_json_say_the_same(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_inputs_that_are_not_needed() -> None:
     """An input that nothing needs is left out, and told."""
     found, done = part(chain(), ["b", "a"], ["z"])
     assert names(found.graph.input) == ["b"]
-    assert done.edits[1:] == (("inputs", "the input a is not needed, and left out"),)
+    assert [edit.detail for edit in done.edits[1:]] == ["the input a is not needed, and left out"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_long_path_is_cut() -> None:
     proto = helper.make_model(helper.make_graph(nodes, "g", [values[0], values[2]], [values[1]]))
     with pytest.raises(formats.EditError) as caught:
         part(proto, ["other"], ["v50"])
-    assert " <- ... <- " in str(caught.value)
+    assert " <- (43 more steps) <- " in str(caught.value)
     assert len(str(caught.value)) < 300
 
 

@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import commands
 import numpy as np
 import onnx
 import pytest
@@ -257,6 +258,44 @@ def test_strict_lets_pass_the_loss_of_documentation(tiny_model: Path, tmp_path: 
     assert [("producer", False), ("doc_string", False)] == [(loss.kind, loss.matters) for loss in losses]
 
 
+def test_strict_lets_pass_what_is_allowed(tiny_model: Path, tmp_path: Path) -> None:
+    """With `allow`, `strict` refuses only losses of other kinds, and its error names the kinds of those."""
+    model = formats.load(tiny_model)
+    assert model.graph is not None
+    model.graph.input[0].type.tensor_type.elem_type = 11  # type: ignore[union-attr]
+    model.metadata_props.append(formats.StringStringEntry("labels", "a,b"))
+    with pytest.raises(formats.UnsupportedError, match=r"`allow=precision` `allow=interface_type` `allow=metadata`$"):
+        formats.save(model, tmp_path / "a.rten", strict=True)
+    with pytest.raises(formats.UnsupportedError, match=r"metadata.*; they pass with `allow=metadata`$"):
+        formats.save(model, tmp_path / "a.rten", allow=("interface_type", "precision"))  # implies `strict`
+    assert ["tiny.onnx"] == [*files(tmp_path)]
+    every = ["interface_type", "precision", "metadata"]
+    assert formats.save(model, tmp_path / "a.rten", strict=True, allow=every).losses
+    formats.save(model, tmp_path / "b.onnx")
+    typed = [word for kind in every for word in ("--allow", kind)]
+    arguments = ("convert", tmp_path / "b.onnx", tmp_path / "b.rten", "--strict")
+    done = commands.run("formats", *arguments)
+    assert done.exit_code == 1
+    assert "they pass with --allow precision --allow interface_type --allow metadata" in done.stderr
+    assert commands.run("formats", *arguments, *typed).exit_code == 0
+    jobs = [(tmp_path / "b.onnx", tmp_path / f"{number}.rten") for number in range(2)]
+    assert all(result.ok for result in formats.convert_many(jobs, strict=True, allow=every, processes=1))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"strict": True, "allow": ["rnge"]}, "which is no kind of loss; did you mean range"),
+        ({"strict": True, "allow": ["qqq"]}, r"; there are assumed_type, .* and \d+ more"),
+        ({"strict": True, "allow": []}, "must be kinds of losses"),
+    ],
+)
+def test_what_is_allowed_is_checked_first(keywords: dict[str, Any], words: str, tmp_path: Path) -> None:
+    """A kind that does not exist is refused before anything is read."""
+    with pytest.raises(formats.OptionError, match=words):
+        formats.convert(tmp_path / "missing.onnx", tmp_path / "a.rten", **keywords)
+
+
 def test_strict_lets_pass_what_loses_nothing(tiny_model: Path, tmp_path: Path) -> None:
     """With `strict`, a conversion without a loss succeeds."""
     assert () == formats.convert(tiny_model, tmp_path / "a.onnxz", strict=True).losses
@@ -275,7 +314,9 @@ def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypa
         return codec.plan(*arguments)._replace(losses=losses)
 
     monkeypatch.setattr(convert, "target_of", lambda *_: codec._replace(plan=plan))
-    with pytest.raises(formats.UnsupportedError, match=r"node\[9\]: is lost; and 15 more$"):
+    with pytest.raises(
+        formats.UnsupportedError, match=r"node\[9\]: is lost; and 15 more; they pass with `allow=kind`$"
+    ):
         formats.convert(tiny_model, tmp_path / "a.onnx", strict=True)
 
 
@@ -491,9 +532,9 @@ def test_a_model_is_freed_before_it_is_written(
         models.append(weakref.ref(opened.model))
         return opened
 
-    def carry_out(*arguments: Any) -> Any:
+    def carry_out(*arguments: Any, **options: Any) -> Any:
         left.extend(model() for model in models)
-        return write(*arguments)
+        return write(*arguments, **options)
 
     monkeypatch.setattr(convert, "open_model", open_model)
     monkeypatch.setattr(convert, "carry_out", carry_out)

@@ -333,8 +333,9 @@ def test_the_command_tells_what_it_saves(three: list[Path], tmp_path: Path) -> N
     (tmp_path / "past.onnx").unlink()
     done = run("formats", "share", str(tmp_path), "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.stderr
-    *lines, saved, verdict = done.stdout.splitlines()
+    saved, verdict, *lines = done.stdout.splitlines()
     assert len(lines) == 3
+    assert saved.startswith("3 models, ")
     assert "decoder-model.onnx + shared" in done.stdout
     assert " less, " in saved
     assert verdict == "the same models, unchanged"
@@ -355,14 +356,14 @@ def test_the_verdict_is_that_of_a_conversion(tmp_path: Path) -> None:
     formats.convert(source, tmp_path / "b.rten")
     converted = formats.convert(tmp_path / "b.rten", tmp_path / "c.onnx")
     done = formats.share([source, tmp_path / "b.rten"], tmp_path / "out")
-    assert converted.verdict == done.verdict == "computes the same, up to float rounding"
+    assert converted.verdict == done.verdict == "computes the same, up to rounding"
     lines = str(done).splitlines()
-    assert lines[:2] == [
+    assert lines[2:4] == [
         f"{tmp_path / name} -> {path} + shared.data"
         for name, path in (("a.onnx", done.models[0]), ("b.rten", done.models[1]))
     ]
-    assert " shared: " in lines[2]
-    assert lines[3].startswith(done.verdict)
+    assert " shared: " in lines[0]
+    assert lines[1] == done.verdict
     assert all(line.startswith(("warning: ", "note: ")) for line in lines[4:])
     assert [loss.where.partition(":")[0] for loss in done.losses if loss.matters] == ["b.onnx"] * sum(
         loss.matters for loss in converted.losses

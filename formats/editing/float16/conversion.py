@@ -25,6 +25,7 @@ from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.model import Graph, TensorType, Type, ValueInfo, entries
 from formats.onnxpb.inference import inferred
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +76,7 @@ class _Work:
         self.stay: Counter[str] = Counter()
         self.halved = Halved()
         self.casts = 0
-        self.interface: list[str] = []
+        self.interface: list[tuple[str, list[str]]] = []  # the names whose type changes, of inputs and outputs
 
     def look_at_all(self) -> None:
         """Find the values of all graphs, and what nodes want.
@@ -87,10 +88,9 @@ class _Work:
         found = {} if types is None else dict(walk.graphs(types))
         self._look(main_graph(self.model), "graph", ChainMap(), found)
         if self.unknown:
-            more = f" and {counted(len(self.unknown) - NAMED, 'more value')}" if len(self.unknown) > NAMED else ""
             raise UnsupportedError(
-                f"float16 needs the types of all values, and these are not known: {', '.join(self.unknown[:NAMED])}"
-                f"{more}; add them to graph.value_info"
+                "float16 needs the types of all values, and these are not known: "
+                f"{listed(self.unknown, NAMED, noun='value')}; add them to graph.value_info"
             )
 
     def _with_element_types(self) -> Model:
@@ -250,7 +250,7 @@ class _Work:
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
         if is_main and not self.keep:
-            self.interface = [*_floats(graph.input, "input"), *_floats(graph.output, "output")]
+            self.interface = [("input", _floats(graph.input)), ("output", _floats(graph.output))]
         for stated in (*graph.input, *entries(graph, "value_info")):
             if (value := own.get(stated.name or "")) is not None and value.kind != "other":
                 stated.type = with_element(stated.type, value.public or value.native or FLOAT)
@@ -262,25 +262,32 @@ class _Work:
 
     def done(self, calls: int) -> Done:
         """What was done, and what was lost."""
-        edits = [self.halved.sentence()] if self.halved.count else []
+        edits = [Edit("dtype", self.halved.sentence())] if self.halved.count else []
         casts = f"; {counted(self.casts, 'cast')} added" if self.casts else ""
         if self.stay:
             names = ", ".join(f"{name} x {count}" for name, count in sorted(self.stay.items()))
-            edits.append(f"in float32 stay {names}{casts}")
+            edits.append(Edit("dtype", f"in float32 stay {names}{casts}"))
         elif self.casts:
-            edits.append(casts[2:])
+            edits.append(Edit("dtype", casts[2:]))
         if calls:
-            edits.append(f"{counted(calls, 'call')} of functions written out")
-        if self.interface:
-            edits.append(f"the type is FLOAT16 now: {', '.join(self.interface)}")
-        edits = edits or ["nothing in the model is float32"]
-        return Done(tuple(Edit("dtype", sentence) for sentence in edits), tuple(self.halved.losses()))
+            edits.append(Edit("dtype", f"{counted(calls, 'call')} of functions written out"))
+        if any(names for _, names in self.interface):
+            every, short = (
+                ", ".join(
+                    f"{word}{'s' * (len(names) > 1)} {listed(names, most or len(names))}"
+                    for word, names in self.interface
+                    if names
+                )
+                for most in (0, NAMED)
+            )
+            edits.append(Edit("dtype", f"the type is FLOAT16 now: {every}", f"the type is FLOAT16 now: {short}"))
+        edits = edits or [Edit("dtype", "nothing in the model is float32")]
+        return Done(tuple(edits), tuple(self.halved.losses()))
 
 
-def _floats(values: list[ValueInfo], word: str) -> list[str]:
-    """The names of the values with float32s, in words."""
-    names = [each.name or "" for each in values if kind_of(each.type) != "other"]
-    return [f"{word}{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}"] if names else []
+def _floats(values: list[ValueInfo]) -> list[str]:
+    """The names of the values with float32s."""
+    return [each.name or "" for each in values if kind_of(each.type) != "other"]
 
 
 def _tensors(graph: Graph) -> list[Tensor]:

@@ -202,7 +202,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
     for kind, values in (("input", main_graph(second).input), ("output", main_graph(second).output)):
         before = {new: old for old, new in changed.items() if old not in given and new != prefix + old}
         edits += [
-            Edit("merge", f"the {kind} {before[value.name or '']} of the second model is now {value.name}")
+            Edit("rename", f"the {kind} {before[value.name or '']} of the second model is now {value.name}")
             for value in values
             if value.name in before
         ]

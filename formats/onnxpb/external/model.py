@@ -27,6 +27,7 @@ from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
     SMALL_BYTES,
+    USE,
     FilePlan,
     LateWrite,
     Loss,
@@ -34,6 +35,7 @@ from formats.tensordata.plan import (
     lay_out,
 )
 from formats.tensordata.sources.source import Literal
+from formats.wording.units import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -99,7 +101,11 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
     placed = PlacedModel(model, destination, weights.inside)
-    plan = plan_files([placed], laid_out(weights.outside, options), weights.losses)
+    data_files = laid_out(weights.outside, options)
+    losses = [*weights.losses, *_beyond_limit(data_files, destination)]
+    if options.external_data and model.graph is not None:
+        losses += _kept(model.graph.initializer, weights)
+    plan = plan_files([placed], data_files, losses)
     if options.data_names is None:
         return plan
     from formats.onnxpb.external import transformers_js
@@ -129,6 +135,8 @@ class Weights(NamedTuple):
     outside: list[Moving]
     inside: dict[int, Source]
     losses: list[Loss]
+    read_at_load: list[str]  # the places of small constants that stay inside whatever the threshold is
+    not_possible: list[str]  # the places of tensors that stay inside because the data file cannot contain them
 
 
 def weights_of(model: Model, options: OnnxOptions) -> Weights:
@@ -139,17 +147,23 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
     is_safetensors = options.is_safetensors
     if is_safetensors:
         from formats.onnxpb.external import safetensors
-    weights = Weights([], {}, [])
+    weights = Weights([], {}, [], [], [])
     staying: list[Tensor] = []  # because a data file cannot contain them
     least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
-    for where, tensor in walk.movable_tensors(model, least_nbytes):
+    movable = [*walk.movable_tensors(model, least_nbytes)]
+    is_read_at_load = _read_at_load(model, movable, options)
+    for where, tensor in movable:
         source = _source_to_place(tensor, where, options)
         if source is None:
             continue
         is_outside = _goes_outside(tensor, source, options)
+        if is_outside and id(tensor) in is_read_at_load:
+            is_outside = False
+            weights.read_at_load.append(where)
         if is_outside and is_safetensors and not safetensors.holds(tensor):
             is_outside = False
             staying.append(tensor)
+            weights.not_possible.append(where)
         if external_entries := entries_of(tensor):
             weights.losses.extend(_left_behind(external_entries, where, is_outside and options.checksum))
         if is_outside:
@@ -159,6 +173,49 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
     if staying:
         weights.losses.extend(safetensors.losses(staying))
     return weights
+
+
+def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: OnnxOptions) -> set[int]:
+    """The `id` of each small tensor that onnxruntime reads before it opens a data file, so that it stays inside."""
+    if options.external_data is False or not movable:
+        return set()
+    from formats.ir.small_constants import SMALL_BYTES as FROM_BYTES  # from here on, a constant is no small one
+    from formats.ir.small_constants import in_attribute, is_small, read_at_load
+
+    if options.external_data and options.size_threshold >= FROM_BYTES:
+        return set()
+    small = [(where, tensor) for where, tensor in movable if tensor.data_type != STRING and is_small(tensor)]
+    found = read_at_load(model, {tensor.name or "" for where, tensor in small if not in_attribute(where)})
+    return {id(tensor) for where, tensor in small if in_attribute(where) or tensor.name in found}
+
+
+def _kept(initializers: Sequence[Tensor], weights: Weights) -> Iterator[Loss]:
+    """The weights that stay in the graph, although data files are asked for, counted."""
+    if number := len(weights.read_at_load):
+        detail = (
+            f"{number} small constant{'s stay' if number > 1 else ' stays'} in the graph, whatever `size_threshold` "
+            "is: onnxruntime reads them before data files"
+        )
+        yield Loss("kept_in_graph", weights.read_at_load[0], detail, USE)
+    others = (*(each.where for each in weights.outside), *weights.read_at_load, *weights.not_possible)
+    of_main_graph = sum(where.startswith("graph.initializer") for where in others)
+    number = sum(tensor.data_type != STRING for tensor in initializers) - of_main_graph
+    if number:
+        stay = "stays in the graph, since it is" if number == 1 else "stay in the graph, since they are"
+        detail = f"{number:,} of {len(initializers):,} weights {stay} smaller than `size_threshold`"
+        yield Loss("kept_in_graph", "", detail, USE)
+
+
+def _beyond_limit(data_files: Outside, destination: Path) -> Iterator[Loss]:
+    """The data files that are larger than the limit, because a single tensor is."""
+    limit = data_files.options.max_external_file_size
+    sizes = {data_files.files[index].nbytes: name for index, name in enumerate(data_files.names(destination))}
+    large = [nbytes for nbytes in sizes if limit and nbytes > limit]
+    if large:
+        number = sum(file.nbytes > limit for file in data_files.files)
+        files = "1 data file is" if number == 1 else f"{number} data files are"
+        detail = f"{files} larger than `max_external_file_size`, since a single tensor is; {sizes[max(large)]} has "
+        yield Loss("file_size", sizes[max(large)], f"{detail}{in_units(max(large))}", USE)
 
 
 class PlacedModel(NamedTuple):

@@ -11,6 +11,7 @@ from formats.ir.model import Graph
 from formats.ir.node_order import graphs
 from formats.ort.file.buffers import READ_BYTES, place_in, root_place
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +33,13 @@ def left_out(source: Source, model: Model) -> Iterator[Loss]:
     )
     if found:
         names = sorted(found)
-        shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-        detail = (
-            f"{sum(found.values())} nodes are operators of onnxruntime, which other runtimes may not have ({shown})"
+        nodes = f"{sum(found.values())} nodes are operators of onnxruntime, which other runtimes may not have"
+        is_blocked = any(name.startswith(f"{BLOCKED}.") for name in names)
+        why = ". Some have the layout of the machine that wrote the file; name a `runtime` to get the usual one"
+        every, short = (
+            f"{nodes} ({listed(names, most)}){why if is_blocked else ''}" for most in (len(names), MAX_NAMES)
         )
-        if any(name.startswith(f"{BLOCKED}.") for name in names):
-            detail += ". Some have the layout of the machine that wrote the file; name a `runtime` to get the usual one"
-        yield Loss(OWN_OPERATORS, "graph", detail, INTERFACE)
+        yield Loss(OWN_OPERATORS, "graph", every, INTERFACE, short=short)
     data = memoryview(source.read() if source.nbytes <= READ_BYTES else source.view())
     session = root_place(data)
     graph = place_in(data, place_in(data, session, "InferenceSession", "model"), "Model", "graph")

@@ -20,6 +20,7 @@ from formats.ir.storage import raw_source
 from formats.ort.writing.operators import ONNX, operator
 from formats.ort.writing.preparation import lifted
 from formats.ort.writing.types import of_tensor
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,16 +182,9 @@ def _is_half(kind: Type | None) -> bool:
 
 def _untyped(names: list[str]) -> str:
     return (
-        f"the type of {listed(names)} is not known, and an .ort file needs the types of all values; install onnx, "
-        "which infers many, or add them to the model"
+        f"the type of {listed(names, MAX_NAMES)} is not known, and an .ort file needs the types of all values; "
+        "install onnx, which infers many, or add them to the model"
     )
-
-
-def listed(names: list[str]) -> str:
-    """The first names, and the number of the others."""
-    more = len(names) - MAX_NAMES
-    shown = ", ".join(names[:MAX_NAMES])
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _captured(graph: Graph) -> list[str]:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.model import Graph
 from formats.ir.node_order import graphs as all_graphs
 from formats.ort.file.buffers import build
-from formats.ort.writing.encoder import Encoder, listed
+from formats.ort.writing.encoder import MAX_NAMES, Encoder
 from formats.ort.writing.operators import ONNX
 from formats.ort.writing.preparation import without_functions
 from formats.ort.writing.schema_functions import with_functions
 from formats.ort.writing.types import all_types
 from formats.ort.writing.unheld import unheld
 from formats.tensordata.plan import INTERFACE, FilePlan, Loss, WritePlan, lay_out
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,9 +60,11 @@ def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePla
     writes, nbytes = lay_out(build({"ort_version": VERSION, "model": table}))
     losses = unheld(model)
     if encoder.uncast:
-        detail = (
-            f"onnxruntime has no kernels on the CPU for {listed(list(encoder.uncast))} in 16 bits; it adds casts when "
-            "it loads .onnx files, but not when it loads .ort files"
+        names = [*encoder.uncast]
+        every, short = (
+            f"onnxruntime has no kernels on the CPU for {listed(names, most)} in 16 bits; it adds casts when it loads "
+            ".onnx files, but not when it loads .ort files"
+            for most in (len(names), MAX_NAMES)
         )
-        losses = (Loss("no_kernel", next(iter(encoder.uncast.values())), detail, INTERFACE), *losses)
+        losses = (Loss("no_kernel", encoder.uncast[names[0]], every, INTERFACE, short=short), *losses)
     return WritePlan((FilePlan(destination, nbytes, tuple(writes)),), (), losses)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.model import Graph, Model, Node, Tensor
 from formats.ir.walk import visit
-from formats.ort.writing.encoder import listed
+from formats.ort.writing.encoder import MAX_NAMES
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, Loss
+from formats.wording.lists import listed
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Seen
@@ -37,8 +38,8 @@ def unheld(model: Model) -> tuple[Loss, ...]:
         if isinstance(message, Tensor) and message.segment is not None:
             add("segment", "an .ort file has no segments of tensors", where, INTERFACE)
     return tuple(
-        Loss(kind, places[0], f"{detail} ({listed(list(dict.fromkeys(places)))})", seen)
-        for (kind, detail, seen), places in groups.items()
+        Loss(kind, places[0], f"{detail} ({', '.join(places)})", seen, short=f"{detail} ({listed(places, MAX_NAMES)})")
+        for (kind, detail, seen), places in ((key, [*dict.fromkeys(found)]) for key, found in groups.items())
     )
 
 

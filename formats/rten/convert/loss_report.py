@@ -41,15 +41,20 @@ class Losses:
     def lines(self) -> tuple[Loss, ...]:
         """One loss for each group, at the first place of the group."""
         return tuple(
-            Loss(kind, places[0][0], f"{detail} ({_listed([name for _, name in places])})", seen, unwanted)
+            with_names(kind, places[0][0], detail, [name for _, name in places], seen, unwanted=unwanted)
             for (kind, detail, seen, unwanted), places in self._groups.items()
         )
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(dict.fromkeys(names[:MAX_NAMES]))
-    more = len(names) - MAX_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
+def with_names(kind: str, where: str, detail: str, names: Iterable[str], seen: Seen, *, unwanted: bool = False) -> Loss:
+    """A loss with the names of what it is about, each once."""
+    every = [*dict.fromkeys(names)]
+    short = ""
+    if len(every) > MAX_NAMES:
+        from formats.wording.lists import listed
+
+        short = f"{detail} ({listed(every, MAX_NAMES)})"
+    return Loss(kind, where, f"{detail} ({', '.join(every)})", seen, unwanted, short)
 
 
 def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:

@@ -72,6 +72,8 @@ class RefusalError(UnsupportedError):
 
 def _reasons(refusals: tuple[Refusal, ...]) -> list[str]:
     """One text for each reason, the most frequent reason first, each with its first places."""
+    from formats.wording.lists import listed
+
     places: dict[Refusal, list[str]] = {}
     for refusal in refusals:
         places.setdefault(refusal._replace(where=""), []).append(refusal.where)
@@ -81,8 +83,6 @@ def _reasons(refusals: tuple[Refusal, ...]) -> list[str]:
         if refusal.op_type:
             name = f"{refusal.domain}.{refusal.op_type}" if refusal.domain else refusal.op_type
             operator = f"{name} (opset {refusal.version}): " if refusal.version else f"{name}: "
-        named = ", ".join(found[:MAX_PLACES])
-        more = f" and {len(found) - MAX_PLACES} more" if len(found) > MAX_PLACES else ""
         remedy = f"; {refusal.remedy}" if refusal.remedy else ""
-        texts.append(f"{operator}{refusal.reason}{remedy} [{len(found)}: {named}{more}]")
+        texts.append(f"{operator}{refusal.reason}{remedy} [{len(found)}: {listed(found, MAX_PLACES)}]")
     return texts

@@ -83,6 +83,18 @@ def check_interface(work: LoaderWork) -> None:
                 work.refusals.append(Refusal("", "", None, f"graph.{field}[{index}]", reason))
 
 
+def drop_unread_constants(work: LoaderWork) -> None:
+    """Drop the constants of types that RTen lacks, which no legal node uses; the loader would refuse them."""
+    for where, graph in graphs(work.graph):
+        for index, tensor in enumerate(graph.initializer) if where else ():
+            if tensor.data_type in NOT_NUMBERS:
+                reason = f"a constant of a subgraph is {type_name(tensor.data_type)}, which RTen does not support"
+                work.refusals.append(Refusal("", "", None, f"graph.{where}.initializer[{index}]", reason))
+    kept = [tensor for tensor in work.graph.initializer if tensor.data_type not in NOT_NUMBERS]
+    if len(kept) < len(work.graph.initializer):
+        work.graph = replace(work.graph, initializer=kept)
+
+
 def use_read_types(work: LoaderWork) -> None:
     """Replace the element types that the loader does not read, and the names of unknown dims."""
     work.graph = in_read_types(work.graph, work.elem_types, work.losses)
@@ -125,6 +137,9 @@ def _changes(graph: Graph, where: str, reached: Collection[str]) -> Iterator[Cha
             reason = f"RTen does not read tensors of {type_name(kind)}"
             place = f"{where}.initializer[{index}]"
             yield Change(place, tensor.name or "", "", (type_name(READ_AS[kind]),), reason, True)
+        elif kind in NOT_NUMBERS:
+            reason = f"RTen does not read tensors of {type_name(kind)}; nothing uses it, so it is left out"
+            yield Change(f"{where}.initializer[{index}]", tensor.name or "", "", (), reason, True)
     for index, value in enumerate(graph.input):
         if has_unknown_dims(value.type):
             reason = "RTen takes all dims that have no name, or are called '?', to be equal"
@@ -144,6 +159,7 @@ LOADER_PASSES: Final = (
     Pass("newer operator set", "raises the IR version with the operator set, and reports that", raise_version),
     Pass("clamped constants", "reports constants that the loader clamps to 32 bits", report_clamped),
     Pass("interface", "refuses inputs and outputs of types that RTen lacks", check_interface),
+    Pass("unread constants", "drops constants of types that RTen lacks, which nothing uses", drop_unread_constants),
     Pass("element types", "replaces element types and names of dims that the loader does not read", use_read_types),
     Pass("references", "drops entries of external data that the loader does not accept", trim_references),
     Pass("hiding names", "renames values of subgraphs that hide values around them", rename_hiding),

@@ -14,23 +14,34 @@ from formats.verbs.report import listed
 from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from formats.codecs.contract import Codec
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import WritePlan
     from formats.verbs.choices import Choice, ReplacementOptions
 
 
-def carry_out(plan: WritePlan, target: Codec, chosen: Choice, strict: bool) -> tuple[WritePlan, Replaced]:
+def carry_out(
+    plan: WritePlan, target: Codec, chosen: Choice, *, strict: bool, allow: Sequence[str] | None = None
+) -> tuple[WritePlan, Replaced]:
     """Execute the plan, and return it; its losses include the effects on other models."""
     engine, replacement = chosen.engine, chosen.replacement
     last = plan.files[-1].path
     is_here = not (is_address(last) or is_stream(last))
     if target.shared_data is not None and is_here:
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
-    losses = in_order(loss for loss in plan.losses if loss.matters)
-    if strict and losses:
-        raise UnsupportedError(f"`strict` refuses these losses: {listed(losses)}")
+    if strict:
+        check_losses(plan.losses, allow)
     return execute_plan(plan, engine, replacement)
+
+
+def check_losses(losses: Iterable[Loss], allow: Iterable[str] | None) -> None:
+    """Raises UnsupportedError if losses matter that are not of an allowed kind."""
+    allowed = frozenset(allow or ())
+    if refused := in_order(loss for loss in losses if loss.matters and loss.kind not in allowed):
+        kinds = " ".join(f"`allow={kind}`" for kind in dict.fromkeys(loss.kind for loss in refused))
+        raise UnsupportedError(f"`strict` refuses these losses: {listed(refused)}; they pass with {kinds}")
 
 
 def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: ReplacementOptions) -> tuple[WritePlan, Replaced]:

@@ -5,15 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.codecs.lookup import ONNXRUNTIME
-from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
+from formats.codecs.onnxruntime_releases import (
+    NEWEST,
+    RELEASES,
+    SMALL_CONSTANTS,
+    first_reading,
+    is_before,
+    limits_of,
+)
 from formats.editing.edits import Done
 from formats.editing.ir_versions import with_ir_version
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
 from formats.errors import UnsupportedError
 from formats.ir.layouts import Usual, in_usual_layout
-from formats.tensordata.plan import RESULTS, Loss
+from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from formats.ir.model import Model
     from formats.verbs.choices import RuntimeOptions
 
@@ -27,9 +36,13 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
     Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is needed and missing.
     """
     opset, ir_version, named = options.opset, options.ir_version, options.named
+    release = named.release or NEWEST if named is not None and named.name == ONNXRUNTIME else None
     done = Done()
-    if named is not None and named.name == ONNXRUNTIME:
-        row = RELEASES[named.release or NEWEST]
+    if release is not None:
+        row = RELEASES[release]
+        if named is not None and named.release is None:
+            words = f"`runtime=onnxruntime` without a release means {NEWEST}, the newest that is known here"
+            done += Done(losses=(Loss("runtime", "", words, USE),))
         model, losses = _in_usual_layout(model)
         done += Done(losses=losses)
         if opset is None and max([0, *_versions(model)]) > row.opset:
@@ -49,7 +62,47 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)
         done += more
+    elif release is None and opset is not None:
+        model, more = _in_version_of_set(model, opset)
+        done += more
+    if release is not None:
+        done += Done(losses=tuple(_refused(model, release)))
     return model, done
+
+
+def _in_version_of_set(model: Model, opset: int) -> tuple[Model, Done]:
+    """The model in an IR version that releases with this operator set read, or in the least one that it needs."""
+    first = first_reading(opset)
+    if first is None or (model.ir_version or 0) <= RELEASES[first].ir_version:
+        return model, Done()
+    wanted = RELEASES[first].ir_version
+    for version in range(wanted, model.ir_version or 0):
+        try:
+            new, done = with_ir_version(model, version)
+        except UnsupportedError as error:
+            reason = error.message.partition(": ")[2]
+            continue
+        (edit, *others) = done.edits
+        edit = edit._replace(
+            detail=f"{edit.detail}, which onnxruntime {first} reads, the first with operator set {opset}"
+        )
+        if version == wanted:
+            return new, Done((edit, *others), done.losses)
+        return new, done + Done(losses=(_newer_version(version, wanted, reason),))
+    return model, Done(losses=(_newer_version(model.ir_version or 0, wanted, reason),))
+
+
+def _newer_version(version: int, wanted: int, reason: str) -> Loss:
+    detail = f"the IR version is {version}, and programs of the time of the operator set read {wanted}: {reason}"
+    return Loss("ir_version", "", detail, USE)
+
+
+def _refused(model: Model, release: str) -> Iterator[Loss]:
+    """What is known to keep a release from the model, although it reads its versions."""
+    for reason, first in limits_of(model):
+        if is_before(release, first) and not reason.startswith(SMALL_CONSTANTS):  # these come into the graph
+            later = f"; {first} is the first that has" if first else ""
+            yield Loss("runtime", "", f"onnxruntime {release} does not run the model: {reason}{later}", INTERFACE)
 
 
 def _in_usual_layout(model: Model) -> Usual:

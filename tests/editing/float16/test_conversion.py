@@ -248,11 +248,11 @@ def test_numbers_that_float16_cannot_hold() -> None:
         ("1 number of 1 weight so large that they mean no limit; each became 65504 with its sign", True),
         ("2 numbers of 1 weight too near zero for float16; each became the least one with its sign, 6e-08", False),
     ]
-    assert report.verdict == "the results can differ: see the warnings"
+    assert report.verdict == "differs: the warnings say how"
     given[0] = 1
     proto = model([helper.make_node("Add", ["x", "w"], ["y"])], {"w": given}, {"y": [10]}, x=[10])
     report = formats.save(formats.from_onnx(proto), io.BytesIO(), format="onnx", dtype="float16")
-    assert report.verdict.endswith("the range that the warnings name, rounded to float16")
+    assert report.verdict == "differs: only with numbers beyond the range that the warnings name"
 
 
 def test_a_weight_that_float16_cannot_hold_stays() -> None:
@@ -523,3 +523,16 @@ def test_a_type_that_an_operator_fixes_is_known() -> None:
     found = onnxruntime.InferenceSession(data).run(None, {"x": X})[0]
     np.testing.assert_allclose(found, wanted, rtol=2e-3)
     assert [each.type.tensor_type.elem_type for each in onnx.load_from_string(data).graph.value_info] == []
+
+
+def test_every_input_is_named(tmp_path: Path) -> None:
+    """Of many inputs that become float16, the answer names ten and counts the others; the report has all."""
+    names = [f"x{number}" for number in range(256)]
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g ({", ".join(f"float[2] {name}" for name in names)}) '
+        f"=> (float[2] y) {{ y = Sum({', '.join(names)}) }}"
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "h.onnx", dtype="float16")
+    assert "inputs x0, x1, x2, x3, x4, x5, x6, x7, x8, x9 and 246 more, output y" in str(report)
+    assert f"inputs {', '.join(names)}, output y" in report.edits[-1].detail

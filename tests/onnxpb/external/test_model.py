@@ -12,7 +12,7 @@ import commands
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from references import model_with_references, proto_with_weights_everywhere, weight
 
 import formats
@@ -314,7 +314,7 @@ def test_checksums_are_renewed(inline: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.onnx"
     write(read(inline), out, external_data=True, checksum=True)
     plan = CODEC.plan(read(out), tmp_path / "again.onnx", OnnxOptions(alignment=4096, checksum=True))
-    assert () == plan.losses
+    assert ["kept_in_graph"] == [loss.kind for loss in plan.losses]  # a weight below the threshold
     execute(plan)
     assert (38064, set()) == wrong_checksums(tmp_path / "again.onnx")
 
@@ -418,10 +418,11 @@ def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
         formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True, strict=True)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
     report = formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True)
-    assert [("shared_data", "first.onnx", True)] == [(loss.kind, loss.where, loss.matters) for loss in report.losses]
+    shared, kept = report.losses
+    assert ("shared_data", "first.onnx", True, "kept_in_graph") == (*shared[:2], shared.matters, kept.kind)
     (folder / "first.onnx").unlink()
     (folder / "broken.onnx").write_bytes(b"no model")
-    (loss,) = formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True).losses
+    _, loss = formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True).losses
     assert loss.detail.startswith("broken.onnx cannot be read, so it may also have its weights in w.data")
 
 
@@ -443,3 +444,28 @@ def test_wide_gaps_take_no_memory(name: str, tmp_path: Path) -> None:
     assert formats.verify(tmp_path / "m.onnx", data=True).ok
     data = (tmp_path / name).read_bytes()
     assert not any(data[-(3 << 16) : -36])
+
+
+def test_what_stays_and_what_is_too_large_is_counted(tmp_path: Path) -> None:
+    """Weights below the threshold, and data files that one tensor makes larger than the limit, are notes."""
+    sizes = [1, 2, 500, 600, 3000]
+    weights = [numpy_helper.from_array(np.ones(size, "float32"), f"w{size}") for size in sizes]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    graph = helper.make_graph([helper.make_node("Identity", ["w1"], ["y"])], "g", [], [y], weights)
+    onnx.save(helper.make_model(graph, ir_version=8), tmp_path / "m.onnx")
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", max_external_file_size=2200)
+    assert [(loss.kind, loss.detail, loss.matters) for loss in report.losses] == [
+        (
+            "file_size",
+            "2 data files are larger than `max_external_file_size`, since a single tensor is; "
+            "n-00003-of-00003.data has 12.0 kB",
+            False,
+        ),
+        (
+            "kept_in_graph",
+            "2 of 5 weights stay in the graph, since they are smaller than `size_threshold`",
+            False,
+        ),
+    ]
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "o.onnx", external_data=True, size_threshold=4)
+    assert [loss.kind for loss in report.losses] == ["kept_in_graph"]  # what Identity reads

@@ -63,6 +63,24 @@ def test_interface(make) -> None:
     assert [refusal.where for refusal in work.refusals] == ["graph.output[0]"]
 
 
+def test_unread_constants() -> None:
+    """A constant of a type that RTen lacks is left out and listed; in a subgraph it is refused."""
+    held, lacking = from_numpy(np.ones(1, "f"), "w"), Tensor(name="s", data_type=COMPLEX64, dims=[1])
+    work = loader_work(Graph(initializer=[lacking, held]))
+    passes.drop_unread_constants(work)
+    assert (work.graph.initializer, work.refusals) == ([held], [])
+    assert len(work.given.graph.initializer) == 2  # the given one is not changed
+    passes.list_changes(work)
+    reason = "RTen does not read tensors of COMPLEX64; nothing uses it, so it is left out"
+    assert work.changes == [Change("graph.initializer[0]", "s", "", (), reason, True)]
+    branch = Node(op_type="If", attribute=[Attribute(name="then_branch", g=Graph(initializer=[lacking]))])
+    work = loader_work(Graph(node=[branch]))
+    passes.drop_unread_constants(work)
+    assert [refusal.reason for refusal in work.refusals] == [
+        "a constant of a subgraph is COMPLEX64, which RTen does not support"
+    ]
+
+
 def test_element_types(make) -> None:
     """A type that the loader does not read becomes the next larger one, and a changed input is a loss."""
     graph = Graph(input=[make.value("x", UINT32, [1])], initializer=[from_numpy(np.array([1], np.uint32), "w")])

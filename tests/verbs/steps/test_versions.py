@@ -40,7 +40,9 @@ def versions(path: Path) -> tuple[int | None, int]:
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({"opset": 13}, (10, 13)),
+        ({"opset": 13}, (7, 13)),
+        ({"opset": 19}, (9, 19)),
+        ({"opset": 13, "ir_version": 9}, (9, 13)),
         ({"opset": 25}, (10, 25)),
         ({"ir_version": 8}, (8, 22)),
         ({"opset": 15, "ir_version": 7}, (7, 15)),
@@ -81,7 +83,7 @@ def test_versions_are_written(options: dict[str, Any], found: tuple[int, int], e
             2,
             "reads none newer than 21",
         ),
-        ("convert m.onnx n.onnx --runtime onnxruntime==0.1", 2, "the known releases of onnxruntime are 1.15"),
+        ("convert m.onnx n.onnx --runtime onnxruntime==0.1", 2, "the known releases of onnxruntime are 1.8"),
         ("convert m.onnx n.onnx --runtime ort", 2, "there are rten and onnxruntime"),
         ("convert m.onnx n.rten --rten-target 0.27", 2, "--runtime names a runtime and its release: rten==0.27"),
     ],
@@ -142,7 +144,8 @@ def test_inspect_says_which_releases_read_a_model(path: Path) -> None:
     """Inspect lists the releases of onnxruntime that read the versions of a model, and of RTen for its own format."""
     assert formats.inspect(path).releases == {"onnxruntime": tuple(RELEASES)[list(RELEASES).index("1.21") :]}
     formats.convert(path, path.with_name("o.onnx"), runtime="onnxruntime==1.15")
-    assert formats.inspect(path.with_name("o.onnx")).releases == {"onnxruntime": tuple(RELEASES)}
+    since = tuple(RELEASES)[list(RELEASES).index("1.15") :]
+    assert formats.inspect(path.with_name("o.onnx")).releases == {"onnxruntime": since}
     assert "read by     onnxruntime 1.21 and later" in commands.run("formats", "inspect", path).stdout
     formats.convert(path, path.with_name("o.rten"))
     assert formats.inspect(path.with_name("o.rten")).releases == {"rten": ("0.25", "0.26", "0.27")}
@@ -171,3 +174,72 @@ def test_inspect_for_a_release(path: Path) -> None:
 def test_limits_are_those_of_the_schema() -> None:
     """The newest IR version that one can choose is the newest of the schema."""
     assert choices.NEWEST_IR_VERSION == NEWEST_IR_VERSION
+
+
+def test_an_operator_set_brings_its_ir_version(path: Path) -> None:
+    """`--opset` lowers the IR version to that of its time, and says so; if parts need a newer one, it says which."""
+    report = formats.convert(path, path.with_name("n.onnx"), opset=13)
+    assert versions(path.with_name("n.onnx")) == (7, 13)
+    assert [edit.detail for edit in report.edits][1:] == [
+        "IR version 10 -> 7, which onnxruntime 1.8 reads, the first with operator set 13"
+    ]
+    assert formats.inspect(path.with_name("n.onnx")).releases["onnxruntime"] == tuple(RELEASES)
+    function = onnx.parser.parse_function('<domain: "own", opset_import: ["" : 22]> f (a) => (b) { b = Neg(a) }')
+    proto = onnx.load(path)
+    proto.functions.append(function)
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    onnx.save(proto, path)
+    report = formats.convert(path, path.with_name("f.onnx"), opset=13)
+    assert versions(path.with_name("f.onnx")) == (8, 13)
+    (told,) = (loss for loss in report.losses if loss.kind == "ir_version")
+    assert told.detail.startswith("the IR version is 8, and programs of the time of the operator set read 7: functions")
+
+
+def test_a_runtime_without_a_release_is_the_newest(path: Path) -> None:
+    """`--runtime onnxruntime` says which release it means; a named one needs no line."""
+    done = commands.run("formats", "convert", path, path.with_name("n.onnx"), "--runtime", "onnxruntime")
+    words = f"note: --runtime onnxruntime without a release means {NEWEST}, the newest that is known here"
+    assert words in done.stdout.splitlines()
+    report = formats.convert(path, path.with_name("o.onnx"), runtime=f"onnxruntime=={NEWEST}")
+    assert report.losses == ()
+
+
+QUANTIZED = """<ir_version: 10, opset_import: ["" : 21]>
+g (uint8[2,2] x) => (uint8[2,2] y) <float s = {1.0}, uint8 z = {0}> { y = QLinearMatMul(x, s, z, x, s, z, s, z) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "reason"),
+    [
+        ("", "1.19", "it has no kernels for INT4; 1.19 is the first that has"),
+        (QUANTIZED, "1.20", "it has no kernel for QLinearMatMul in operator set 21; 1.20 is the first that has"),
+    ],
+)
+def test_a_release_that_reads_the_versions_may_lack_kernels(text: str, first: str, reason: str, tmp_path: Path) -> None:
+    """A release is promised only if it takes the types and operators too; written for an older one, it is a warning."""
+    if not text:
+        weight = helper.make_tensor("w", TensorProto.INT4, [4], [1, 2, 3, 4])
+        scale = helper.make_tensor("s", TensorProto.FLOAT, [], [1.0])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])
+        graph = helper.make_graph(
+            [helper.make_node("DequantizeLinear", ["w", "s"], ["y"])], "g", [], [y], [weight, scale]
+        )
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    else:
+        proto = onnx.parser.parse_model(text)
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert formats.inspect(tmp_path / "m.onnx").releases["onnxruntime"][0] == first
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime="onnxruntime==1.18")
+    assert [(loss.kind, loss.detail, loss.matters) for loss in report.losses] == [
+        ("runtime", f"onnxruntime 1.18 does not run the model: {reason}", True)
+    ]
+    assert formats.convert(tmp_path / "m.onnx", tmp_path / "o.onnx", runtime=f"onnxruntime=={first}").losses == ()
+
+
+def test_no_release_reads_a_model_without_operator_sets(path: Path) -> None:
+    """A model that imports no operator set is promised to no release, as none makes a session of it."""
+    proto = onnx.load(path)
+    del proto.opset_import[:]
+    onnx.save(proto, path)
+    assert formats.inspect(path).releases == {"onnxruntime": ()}
+    assert "no known release of onnxruntime" in commands.run("formats", "inspect", path).stdout
