@@ -215,7 +215,7 @@ def test_the_last_of_a_flag_counts() -> None:
 def test_missing_arguments_are_named(program: str) -> None:
     """Without arguments, `convert` reports an error, and `formats` prints its help."""
     done = commands.run(program, *(["convert"] if program == "formats" else []))
-    assert (2, "", f"{program}: error: SRC and DST are missing\n") == done
+    assert (2, "", f"{program}: error: SRC and DST are missing; type formats convert SRC... DST\n") == done
     assert commands.run("formats") == commands.run("formats", "--help")
 
 

@@ -91,12 +91,18 @@ def make_models(folder: Path, verb: Verb) -> None:
     """Write the files that the verb's first example reads: a model whose names are not ASCII, in many copies."""
     value = onnx.helper.make_tensor_value_info
     weight = onnx.helper.make_tensor("größe 重み", 1, [4, 4], bytes(64), raw=True)
-    node = onnx.helper.make_node("MatMul", ["x", weight.name], ["y"], name="Größe/積")
-    graph = onnx.helper.make_graph([node], "größe", [value("x", 1, ["n", 4])], [value("y", 1, ["n", 4])], [weight])
+    nodes = [
+        onnx.helper.make_node("MatMul", ["image", weight.name], ["features"], name="Größe/積"),
+        onnx.helper.make_node("Relu", ["features"], ["größen"]),
+    ]
+    inputs, outputs = [value("image", 1, ["batch", 4])], [value("größen", 1, ["batch", 4])]
+    graph = onnx.helper.make_graph(nodes, "größe", inputs, outputs, [weight])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     (folder / "models").mkdir(parents=True)
     for name in ONE_FILE:
         onnx.save(model, folder / name)
+    formats.extract(folder / "model.onnx", folder / "body.onnx", outputs=["features"])
+    formats.extract(folder / "model.onnx", folder / "head.onnx", inputs=["features"])
     (folder / "tokenizer.json").write_text("{}")
     formats.convert(folder / "model.onnx", folder / "model.onnxz")
     if verb.name == "unpack":  # other verbs write this archive

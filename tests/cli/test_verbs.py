@@ -34,7 +34,7 @@ def test_inspection_is_a_table(archive: Path) -> None:
     for line in (
         "opsets ai.onnx 17",
         "inputs x: float[n,32]",
-        "operators 1 nodes: MatMul x 1",
+        "operators 1 node: MatMul x 1",
         "all 1 4,096",
         "parameters 1,024",
     ):

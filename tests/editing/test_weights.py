@@ -83,7 +83,7 @@ def test_elements_stay_in_their_file(files: Path) -> None:
     [
         ({"w": NEW[:16]}, r"w has dims \[16, 32\], but \[32, 32\] in the model"),
         ({"w": NEW.astype("float16")}, "w has type FLOAT16, but FLOAT in the model"),
-        ({"v": NEW}, "no weight is called like a tensor, such as 'v'; there is only w"),
+        ({"v": NEW}, "no weight is called like a tensor, such as 'v'; the only weight is w"),
         ({}, "there is no tensor"),
     ],
 )

@@ -423,7 +423,7 @@ def test_with_other_edits(tmp_path: Path) -> None:
     formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz")
     new = tmp_path / "new.onnxz"
     report = formats.edit(tmp_path / "m.onnxz", new, rename={"x": "a"}, opset=13, dtype="float16", size_threshold=0)
-    assert [edit.kind for edit in report.edits] == ["rename", "opset", "dtype", "dtype"]
+    assert [edit.kind for edit in report.edits] == ["rename", "opset", "dtype", "dtype", "ir_version"]
     (found,) = run(formats.dumps(formats.load(new), "onnx"), {"a": X})
     np.testing.assert_allclose(found, X * [2, 3])
 

@@ -86,8 +86,8 @@ def test_dims_of_connected_values_are_one() -> None:
 @pytest.mark.parametrize(
     "second,connect,message",
     [
-        (small(), [("z", "x")], "the first model has no output 'z'; there are y, x"),
-        (small(), [("y", "z")], "the second model has no input 'z'; there is only x"),
+        (small(), [("z", "x")], "the first model has no output 'z'; the only output is y"),
+        (small(), [("y", "z")], "the second model has no input 'z'; the only input is x"),
         (small(), [("y", "x"), ("x", "x")], "the input x is connected twice"),
         (small(dims=("n", 3)), [("y", "x")], "y=x: axis 1 of the output is 2, and of the input 3"),
         (small(dims=(2,)), [("y", "x")], "y=x: the output has 2 dims, the input 1"),

@@ -84,7 +84,7 @@ def test_versions_are_written(options: dict[str, Any], found: tuple[int, int], e
             "reads none newer than 21",
         ),
         ("convert m.onnx n.onnx --runtime onnxruntime==0.1", 2, "the known releases of onnxruntime are 1.8"),
-        ("convert m.onnx n.onnx --runtime ort", 2, "there are rten and onnxruntime"),
+        ("convert m.onnx n.onnx --runtime ort", 2, "no runtime is called 'ort'; did you mean onnxruntime?"),
         ("convert m.onnx n.rten --rten-target 0.27", 2, "--runtime names a runtime and its release: rten==0.27"),
     ],
 )
