@@ -176,7 +176,7 @@ RUNTIME = Kind(
 )
 
 
-SIMILAR = 0.8  # how similar an extension must be to be suggested
+SIMILAR = 0.85  # how similar an extension must be to be suggested
 
 
 def by_extension(path: Path) -> Codec | None:
