@@ -153,8 +153,6 @@ OPTIONAL = {  # and the modules that may import them
     "onnx": (
         "formats.bridges.to_others",
         "formats.editing.joining.joined_sets",
-        "formats.editing.float16.element_types",
-        "formats.editing.float16.operators",
         "formats.editing.node_conversion",
         "formats.editing.operator_sets",
         "formats.onnxpb.inference",
