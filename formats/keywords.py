@@ -74,11 +74,11 @@ class WriteKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -164,11 +164,11 @@ class ConvertKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -260,11 +260,11 @@ class EditKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -352,11 +352,11 @@ class ExtractKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -444,11 +444,11 @@ class MergeKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None

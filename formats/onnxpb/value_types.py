@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from formats.ir import walk
 from formats.ir.dtypes import BY_NAME, BY_NUMBER
-from formats.ir.model import entries
+from formats.ir.model import OptionalType, SequenceType, TensorType, Type, entries
 from formats.onnxpb.operator_sets import ONNX, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from formats.ir.model import Attribute, Graph, Model, Node, Type, ValueInfo
+    from formats.ir.model import Attribute, Graph, Model, Node, ValueInfo
     from formats.onnxpb.operator_sets import Signature
 
     Versions = Mapping[str, int]
@@ -95,6 +95,17 @@ def type_text(kind: Type | None) -> str:
         if outer is not None and (inner := type_text(outer.elem_type)):
             return f"{word}({inner})"
     return ""
+
+
+def type_of(text: str) -> Type | None:
+    """The type that a text says, without a shape: of tensors, and of sequences and optionals of them."""
+    if row := BY_NAME.get(_inside(text, "tensor").upper()):
+        return Type(tensor_type=TensorType(row.number))
+    if inner := type_of(_inside(text, "seq")) if text else None:
+        return Type(sequence_type=SequenceType(inner))
+    if inner := type_of(_inside(text, "optional")) if text else None:
+        return Type(optional_type=OptionalType(inner))
+    return None
 
 
 def _of_elements(number: int | None, word: str = "tensor") -> str:

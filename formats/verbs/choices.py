@@ -98,7 +98,7 @@ class RuntimeOptions:
         panel=VERSIONS,
     )
     opset: int | None = option(
-        None, count(1), "Convert ONNX's operators to version N of their set, up or down; needs onnx.", panel=VERSIONS
+        None, count(1), "Convert ONNX's operators to version N of their set, up or down.", panel=VERSIONS
     )
     ir_version: int | None = option(
         None, count(FIRST_WITH_OPSETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
@@ -106,7 +106,7 @@ class RuntimeOptions:
     dtype: str | None = option(
         None,
         choice("float16"),
-        "Write float32 weights and values as float16; needs onnx.",
+        "Write float32 weights and values as float16.",
         panel=VERSIONS,
     )
     keep_io_types: bool = option(
