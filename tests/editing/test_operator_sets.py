@@ -522,3 +522,15 @@ def test_newer_types_and_blocks_are_named() -> None:
         node.attribute = [formats.make_attribute("axis", 2), formats.make_attribute("block_size", 2)]
     with pytest.raises(UnsupportedError, match="version 20 of the operator has no scale for each block"):
         with_opset(model, 17)
+
+
+def test_a_definition_with_a_graph_that_uses_outer_values() -> None:
+    """Range has no older form before version 11; ONNX defines it by a Loop, whose graph uses values around it."""
+    model = model_of(
+        [NODE("Range", ["a", "b", "c"], ["y"])], 17, {"a": np.float32(1), "b": np.float32(9), "c": np.float32(2.5)}
+    )
+    model.graph.output = [formats.make_value_info("y", "float32", ["k"])]
+    new = formats.to_onnx(with_opset(model, 9)[0])
+    onnx.checker.check_model(new, full_check=True)
+    session = onnxruntime.InferenceSession(new.SerializeToString())
+    np.testing.assert_array_equal(session.run(["y"], {"x": np.ones((1, 3, 4), "float32")})[0], [1, 3.5, 6, 8.5])
