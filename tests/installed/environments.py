@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(__file__).with_name("program.py")
+PROGRAM = ROOT / "tests" / "installed" / "program.py"
 EXTRAS = {  # each with those whose packages it brings
     "": (),
     "crypto": (),
