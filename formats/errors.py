@@ -119,7 +119,7 @@ class CryptError(FormatError):
 
 
 class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[misc]  # `path` of both
-    """An optional package is needed, but not installed; `name` is the name of the import."""
+    """An optional package is needed, but not installed, or broken; `name` is the name of the import."""
 
     def __init__(self, message: str, name: str | None = None) -> None:  # missing during unpickling
         super().__init__(message)

@@ -76,11 +76,11 @@ class WriteKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -167,11 +167,11 @@ class ConvertKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -262,11 +262,11 @@ class EditKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -359,11 +359,11 @@ class ExtractKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None
@@ -452,11 +452,11 @@ class MergeKeywords(TypedDict, total=False):
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
     opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx."""
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16; needs onnx."""
+    """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     external_data: str | bool | None

@@ -19,6 +19,7 @@ import onnx_schema  # noqa: E402
 import onnx_stub  # noqa: E402
 import operator_families  # noqa: E402
 import operator_sets  # noqa: E402
+import operator_types  # noqa: E402
 import option_rows  # noqa: E402
 import ort_operators  # noqa: E402
 
@@ -32,6 +33,7 @@ FROM_CODE = (
     (name_stubs.package, "formats/__init__.pyi"),
     (name_stubs.drop_in, "formats/onnxpb/__init__.pyi"),
     (operator_sets.generate, operator_sets.TARGET),
+    (operator_types.generate, operator_types.TARGET),
     (ort_operators.generate, ort_operators.TARGET),
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),

@@ -30,16 +30,14 @@ INFINITE = (1 << 31) - 1
 
 def generate() -> str:
     """The text of the module; the present one if `onnx` is missing or has older operator sets."""
-    from formats.onnxpb.operator_rows import NEWEST
-
     path = ROOT / TARGET
     try:
         from onnx import defs, helper
     except ImportError:
         return path.read_text("utf-8")
-    newest = {domain: version for domain, version in _newest(defs, helper).items() if domain}
-    if any(newest.get(domain, 0) < version for domain, version in NEWEST.items()):
+    if is_older():
         return path.read_text("utf-8")
+    newest = _newest(defs, helper)
     rows: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for schema in defs.get_all_schemas_with_history():
         rows[schema.domain or "ai.onnx"][schema.name].append(schema)
@@ -49,6 +47,16 @@ def generate() -> str:
         lines += (f"{_row(name, schemas)}\n" for name, schemas in sorted(operators.items()))
         lines.append('""",\n')
     return "".join((*lines, "}\n"))
+
+
+def is_older() -> bool:
+    """Whether the installed `onnx` has older operator sets than the one that made the modules."""
+    from onnx import defs, helper
+
+    from formats.onnxpb.operator_rows import NEWEST
+
+    newest = _newest(defs, helper)
+    return any(newest.get(domain, 0) < version for domain, version in NEWEST.items())
 
 
 def _newest(defs: Any, helper: Any) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeGuard
 import pytest
 from systems import PATIENCE_SECONDS
 
+from formats.python.extras import EXTRAS, INSTALLED_AS
 from formats.rten.operators import families as operators
 
 ROOT = Path(__file__).parents[1]
@@ -150,25 +151,14 @@ LIGHT = {
 }
 LIGHT |= {f"formats.{codec}.options" for codec in ("onnxpb", "onnxzip", "rten", "ort")}
 DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
-OPTIONAL = {  # and the modules that may import them
-    "cryptography": ("formats.onnxpb.encryption.ciphers",),
-    "distributed": ("formats.batch.clusters",),
-    "google": ("formats.bridges.from_others", "formats.onnx_compat.protos.values"),
-    "onnx": (
-        "formats.bridges.to_others",
-        "formats.editing.joining.joined_sets",
-        "formats.editing.float16.element_types",
-        "formats.editing.float16.operators",
-        "formats.editing.node_conversion",
-        "formats.editing.operator_sets",
-        "formats.onnxpb.inference",
-        "formats.onnxpb.serialization",
-        "formats.ort.writing.schema_functions",
-    ),
-    "onnx_ir": ("formats.bridges.from_others", "formats.bridges.to_others"),
-    "onnxruntime": ("formats.bridges.to_others",),
-    "aiohttp": ("formats.tensordata.remote.stores",),
-    "fsspec": ("formats.tensordata.remote.stores",),
+# Imports of optional packages outside `needed`, and why the package is there, or why the module needs none.
+UNGUARDED = {
+    ("formats.onnx_compat.protos.descriptor", "google.protobuf"): "an AttributeError says that it is missing",
+    ("formats.onnx_compat.protos.descriptor", "onnx"): "an AttributeError says that it is missing",
+    ("formats.onnx_compat.protos.values", "google.protobuf"): "without it, an own class is in its place",
+    ("formats.onnxpb.encryption.ciphers", "cryptography"): "who imports this module does so in `needed`",
+    ("formats.tensordata.remote.stores", "aiohttp"): "the filesystem of the address has imported it",
+    ("formats.tensordata.remote.stores", "fsspec"): "`filesystem_of` has imported it",
 }
 HEAVY = {"numpy", "ml_dtypes", "isal", "rich"}
 FORBIDDEN_CALLS = {"print", "sys.exit", "exit", "quit", "os._exit", "warnings.warn", "sys.stdout.write", "breakpoint"}
@@ -423,9 +413,89 @@ def test_modules_import_only_declared_dependencies() -> None:
     for path in MODULES:
         for entry in imports(path):
             root = entry.module.split(".")[0]
-            if root not in DEPENDENCIES | sys.stdlib_module_names and dotted(path) not in OPTIONAL.get(root, ()):
+            if root not in DEPENDENCIES | sys.stdlib_module_names and not optional(entry.module):
                 wrong.append(f"{path}:{entry.line}: {entry.module}")
     assert not wrong
+
+
+def optional(module: str) -> str:
+    """Return the optional package that a module is of; empty if it is of none."""
+    return next((package for package in EXTRAS if f"{module}.".startswith(f"{package}.")), "")
+
+
+def unguarded(code: ast.AST, guards: frozenset[str] = frozenset()) -> Iterator[tuple[int, str]]:
+    """Return the lines of code that import an optional package outside `with needed(PACKAGE, ...)`, and the package.
+
+    A call of `import_module` is an import, too. What only type checkers see is none.
+    """
+    for node in ast.iter_child_nodes(code):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "__import__"):
+            first = node.args[0] if node.args else None
+            first = first.values[0] if isinstance(first, ast.JoinedStr) else first
+            names = [str(first.value)] if isinstance(first, ast.Constant) else []
+        yield from ((node.lineno, found) for name in names if (found := optional(name)) and found not in guards)
+        if is_for_types(node):
+            yield from unguarded(ast.Module(node.orelse, []), guards)
+        elif isinstance(node, ast.With):
+            calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
+            inside = {ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "needed"}
+            yield from unguarded(node, guards | inside)
+        else:
+            yield from unguarded(node, guards)
+
+
+def test_optional_packages_are_imported_where_one_line_says_how_to_install_them() -> None:
+    """Each import of a package that an extra installs is inside `needed`, or has a reason; no reason is left over."""
+    found = {(dotted(path), package) for path in MODULES for _, package in unguarded(tree(path))}
+    assert found == set(UNGUARDED)
+
+
+def test_modules_that_import_an_optional_package_are_imported_inside_needed() -> None:
+    """The module that imports cryptography at its top is itself only imported where `needed` names it."""
+    module = "formats.onnxpb.encryption.ciphers"
+    for path in MODULES:
+        inside = {
+            id(inner)
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr).startswith("needed(")
+            for inner in ast.walk(node)
+        }
+        types = {id(inner) for node in ast.walk(tree(path)) if is_for_types(node) for inner in ast.walk(node)}
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom):
+                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+                assert module not in names or id(node) in inside | types, f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("import onnx.defs", [(1, "onnx")]),
+        ("def f():\n    from onnxruntime import InferenceSession", [(2, "onnxruntime")]),
+        ("if TYPE_CHECKING:\n    import onnx\nelse:\n    import onnx_ir", [(4, "onnx_ir")]),
+        ("with needed('onnx', 'x'):\n    import onnx\n    import onnx_ir", [(3, "onnx_ir")]),
+        ("import_module('google.protobuf.message')", [(1, "google.protobuf")]),
+        ("import_module(f'onnx.{name}')", [(1, "onnx")]),
+        ("import onnxruntime_extensions, numpy", []),
+    ],
+)
+def test_an_import_outside_needed_is_found(code: str, wanted: list[tuple[int, str]]) -> None:
+    """The search finds an import in any form and at any depth, and only outside of the context for its package."""
+    assert wanted == list(unguarded(ast.parse(code)))
+
+
+def test_the_extras_are_those_of_the_distribution() -> None:
+    """Each optional package is in the extra that the error names."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    for package, extra in EXTRAS.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{extra} = ["))
+        name = INSTALLED_AS.get(package, package)
+        assert f'"{name}>=' in line or name == "protobuf", "a dependency of onnx"
 
 
 def test_light_modules_import_nothing_heavy_by_themselves() -> None:

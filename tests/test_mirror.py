@@ -54,7 +54,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     "editing/test_weights.py": ("editing.files.weight_files", "weights in files of each kind"),
     "verbs/test_extract.py": ("editing.files.tensor_files", "a weight as a file"),
     "editing/float16/test_conversion.py": (
-        "editing.float16.calls editing.float16.element_types editing.float16.nodes editing.float16.operators "
+        "editing.float16.calls editing.float16.nodes editing.float16.operators "
         "editing.float16.values editing.float16.weights",
         "models that become float16",
     ),
@@ -89,7 +89,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "data files, with all options for them",
     ),
     "onnxpb/test_transformers_js.py": ("onnxpb.external.transformers_js", "the library itself loads the files"),
-    "onnxpb/test_operator_sets.py": ("onnxpb.operator_rows", "the rows are what it reads"),
+    "onnxpb/test_operator_sets.py": ("onnxpb.operator_rows onnxpb.operator_types", "the rows are what it reads"),
     "onnxpb/text/test_textfile.py": ("onnxpb.text.fields", "both forms of text use these fields"),
     "onnxpb/wire/test_decoder.py": (
         "ir.alike onnxpb.wire.encoder onnxpb.wire.tables onnxpb.wire.lazy.fields_in_source onnxpb.wire.lazy.entries "

@@ -51,11 +51,11 @@ def from_onnx(proto: Any, base_dir: str | os.PathLike[str] | None = None) -> Mod
     """Make a model of an `onnx.ModelProto`; they share no data.
 
     References to external data are resolved in `base_dir`; without it they are kept, but their data is not available.
-    A message of more than 2 GiB loses the unknown fields of its outermost parts.
+    A message of `onnx` of more than 2 GiB loses the unknown fields of its outermost parts.
 
     Raises: ExternalDataError if external data cannot be or may not be read.
     """
-    model: Model = _from_protobuf(proto, Model)
+    model: Model = in_ir(proto) if isinstance(proto, ProtoMessage) else _from_protobuf(proto, Model)
     return model if base_dir is None else locate_data(model, Path(base_dir) / "model.onnx")
 
 
@@ -87,7 +87,7 @@ def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
 
 def _serialized(proto: Any) -> bytes | None:
     """The bytes of a message, or `None` if they are too many for protobuf."""
-    with needed("google", "messages of onnx"):
+    with needed("google.protobuf", "messages of onnx"):
         from google.protobuf.message import EncodeError as TooLargeError  # type: ignore[import-untyped]
 
     try:

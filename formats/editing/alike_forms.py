@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from formats.ir import dtypes
 from formats.ir.model import entries
 
 if TYPE_CHECKING:
@@ -107,15 +106,3 @@ def wrong_in_onnx(node: Node, data: Type | None, given: int, wanted: int) -> str
 def has_references(node: Node) -> bool:
     """Whether an attribute is that of the function around the node."""
     return any(each.ref_attr_name for each in entries(node, "attribute"))
-
-
-def type_text(kind: Type) -> str:
-    """A type as schemas of onnx write it, such as `seq(tensor(float))`; empty if it is not known."""
-    if kind.tensor_type is not None:
-        row = dtypes.BY_NUMBER.get(kind.tensor_type.elem_type or 0)
-        return f"tensor({row.name.lower()})" if row is not None else ""
-    for word, outer in (("seq", kind.sequence_type), ("optional", kind.optional_type)):
-        if outer is not None:
-            inner = type_text(outer.elem_type) if outer.elem_type is not None else ""
-            return f"{word}({inner})" if inner else ""
-    return ""

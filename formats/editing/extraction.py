@@ -23,6 +23,7 @@ from formats.ir.model import (
     entries,
 )
 from formats.onnxpb.inference import inferred
+from formats.onnxpb.value_types import type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.wording.suggestions import nearest
 
@@ -149,6 +150,9 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
             found = inferred(model)
         except MissingPackageError as error:
             found, why = None, f"; {error.message}"
+            derived = value_types(model).get("graph", {})
+            missing = [name for name in wanted if known.get(name) is None]
+            known |= {name: ValueInfo(name, of) for name in missing if (of := type_of(derived.get(name, "")))}
         for name, value in _types(main_graph(found), wanted).items() if found is not None else ():
             if not _is_complete(known.get(name)):
                 known[name] = value

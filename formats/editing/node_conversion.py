@@ -10,10 +10,9 @@ What the older set does not have is written as ONNX itself defines it, where ONN
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, type_text, uneven_split, wrong_in_onnx
+from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, uneven_split, wrong_in_onnx
 from formats.editing.attribute_forms import (
     first_with_inputs,
     from_the_start,
@@ -25,11 +24,10 @@ from formats.editing.attribute_forms import (
 )
 from formats.editing.scopes import main_graph
 from formats.editing.written_forms import SET, WRITTEN, written
-from formats.errors import UnsupportedError
+from formats.errors import MissingPackageError, UnsupportedError
 from formats.ir.copies import copied
 from formats.ir.dtypes import type_name
 from formats.ir.model import (
-    EXTERNAL,
     Attribute,
     Function,
     Graph,
@@ -42,8 +40,12 @@ from formats.ir.model import (
     entries,
 )
 from formats.onnxpb.inference import without_weights
+from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures_of
+from formats.onnxpb.value_types import type_text
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
+from formats.ort.writing.operators import operator as operator_of
+from formats.python.extras import needed
 from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
@@ -53,9 +55,12 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from formats.editing.edits import Done
+    from formats.onnxpb.operator_sets import Form, Signature
 
     Within: TypeAlias = Callable[[Model, int], tuple[Model, Done]]
 
+OLDEST_ONNX = (1, 22)  # before, axes that became an attribute were lost without an error
+GRAPHS = (5, 10)  # the types of attributes with graphs
 IR_VERSION = 10  # of the models that onnx converts, and nobody keeps
 IMPLIED: Final = {
     "AveragePool": "dilations",
@@ -73,7 +78,7 @@ def _not_before(found: re.Match[str]) -> str:
     import onnx.defs
 
     operator, part, wrong = found["operator"], found.groupdict().get("part") or "attribute", found["wrong"]
-    for version in sorted(versions_of(operator)):
+    for version in sorted(signatures_of(ONNX, operator)):
         schema = onnx.defs.get_schema(operator, version, "")
         if part == "attribute":
             names = {name: name for name in schema.attributes}
@@ -179,24 +184,34 @@ def lone(node: Node, types: Callable[[str], Type | None], constants: Callable[[s
     return Lone(Node(inputs, outputs, None, node.op_type, attribute=attributes), known, tuple(tensors))
 
 
-@cache
-def versions_of(operator: str) -> list[int]:
-    """The versions of the set with a new form of an operator."""
-    import onnx.defs
-
-    every = onnx.defs.get_all_schemas_with_history()
-    return [schema.since_version for schema in every if schema.domain == "" and schema.name == operator]
-
-
 def since(operator: str, version: int, domain: str = "") -> int | None:
     """The first version of the set with the form that an operator has in `version`; none if it has no such operator."""
-    import onnx.defs
+    signature = signature_of(domain, operator, version)
+    return None if signature is None else signature.since
 
-    try:
-        schema = onnx.defs.get_schema(operator, version, domain)
-    except onnx.defs.SchemaError:
-        return None
-    return None if schema.deprecated else int(schema.since_version)
+
+def _onnx(operators: Iterable[str], versions: Iterable[int] = ()) -> Any:
+    """The package onnx, which converts what has another form in these versions of the set.
+
+    Raises: MissingPackageError if it is not installed, or a release that loses axes; UnsupportedError if it does not
+    know a version.
+    """
+    names = ", ".join(sorted({*operators}))
+    with needed("onnx", f"conversions of {names} to other operator sets"):
+        import onnx.defs
+        import onnx.version_converter
+    if tuple(map(int, onnx.__version__.split(".")[:2])) < OLDEST_ONNX:
+        need = ".".join(map(str, OLDEST_ONNX))
+        found = (
+            f"conversions of {names} to other operator sets need onnx {need}, because older ones lose axes; there is"
+        )
+        raise MissingPackageError(f"{found} {onnx.__version__}: pip install 'onnx>={need}'", "onnx")
+    newest = onnx.defs.onnx_opset_version()
+    if unknown := sorted(each for each in versions if each > newest):
+        raise UnsupportedError(
+            f"the package onnx {onnx.__version__} knows the operator sets 1 to {newest}, not {unknown[0]}"
+        )
+    return onnx
 
 
 def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) -> list[Converted]:
@@ -208,7 +223,7 @@ def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) ->
         if (first := first_with_inputs(operator, given, wanted)) is not None:
             results[index] = _with_attributes(each, given, first, wanted, within)
             continue
-        groups.setdefault(ends_to_convert(operator, versions_of(operator), given, wanted), []).append(index)
+        groups.setdefault(ends_to_convert(operator, [*signatures_of(ONNX, operator)], given, wanted), []).append(index)
     for (first, last), indices in groups.items():
         chosen = [nodes[index] for index in indices]
         for index, form in zip(indices, _between(chosen, first, last), strict=True):
@@ -285,11 +300,10 @@ def _without_implied(given: Lone, node: Node, version: int) -> tuple[str, str]:
 
     Split divides evenly without a number of parts; Reshape cannot write a dim of zero, which only empty tensors have.
     """
-    import onnx.defs
-
     name = IMPLIED.get(node.op_type or "")
     found = next((each for each in node.attribute if each.name == name), None)
-    if found is None or found.ref_attr_name or name in onnx.defs.get_schema(node.op_type or "", version, "").attributes:
+    form = form_of(ONNX, node.op_type or "", version)
+    if found is None or found.ref_attr_name or form is None or name in form.attributes:
         return "", ""
     if name == "dilations" and any(each != 1 for each in found.ints):
         return "", ""  # the caller reports it as an unknown attribute
@@ -321,9 +335,7 @@ def _further(given: Lone, found: Converted, version: int, wanted: int, within: W
 
 def _batch(nodes: Sequence[Lone], given: int, wanted: int) -> list[Converted]:
     """The nodes as onnx converts them: all at once, or in halves if it refuses one of them."""
-    import onnx
-    import onnx.version_converter
-
+    onnx = _onnx((each.node.op_type or "" for each in nodes), (given, wanted))
     graph = Graph(name="nodes")
     for index, each in enumerate(nodes):
         node, inputs, outputs, constants = each.prefixed(f"{index}.")
@@ -378,25 +390,21 @@ def _taken(graph: Graph, prefix: str, given: Lone) -> Converted:
 
 def _defined(given: Lone, version: int, wanted: int, within: Within) -> Converted:
     """A node as ONNX defines its operator by others, in an operator set that does not have it."""
-    import onnx.defs
-
     operator = given.node.op_type or ""
-    try:
-        schema = onnx.defs.get_schema(operator, version, "")
-    except onnx.defs.SchemaError:
+    if since(operator, version) is None:
         return Converted(refusal=f"version {version} of ai.onnx has no operator {operator:.80}")
     own = written(given.node, given.types, given.constants, wanted)
     if own is not None:
         if own.refusal:
             return Converted(refusal=own.refusal)
         return _defined_by(given, Converted(own.nodes, own.constants), SET, wanted, within)
-    body = _body(schema, given, wanted)
+    body = _body(_onnx([operator], [version]).defs.get_schema(operator, version, ""), given, wanted)
     if body is None:
         return Converted(refusal="ONNX does not define it by other operators")
     function, its_version = body
     if any(entry.domain not in (None, "", "ai.onnx") for entry in function.opset_import):
         return Converted(refusal="ONNX defines it by operators of other domains")
-    return _defined_by(given, Converted(tuple(_inlined(function, given, schema))), its_version, wanted, within)
+    return _defined_by(given, Converted(tuple(_inlined(function, given, version))), its_version, wanted, within)
 
 
 def _defined_by(given: Lone, form: Converted, version: int, wanted: int, within: Within) -> Converted:
@@ -428,14 +436,12 @@ def _body(schema: Any, given: Lone, wanted: int) -> tuple[Function, int] | None:
     return (decode(Literal(data), Function), version) if data else None
 
 
-def _inlined(function: Function, given: Lone, schema: Any) -> list[Node]:
+def _inlined(function: Function, given: Lone, version: int) -> list[Node]:
     """The nodes of a function with the names and the attributes of a node that calls it."""
     names = dict(zip(function.input, (*given.node.input, *[""] * len(function.input)), strict=False))
     names |= dict(zip(function.output, given.node.output, strict=False))
     values = {each.name: each for each in given.node.attribute}
-    for name, row in schema.attributes.items():
-        if name not in values and row.default_value.name:
-            values[name] = decode(Literal(row.default_value.SerializeToString()), Attribute)
+    values = _defaults(given.node.op_type or "", version) | values
     inner = Graph(node=function.node)
     _rename(inner, {name: name if new is None else new for name, new in names.items()}, values)
     return inner.node
@@ -466,72 +472,71 @@ def _rename(graph: Graph, names: Mapping[str, str], values: Mapping[str | None, 
 
 def _checked(given: Lone, found: Converted, version: int, wanted: int) -> Converted:
     """The result, or the reason why the operator set does not allow it: an attribute, or the type of a value."""
-    import onnx
-    import onnx.checker
-    import onnx.defs
-
     if found.refusal:
         return found
-    context = onnx.checker.C.CheckerContext()
-    context.ir_version = IR_VERSION
-    context.opset_imports = {"": wanted}
     for node in found.nodes:
-        if since(node.op_type or "", wanted) is None:
-            return Converted(refusal=f"version {wanted} of ai.onnx has no operator {node.op_type}")
-        schema = onnx.defs.get_schema(node.op_type or "", wanted, "")
+        operator = node.op_type or ""
+        signature, form = signature_of("", operator, wanted), form_of(ONNX, operator, wanted)
+        if signature is None or form is None:
+            return Converted(refusal=f"version {wanted} of ai.onnx has no operator {operator}")
         _drop_defaults(node, wanted, version)
-        if found.is_defined or not any(row.type == row.type.GRAPH for row in schema.attributes.values()):
-            try:
-                onnx.checker.check_node(onnx.NodeProto.FromString(as_bytes(_without_large(node))), context)
-            except onnx.checker.ValidationError as error:
-                return Converted(refusal=_said(error).split(" ==> ")[0])
-        if reason := _type_problem(node, schema, given.types):
+        has_graphs = any(number in GRAPHS for number, _ in form.attributes.values())
+        reason = "" if has_graphs and not found.is_defined else _form_problem(node, form, wanted)
+        if reason := reason or _type_problem(node, signature, given.types):
             return Converted(refusal=reason)
     return found
 
 
-def _without_large(node: Node) -> Node:
-    """The node with an empty tensor of the same type in place of one whose elements are not given to onnx."""
-    if all(each.t is None or without_weights(each.t).data_location != EXTERNAL for each in node.attribute):
-        return node
-    new = copied(node)
-    for each in new.attribute:
-        if each.t is not None:
-            each.t = Tensor([0], each.t.data_type)
-    return new
+def _form_problem(node: Node, form: Form, version: int) -> str:
+    """What a form of the operator does not have, or needs."""
+    assert form.inputs is not None, "a deprecated operator has no types"
+    for word, names, wanted in (("input", node.input, form.inputs), ("output", node.output, form.outputs)):
+        if not wanted.least <= len(names) <= wanted.most:
+            return f"version {version} of the operator has {wanted} {word}s, not {len(names)}"
+        omitted = (index for index, name in enumerate(names) if not name and wanted.letters[index : index + 1] == "S")
+        if (index := next(omitted, None)) is not None:
+            return f"it needs {word} {index}"
+    given = {each.name or "": each for each in node.attribute}
+    for name, each in given.items():
+        if name not in form.attributes:
+            return f"version {version} of the operator has no attribute {name!r:.80}"
+        if each.type not in (None, form.attributes[name][0]):
+            return f"its attribute {name!r:.80} has another type in version {version} of the operator"
+    missing = (name for name, (_, is_required) in form.attributes.items() if is_required and name not in given)
+    return "".join(f"it needs the attribute {name!r}" for name in [*missing][:1])
+
+
+def _defaults(operator: str, version: int) -> dict[str | None, Attribute]:
+    """The attributes of an operator that mean the same as none."""
+    row = operator_of("", operator, version)
+    return {} if row is None else {each.name: each for each in row.defaults}
 
 
 def _drop_defaults(node: Node, wanted: int, given: int) -> None:
     """Drop attributes that the form of one version lacks, and that mean the same as none in the other version."""
-    import onnx
-    import onnx.defs
-
     operator = node.op_type or ""
-    if since(operator, wanted) is None or since(operator, given) is None:
+    mine, other = (form_of(ONNX, operator, version) for version in (wanted, given))
+    if mine is None or mine.inputs is None or other is None or other.inputs is None:
         return
-    mine, rows = (onnx.defs.get_schema(operator, version, "").attributes for version in (wanted, given))
+    defaults = _defaults(operator, given)
     node.attribute = [
-        each
-        for each in node.attribute
-        if each.name in mine
-        or each.name not in rows
-        or not rows[each.name].default_value.name
-        or onnx.AttributeProto.FromString(as_bytes(each)) != rows[each.name].default_value
+        each for each in node.attribute if each.name in mine.attributes or defaults.get(each.name) != each
     ]
 
 
-def _type_problem(node: Node, schema: Any, types: Mapping[str, Type]) -> str:
+def _type_problem(node: Node, signature: Signature, types: Mapping[str, Type]) -> str:
     """Which value has a type that the operator does not accept, as far as types are known."""
-    allowed = {each.type_param_str: set(each.allowed_type_strs) for each in schema.type_constraints}
     same: dict[str, str] = {}
-    for names, formals in ((node.input, schema.inputs), (node.output, schema.outputs)):
+    for names, formals in ((node.input, signature.inputs), (node.output, signature.outputs)):
         for index, name in enumerate(names):
-            text = type_text(types[name]) if name in types else ""
+            text = type_text(types.get(name))
             formal = formals[min(index, len(formals) - 1)] if formals else None
-            if text and formal is not None and text not in allowed.get(formal.type_str, {formal.type_str}):
-                return f"{node.op_type} accepts no {text} before a later version than {schema.since_version}"
-            if text and formal is not None and formal.is_homogeneous and same.setdefault(formal.type_str, text) != text:
-                return f"{node.op_type} does not accept {same[formal.type_str]} with {text} before a later version"
+            if not text or formal is None:
+                continue
+            if text not in signature.allowed(formal):
+                return f"{node.op_type} accepts no {text} before a later version than {signature.since}"
+            if formal.is_same and same.setdefault(formal.name, text) != text:
+                return f"{node.op_type} does not accept {same[formal.name]} with {text} before a later version"
     return ""
 
 

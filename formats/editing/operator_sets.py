@@ -27,7 +27,8 @@ from formats.ir.model import (
 )
 from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
-from formats.python.extras import needed
+from formats.onnxpb.operator_rows import NEWEST as SETS
+from formats.onnxpb.value_types import type_of, value_types
 from formats.tensordata.plan import RARE, SPECIAL, Loss
 from formats.wording.lists import listed
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from formats.ir.model import OperatorSetId
 
 ONNX = ("", "ai.onnx")
-OLDEST_ONNX = (1, 22)  # before, axes that became an attribute were lost without an error
+NEWEST = SETS["ai.onnx"]
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
 INTERFACE_WITH_WEIGHTS = 4  # before this ir_version, all initializers are inputs as well
@@ -60,8 +61,8 @@ def version_of(imports: list[OperatorSetId]) -> int | None:
 def with_opset(model: Model, version: int) -> tuple[Model, Done]:
     """The model with ONNX's own operators in this version of their set, up or down, and what was done.
 
-    Raises: UnsupportedError that names the nodes that cannot be converted, and the reasons; MissingPackageError if onnx
-    is not installed.
+    Raises: UnsupportedError that names the nodes that cannot be converted, and the reasons; MissingPackageError if a
+    node gets another form, and onnx is not installed.
     """
     given = version_of(model.opset_import)
     if given is None:
@@ -69,21 +70,15 @@ def with_opset(model: Model, version: int) -> tuple[Model, Done]:
     versions = {given, *(v for each in model.functions if (v := version_of(each.opset_import)) is not None)}
     if versions == {version}:
         return model, Done()
-    with needed("onnx", "conversions to other operator sets"):
-        import onnx.defs
-        import onnx.version_converter
-    if tuple(map(int, onnx.__version__.split(".")[:2])) < OLDEST_ONNX:
-        need = ".".join(map(str, OLDEST_ONNX))
-        found = f"conversions to other operator sets need onnx {need}, because older ones lose axes; there is"
-        raise MissingPackageError(f"{found} {onnx.__version__}: pip install 'onnx>={need}'", "onnx")
-    newest = onnx.defs.onnx_opset_version()
-    if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= newest):
-        raise UnsupportedError(
-            f"the package onnx {onnx.__version__} knows the operator sets 1 to {newest}, not {unknown[0]}"
-        )
+    if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= NEWEST):
+        raise UnsupportedError(f"ONNX has the operator sets 1 to {NEWEST}, not {unknown[0]}")
     new = copied(model)
     work = _Work(new, version)
-    work.look_at_all(inferred(model))
+    try:
+        types = inferred(model)
+    except MissingPackageError as error:
+        types, work.why_unknown = None, f"; {error.message}"
+    work.look_at_all(types)
     work.convert()
     for imports in (new.opset_import, *(each.opset_import for each in new.functions)):
         for index, entry in enumerate(imports):
@@ -103,8 +98,6 @@ def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, Done]:
     given = max((entry.version or 0 for entry in _imports(model, domain)), default=0)
     if given <= most:
         return model, Done()
-    with needed("onnx", "conversions to other operator sets"):
-        import onnx.defs  # noqa: F401 - `since` needs it
     for place, node in walk.nodes(model):
         if node.domain == domain and since(node.op_type or "", given, domain) != since(
             node.op_type or "", most, domain
@@ -136,9 +129,12 @@ class _Work:
         self.names: set[str] = set()
         self.left: set[str] = set()  # inputs that converted nodes no longer have
         self.known: dict[tuple[str, int], bool] = {}
+        self.elements: dict[str, dict[str, str]] = {}  # types without shapes, if no others are known
+        self.why_unknown = ""
 
     def look_at_all(self, types: Model | None) -> None:
-        """Find the nodes that have to be converted, in all graphs and functions."""
+        """Find the nodes that have to be converted, in all graphs and functions; `types` has what onnx infers."""
+        self.elements = value_types(self.model) if types is None else {}
         found = {} if types is None else dict(walk.graphs(types))
         roots = [("graph", self.model.graph)]
         for index, info in enumerate(entries(self.model, "training_info")):
@@ -163,7 +159,8 @@ class _Work:
     ) -> None:
         """Find the nodes of a graph that have to be converted; `found` are graphs with types, by place."""
         hidden = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
-        types = types.new_child(hidden | dict(known_types(graph, found.get(where))))
+        derived = {name: type_of(text) for name, text in self.elements.get(where, {}).items()}
+        types = types.new_child(hidden | derived | dict(known_types(graph, found.get(where))))
         constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
         self.names.update(types, constants)
         for index, node in enumerate(graph.node):
@@ -265,7 +262,7 @@ class _Work:
             name = f" {each.node.name!r:.80}" if each.node.name else ""
             lines.append(f"{each.place} ({each.node.op_type}{name}): {self.forms[each.key].refusal}")
         shown = listed(lines, NAMED, "; ", "node")
-        return f"the model cannot be written in operator set {self.version}: {shown}"
+        return f"the model cannot be written in operator set {self.version}: {shown}{self.why_unknown}"
 
     def losses(self) -> Iterator[Loss]:
         """What differs for special values, each once."""

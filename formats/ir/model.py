@@ -772,7 +772,7 @@ class Model(Message):
 
         Inputs and outputs become float16, too, unless `keep_io_types`. Its weights are converted when they are read.
 
-        Raises: UnsupportedError for a type that is not known; MissingPackageError if onnx is not installed.
+        Raises: UnsupportedError for a type that is not known.
         """
         new: Model = EDITS().to_float16(self, keep_io_types=keep_io_types)
         return new

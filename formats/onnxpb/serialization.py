@@ -116,8 +116,8 @@ class _OfOnnx:
 
     def _theirs(self, proto: Any, data: bytes) -> Any:
         """The message of `onnx` with these bytes, or the message itself if it has this class."""
-        import onnx
-
+        with needed("onnx", f"files in the format {self.supported_format}"):
+            import onnx
         message_class = getattr(onnx, type(proto).__name__)
         return proto if isinstance(proto, message_class) else message_class.FromString(data)
 
@@ -168,8 +168,8 @@ class _Registry:
                 return name
         found = next((name for name, extensions in OF_ONNX.items() if file_extension in extensions), None)
         if found is None and "onnx" in sys.modules:
-            from onnx import serialization
-
+            with needed("onnx", f"files with the extension {file_extension}"):
+                from onnx import serialization
             found = serialization.registry.get_format_from_file_extension(file_extension)
         return found
 

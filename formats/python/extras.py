@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,27 +12,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DISTRIBUTION = "onnx-formats"
-EXTRAS = {
+EXTRAS = {  # by the name of the import
+    "aiohttp": "remote",
     "cryptography": "crypto",
-    "onnx": "onnx",
     "distributed": "dask",
-    "google": "onnx",
+    "fsspec": "remote",
+    "google.protobuf": "onnx",
+    "onnx": "onnx",
     "onnx_ir": "onnx-ir",
     "onnxruntime": "onnxruntime",
 }
+INSTALLED_AS = {"google.protobuf": "protobuf", "onnx_ir": "onnx-ir"}  # those with another name of the import
 
 
 @contextmanager
 def needed(package: str, purpose: str) -> Iterator[None]:
     """A context for the import of `package`, which `purpose`, a plural, needs.
 
-    Raises: MissingPackageError if it is not installed, saying how to install it.
+    Raises: MissingPackageError if it is not installed, or cannot be imported, saying what to install.
     """
     try:
         yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != package:  # it is installed, but a package that it needs is not
-            raise
-        command = f"pip install '{DISTRIBUTION}[{EXTRAS[package]}]'"
-        message = f"{purpose} need the package {package}, which is not installed: {command}"
-        raise MissingPackageError(message, package) from None
+    except ImportError as error:
+        missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+        extra, name = f"'{DISTRIBUTION}[{EXTRAS[package]}]'", INSTALLED_AS.get(package, package)
+        is_there = sys.modules.get(package) is not None or missing.split(".")[0] != package.split(".")[0]
+        if not is_there:
+            reason = f"which is not installed: pip install {extra}"
+        else:
+            reason = f"which is installed, but cannot be imported ({error}): pip install --upgrade {extra}"
+        raise MissingPackageError(f"{purpose} need the package {name}, {reason}", package) from None

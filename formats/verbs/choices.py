@@ -215,7 +215,7 @@ class RuntimeOptions:
     opset: int | None = option(
         None,
         count(1),
-        "Convert ONNX's operators to version N of their set, up or down; needs onnx.",
+        "Convert ONNX's operators to version N of their set, up or down.",
         panel=VERSIONS,
         common=True,
     )
@@ -225,7 +225,7 @@ class RuntimeOptions:
     dtype: str | None = option(
         None,
         choice("float16"),
-        "Write float32 weights and values as float16; needs onnx.",
+        "Write float32 weights and values as float16.",
         panel=VERSIONS,
         common=True,
     )

@@ -322,7 +322,9 @@ def unpack(
     is_full = os.path.lexists(target) and (not target.is_dir() or any(target.iterdir()))
     if is_full and not (overwrite and target.is_dir()):
         why = (
-            "it is not an empty folder; `overwrite=True` replaces files in it" if target.is_dir() else "it is not a folder"
+            "it is not an empty folder; `overwrite=True` replaces files in it"
+            if target.is_dir()
+            else "it is not a folder"
         )
         raise FileExistsError(errno.EEXIST, why, str(target))
     if not parents and not target.absolute().parent.is_dir():

@@ -29,9 +29,9 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
-opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+opset=N: Convert ONNX's operators to version N of their set, up or down.
 ir_version=N: Write the model in IR version N.
-dtype='float16': Write float32 weights and values as float16; needs onnx.
+dtype='float16': Write float32 weights and values as float16.
 keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
@@ -76,9 +76,9 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
-opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+opset=N: Convert ONNX's operators to version N of their set, up or down.
 ir_version=N: Write the model in IR version N.
-dtype='float16': Write float32 weights and values as float16; needs onnx.
+dtype='float16': Write float32 weights and values as float16.
 keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
@@ -125,9 +125,9 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
-opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+opset=N: Convert ONNX's operators to version N of their set, up or down.
 ir_version=N: Write the model in IR version N.
-dtype='float16': Write float32 weights and values as float16; needs onnx.
+dtype='float16': Write float32 weights and values as float16.
 keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
@@ -176,9 +176,9 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
-opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+opset=N: Convert ONNX's operators to version N of their set, up or down.
 ir_version=N: Write the model in IR version N.
-dtype='float16': Write float32 weights and values as float16; needs onnx.
+dtype='float16': Write float32 weights and values as float16.
 keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
@@ -224,9 +224,9 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
-opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+opset=N: Convert ONNX's operators to version N of their set, up or down.
 ir_version=N: Write the model in IR version N.
-dtype='float16': Write float32 weights and values as float16; needs onnx.
+dtype='float16': Write float32 weights and values as float16.
 keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.
@@ -270,9 +270,9 @@ backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx.
 pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.
 runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18).
-opset=N: Convert ONNX's operators to version N of their set, up or down; needs onnx.
+opset=N: Convert ONNX's operators to version N of their set, up or down.
 ir_version=N: Write the model in IR version N.
-dtype='float16': Write float32 weights and values as float16; needs onnx.
+dtype='float16': Write float32 weights and values as float16.
 keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts.
 external_data: Put weights into a file next to DST, named DST.data or NAME.
 external_data=False: Put all weights into DST itself.

@@ -385,11 +385,12 @@ def test_missing_packages_are_named(root: Path, package: str, python: Callable[.
     assert f"\n{extra} = [" in (root / "pyproject.toml").read_text()
 
 
-def test_errors_within_packages_stay_what_they_are() -> None:
-    """If an installed package misses another package, the error does not say that the first one is missing."""
-    with pytest.raises(ModuleNotFoundError, match="inner") as caught, needed("onnx", "messages"):
-        raise ModuleNotFoundError("No module named 'inner'", name="inner")
-    assert not isinstance(caught.value, MissingPackageError)
+@pytest.mark.parametrize("error", [ModuleNotFoundError("No module named 'inner'", name="inner"), ImportError("no cow")])
+def test_a_package_that_cannot_be_imported_is_not_called_missing(error: ImportError) -> None:
+    """If an installed package misses another package, or is broken, the error says that, and not that it is missing."""
+    line = rf"^messages need the package protobuf, which is installed, but cannot be imported \({error}\): pip install "
+    with pytest.raises(MissingPackageError, match=line), needed("google.protobuf", "messages"):
+        raise error
 
 
 def test_nothing_foreign_is_looked_for_in_vain(python: Callable[..., Any], digits: Path) -> None:

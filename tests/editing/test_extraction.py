@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,17 @@ def test_a_node_that_is_needed_for_another_output() -> None:
     found, _ = part(chain(), ["left", "a"], ["product"])
     assert list(found.graph.node[0].output) == ["left_2", "right"]
     np.testing.assert_array_equal(run(found, left=B, a=A)[0], (B + np.array([1, 2])) * A[2:])
+
+
+def test_types_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package onnx, new inputs and outputs have the types that operators say, and no dims."""
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    model = formats.from_onnx(chain())
+    model.graph.value_info = []
+    found, done = part_of(model, ["sum", "right"], ["product"])
+    values = [*found.graph.input, *found.graph.output]
+    assert [1, 1, 1] == [each.type.tensor_type.elem_type for each in values]
+    assert done.losses[0].detail.startswith("the dims of the input sum are not known; inferred shapes need the package")
 
 
 def test_inputs_that_are_not_needed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -451,3 +452,22 @@ def test_plain_models_are_as_good(tmp_path: Path) -> None:
     formats.save(classes.unwrap(drop_in.load(tmp_path / "b.onnx")), tmp_path / "c.onnx")
     assert BYTES == (tmp_path / "c.onnx").read_bytes()
     assert isinstance(File.open(tmp_path / "c.onnx").span(), FileSpan)
+
+
+def test_without_onnx_and_protobuf(python: Callable[..., Any], root: Path) -> None:
+    """Messages are read, changed, compared, shown and written where neither onnx nor protobuf is installed."""
+    code = (
+        "import sys; sys.modules['onnx'] = sys.modules['google'] = sys.modules['google.protobuf'] = None\n"
+        "import formats, formats.onnxpb as onnx\n"
+        f"model = onnx.load({str(root / 'examples' / 'digits.onnx')!r})\n"
+        "model.graph.node.add(op_type='Relu'); other = onnx.ModelProto.FromString(model.SerializeToString())\n"
+        "onnx.save(model, 'm.onnx', save_as_external_data=True); onnx.save(other, 'm.textproto')\n"
+        "assert other == onnx.load('m.textproto') and 'Relu' in str(other) and formats.from_onnx(other).graph.name\n"
+        "try: onnx.helper\n"
+        "except formats.MissingPackageError as error: print(error)"
+    )
+    done = python("-c", code)
+    assert "" == done.stderr
+    assert done.stdout.endswith(
+        "helper need the package onnx, which is not installed: pip install 'onnx-formats[onnx]'\n"
+    )

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.edits import Done, Edit, counted
 from formats.editing.float16.calls import without_functions
-from formats.editing.float16.element_types import element_types
 from formats.editing.float16.nodes import in_float16, is_constant
 from formats.editing.float16.operators import SCALING, Operators, in_float32, reduces
-from formats.editing.float16.values import Value, is_known, kind_of, with_element
+from formats.editing.float16.values import Value, kind_of, with_element
 from formats.editing.float16.weights import Halved
 from formats.editing.making import make_node
-from formats.editing.operator_sets import ONNX, known_types
 from formats.editing.scopes import defined_in, main_graph, subgraphs, used_in
 from formats.editing.shapes import all_messages
 from formats.errors import UnsupportedError
 from formats.ir import walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
-from formats.ir.model import Graph, TensorType, Type, ValueInfo, entries
-from formats.onnxpb.inference import inferred
+from formats.ir.model import Graph, ValueInfo, entries
+from formats.onnxpb.value_types import type_text, value_types
 from formats.wording.lists import listed
 
 if TYPE_CHECKING:
@@ -39,7 +37,8 @@ NAMED = 10  # nodes that an error names
 def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Done]:
     """The model with its float32s as float16s, and what was done; with `keep_io_types`, inputs and outputs stay.
 
-    Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is not installed.
+    Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is not installed, and a
+    function of the model needs another operator set.
     """
     if entries(model, "training_info"):
         raise UnsupportedError("the model has graphs for its training, which cannot become float16; remove them")
@@ -72,7 +71,6 @@ class _Work:
         self.operators = Operators(model.opset_import)
         self.scopes: list[_Scope] = []
         self.unknown: list[str] = []
-        self.elements: dict[str, dict[str, int]] = {}  # by graph and name
         self.stay: Counter[str] = Counter()
         self.halved = Halved()
         self.casts = 0
@@ -83,34 +81,17 @@ class _Work:
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        self.elements = element_types(self.model, self.operators)
-        types = inferred(self._with_element_types())
-        found = {} if types is None else dict(walk.graphs(types))
-        self._look(main_graph(self.model), "graph", ChainMap(), found)
+        self._look(main_graph(self.model), "graph", ChainMap(), value_types(self.model))
         if self.unknown:
             raise UnsupportedError(
                 "float16 needs the types of all values, and these are not known: "
                 f"{listed(self.unknown, NAMED, noun='value')}; add them to graph.value_info"
             )
 
-    def _with_element_types(self) -> Model:
-        """The model with the types of what operators of other domains make, because onnx infers not all of them."""
-        model = copied(self.model)
-        for where, graph in walk.graphs(model):
-            stated = {each.name for each in (*graph.output, *entries(graph, "value_info"))}
-            others = [node for node in graph.node if node.domain not in (None, *ONNX) or not self._is_known(node)]
-            for name in dict.fromkeys(name for node in others for name in node.output):
-                if name not in stated and (number := self.elements.get(where, {}).get(name)):
-                    graph.value_info.append(ValueInfo(name, Type(tensor_type=TensorType(number))))
-        return model
-
-    def _is_known(self, node: Node) -> bool:
-        return self.operators.form_of(node).is_known
-
-    def _look(self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Graph]) -> None:
-        # onnx infers no type for a name that hides a later one of a graph around it.
-        types = {name: Type(tensor_type=TensorType(each)) for name, each in self.elements.get(where, {}).items()}
-        types.update((name, each) for name, each in known_types(graph, found.get(where)) if is_known(each))
+    def _look(
+        self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        types = found[where]
         own: dict[str, Value] = {}
         values = outer.new_child(own)
         self.scopes.append(_Scope(graph, where, values))
@@ -118,12 +99,12 @@ class _Work:
         interface = FLOAT if is_main and self.keep else FLOAT16
         for each in graph.input:
             name = each.name or ""
-            own[name] = Value(name, kind_of(types.get(name)), interface)
-            if not is_known(types.get(name)):
+            own[name] = Value(name, kind_of(types[name]), interface)
+            if not types[name]:
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
             if tensor.name not in own:
-                own[tensor.name or ""] = Value(tensor.name or "", kind_of(types.get(tensor.name or "")), None)
+                own[tensor.name or ""] = Value(tensor.name or "", kind_of(types[tensor.name or ""]), None)
                 own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
         for node in sorted(graph.node, key=lambda node: not is_constant(node)):
@@ -167,13 +148,13 @@ class _Work:
         if form.stays and floats:
             self.stay[node.op_type or ""] += 1
 
-    def _made(self, node: Node, index: int, form: Form, types: Mapping[str, Type]) -> Value:
+    def _made(self, node: Node, index: int, form: Form, types: Mapping[str, str]) -> Value:
         """The value that a node makes."""
         name = node.output[index]
-        if not is_known(types.get(name)) and form.outputs.may_be_float(index):
+        if not types[name] and form.outputs.may_be_float(index):
             self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
         native = None if is_constant(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
-        value = Value(name, kind_of(types.get(name)), native)
+        value = Value(name, kind_of(types[name]), native)
         value.is_beyond = is_constant(node) and any(each.t and self._is_beyond(each.t) for each in node.attribute)
         return value
 
@@ -287,7 +268,7 @@ class _Work:
 
 def _floats(values: list[ValueInfo]) -> list[str]:
     """The names of the values with float32s."""
-    return [each.name or "" for each in values if kind_of(each.type) != "other"]
+    return [each.name or "" for each in values if kind_of(type_text(each.type)) != "other"]
 
 
 def _tensors(graph: Graph) -> list[Tensor]:

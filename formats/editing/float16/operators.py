@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from formats.editing.operator_sets import ONNX
 from formats.ir.dtypes import FLOAT
 from formats.ir.model import entries
+from formats.onnxpb.operator_sets import signature_of
 
 if TYPE_CHECKING:
     from formats.ir.model import Node, OperatorSetId
@@ -85,29 +86,17 @@ class Operators:
 
     def form_of(self, node: Node) -> Form:
         """The form of a node's operator; one without a schema stays in float32."""
-        domain, version = self.set_of(node)
-        return _form(node.op_type or "", version, domain)
-
-    def set_of(self, node: Node) -> tuple[str, int]:
-        """The domain of a node's operator, and the version of it that the model imports."""
         domain = "" if (node.domain or "") in ONNX else node.domain or ""
-        return domain, self._versions.get(domain, 0)
+        return _form(node.op_type or "", self._versions.get(domain, 0), domain)
 
 
 @cache
 def _form(name: str, version: int, domain: str) -> Form:
-    import onnx.defs
-
-    try:
-        schema = onnx.defs.get_schema(name, version, domain)
-    except onnx.defs.SchemaError:
+    signature = signature_of(domain, name, version)
+    if signature is None:
         return Form()
-    if schema.deprecated:
-        return Form()
-    types = {each.type_param_str: frozenset(each.allowed_type_strs) for each in schema.type_constraints}
     inputs, outputs = (
-        [types.get(each.type_str, frozenset((each.type_str,))) for each in parameters]
-        for parameters in (schema.inputs, schema.outputs)
+        [signature.allowed(each) for each in parameters] for parameters in (signature.inputs, signature.outputs)
     )
     every = [each for each in (*inputs, *outputs) if each & _FLOAT32]
     stays = name in _STAY.get(domain, "").split() or not any(each & _FLOAT16 for each in every)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
+from formats.onnxpb.value_types import type_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,26 +49,17 @@ class Value:
         return self.names[number] if self.kind != "other" else self.name
 
 
-def is_known(type_: Type | None) -> bool:
-    """Whether a type says anything."""
-    return type_ is not None and any(getattr(type_, name) is not None for name in type_.oneof)
-
-
-def kind_of(type_: Type | None) -> Kind:
-    """What a value of this type is."""
-    held: Kind = "tensor"
-    while type_ is not None:
-        if type_.tensor_type is not None:
-            return held if type_.tensor_type.elem_type == FLOAT else "other"
-        outer = type_.sequence_type or type_.optional_type
-        type_ = None if outer is None else outer.elem_type
-        held = "held"
-    return "other"
+def kind_of(text: str) -> Kind:
+    """What a value of this type is; the type is written as in ONNX's operator sets."""
+    inner = text
+    while inner.startswith(("seq(", "optional(")):
+        inner = inner[inner.index("(") + 1 : -1]
+    return "other" if inner != "tensor(float)" else "tensor" if inner == text else "held"
 
 
 def with_element(type_: Type | None, number: int) -> Type | None:
     """The type with another type of elements in place of float32."""
-    if kind_of(type_) == "other" or type_ is None:
+    if type_ is None or kind_of(type_text(type_)) == "other":
         return type_
     new = copied(type_)
     inner: Type | None = new

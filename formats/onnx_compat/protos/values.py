@@ -23,7 +23,12 @@ else:  # the class of all messages of protobuf, if it is installed: then `isinst
     try:
         from google.protobuf.message import Message
     except ImportError:
-        Message = object
+
+        class Message:
+            """Nothing that ours do not have."""
+
+            __slots__ = ()
+
 
 T = TypeVar("T")
 

@@ -124,14 +124,15 @@ def uninstall() -> None:
 
 def _pairs() -> list[tuple[Any, Any]]:
     """What is of `onnx`, each with ours."""
-    with needed(ONNX, "programs over formats.onnxpb.install"):
-        onnx = import_module(ONNX)
+    with needed("onnx", "programs over formats.onnxpb.install"):
+        onnx = import_module("onnx")
         modules = [import_module(f"onnx.{name}") for name in ("onnx_ml_pb2", "onnx_data_pb2")]
     found: list[tuple[Any, Any]] = []
     for name, own in names_of_classes(classes).items():
         found += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
     found += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
-    native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
+    with needed("google.protobuf", "programs over formats.onnxpb.install"):
+        native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
     if native.__module__ != __name__:  # as it is if it was replaced already
         found.append((native, _for_both(native)))
     with suppress(ImportError):  # protobuf without its native code

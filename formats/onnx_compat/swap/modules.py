@@ -41,8 +41,8 @@ def of_onnx(name: str) -> Any:
 
     Raises: MissingPackageError if it is not installed; AttributeError if this release of it does not have the name.
     """
-    with needed(ONNX, f"uses of formats.onnxpb.{name}"):
-        onnx = import_module(ONNX)
+    with needed("onnx", f"uses of formats.onnxpb.{name}"):
+        onnx = import_module("onnx")
     if name in NAMES:
         return getattr(onnx, name)
     try:
@@ -60,8 +60,8 @@ def spec_of(fullname: str) -> ModuleSpec | None:
     """
     inner = fullname[len(ROOT) + 1 :]
     top = inner.partition(".")[0]
-    with needed(ONNX, f"the functions of {fullname}"):
-        onnx = import_module(ONNX)
+    with needed("onnx", f"the functions of {fullname}"):
+        onnx = import_module("onnx")
     if top in OF_CLASSES:
         return ModuleSpec(fullname, _Classes())
     theirs = f"{ONNX}.{inner.replace(OWN_EXTERNAL_DATA, 'external_data_helper')}"

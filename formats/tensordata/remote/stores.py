@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import FormatError, MissingPackageError, RemoteError, TensorDataError
+from formats.python.extras import needed
 from formats.tensordata.moved import MOVED
 from formats.tensordata.remote.address import WEB
 
@@ -416,12 +417,9 @@ def filesystem_of(address: Address) -> tuple[Any, str]:
 
     Raises: MissingPackageError if a package is missing; FormatError if no filesystem has such addresses.
     """
-    try:
+    with needed("fsspec", "addresses"):
         import fsspec
         from fsspec.core import url_to_fs
-    except ModuleNotFoundError:
-        message = "addresses need the package fsspec, which is not installed: pip install 'onnx-formats[remote]'"
-        raise MissingPackageError(message, "fsspec") from None
     try:
         found: tuple[Any, str] = url_to_fs(address.url, **address.options_of_store(fsspec.available_protocols()))
     except ImportError as error:

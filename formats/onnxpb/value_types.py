@@ -1,0 +1,361 @@
+"""The types of values without their shapes, as far as a model states them and its operators say them.
+
+A type is written as in ONNX's operator sets: `tensor(float)`, `seq(tensor(float))`, `map(string,float)`.
+
+Spec: ONNX operators; the page "Contrib Operators" of onnxruntime for com.microsoft.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from formats.ir import walk
+from formats.ir.dtypes import BY_NAME, BY_NUMBER
+from formats.ir.model import OptionalType, SequenceType, TensorType, Type, entries
+from formats.onnxpb.operator_sets import ONNX, signature_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from formats.ir.model import Attribute, Graph, Model, Node, ValueInfo
+    from formats.onnxpb.operator_sets import Signature
+
+    Versions = Mapping[str, int]
+    Found = dict[str, dict[str, str]]  # the types by the place of their graph and by name
+
+FLOAT, INT64 = "tensor(float)", "tensor(int64)"
+MICROSOFT: Final = ("com.microsoft", ONNX)  # onnxruntime's optimizer writes some without a domain
+# The outputs of operators that ONNX's sets do not have: the input that has the same type, or the type. The last stands
+# for all that follow.
+_ROWS: Final = {
+    "0": (
+        "Attention BiasAdd BiasGelu BiasSoftmax BiasSplitGelu CDist ComplexMul ComplexMulConj "
+        "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention "
+        "DynamicQuantizeLSTM DynamicQuantizeMatMul ExpandDims FastGelu FusedConv FusedGemm FusedMatMul "
+        "FusedMatMulActivation GatedRelativePositionBias Gelu GemmFastGelu GroupNorm GroupQueryAttention Inverse "
+        "Irfft LongformerAttention MatMulBnb4 MatMulFpQ4 MatMulNBits MaxpoolWithMask MoE MultiHeadAttention "
+        "NhwcConv NhwcFusedConv NhwcMaxPool PackedAttention PackedMultiHeadAttention Pad QLinearAdd "
+        "QLinearAveragePool QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid "
+        "QLinearSoftmax QMoE QuickGelu RelativePositionBias RestorePadding Rfft RotaryEmbedding SkipGroupNorm "
+        "SparseAttention TransposeMatMul Trilu UnfoldTensor"
+    ),
+    "0 bool": "BiasDropout",
+    "0 float float 0": "SkipLayerNormalization SkipSimplifiedLayerNormalization",
+    "0 int32": "RemovePadding",
+    "1": "DequantizeLinear NGramRepeatBlock QLinearConcat QLinearWhere",
+    "1 float": "SimplifiedLayerNormalization",
+    "2": "GatherBlockQuantized MatMulIntegerToFloat QAttention QuantizeLinear",
+    "2 int32 2": "EmbedLayerNormalization",
+}
+_MADE: Final = {name: row.split() for row, names in _ROWS.items() for name in names.split()}
+# The attributes that say what elements a result has, and what it has without them: "0" is what the first input has.
+_BY_ATTRIBUTE: Final = {
+    "Bernoulli": ("dtype", "0"),
+    "BitCast": ("to", ""),
+    "BlackmanWindow": ("output_datatype", FLOAT),
+    "Cast": ("to", ""),
+    "ConstantOfShape": ("value", FLOAT),
+    "EyeLike": ("dtype", "0"),
+    "HammingWindow": ("output_datatype", FLOAT),
+    "HannWindow": ("output_datatype", FLOAT),
+    "MelWeightMatrix": ("output_datatype", FLOAT),
+    "Multinomial": ("dtype", "tensor(int32)"),
+    "RandomNormal": ("dtype", FLOAT),
+    "RandomNormalLike": ("dtype", "0"),
+    "RandomUniform": ("dtype", FLOAT),
+    "RandomUniformLike": ("dtype", "0"),
+}
+_OF_CONSTANT: Final = {
+    "value_float": FLOAT,
+    "value_floats": FLOAT,
+    "value_int": INT64,
+    "value_ints": INT64,
+    "value_string": "tensor(string)",
+    "value_strings": "tensor(string)",
+}
+
+
+def type_text(kind: Type | None) -> str:
+    """A type as ONNX's operator sets write it; empty if it is not known."""
+    if kind is None:
+        return ""
+    if kind.tensor_type is not None:
+        return _of_elements(kind.tensor_type.elem_type)
+    if kind.sparse_tensor_type is not None:
+        return _of_elements(kind.sparse_tensor_type.elem_type, "sparse_tensor")
+    if kind.map_type is not None:
+        key, value = BY_NUMBER.get(kind.map_type.key_type or 0), type_text(kind.map_type.value_type)
+        plain = value[len("tensor(") : -1] if value.startswith("tensor(") else value
+        return f"map({key.name.lower()},{plain})" if key is not None and value else ""
+    if kind.opaque_type is not None:
+        return f"opaque({kind.opaque_type.domain or ''},{kind.opaque_type.name or ''})"
+    for word, outer in (("seq", kind.sequence_type), ("optional", kind.optional_type)):
+        if outer is not None and (inner := type_text(outer.elem_type)):
+            return f"{word}({inner})"
+    return ""
+
+
+def type_of(text: str) -> Type | None:
+    """The type that a text says, without a shape: of tensors, and of sequences and optionals of them."""
+    if row := BY_NAME.get(_inside(text, "tensor").upper()):
+        return Type(tensor_type=TensorType(row.number))
+    if inner := type_of(_inside(text, "seq")) if text else None:
+        return Type(sequence_type=SequenceType(inner))
+    if inner := type_of(_inside(text, "optional")) if text else None:
+        return Type(optional_type=OptionalType(inner))
+    return None
+
+
+def _of_elements(number: int | None, word: str = "tensor") -> str:
+    row = BY_NUMBER.get(number or 0)
+    return "" if row is None else f"{word}({row.name.lower()})"
+
+
+def value_types(model: Model) -> Found:
+    """The types of the values of all graphs that are known, by the place of their graph and by name."""
+    found: Found = {}
+    versions: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = entry.domain or ONNX
+        versions[domain] = max(versions.get(domain, 0), entry.version or 0)
+    if model.graph is not None:
+        _follow(model.graph, "graph", ChainMap(), [], versions, found)
+    return found
+
+
+def _follow(
+    graph: Graph,
+    where: str,
+    outer: ChainMap[str, str],
+    given: Sequence[str],
+    versions: Versions,
+    found: Found,
+) -> list[str]:
+    """Find the types in a graph and in its subgraphs; those of its inputs may be `given`. Return those of its results.
+
+    A name of this graph is no value of those around it, even if its type is not known.
+    """
+    own = dict.fromkeys((each.name or "" for each in graph.input), "")
+    own.update((name, "") for node in graph.node for name in node.output)
+    own.update((each.name or "", text) for each, text in zip(graph.input, given, strict=False))
+    own.update((each.name or "", text) for each in _described(graph) if (text := type_text(each.type)))
+    tensors = [*graph.initializer, *(each.values for each in entries(graph, "sparse_initializer") if each.values)]
+    own.update((each.name or "", text) for each in tensors if (text := _of_elements(each.data_type)))
+    types = outer.new_child(own)
+    found[where] = own
+    for index, node in enumerate(graph.node):
+        known = [types.get(name, "") for name in node.input]
+        inner: dict[str, list[str]] = {}
+        for attribute in entries(node, "attribute"):
+            if attribute.g is not None:
+                place = walk.inner_place(walk.inner_place(where, "node", index), "attribute", None, attribute)
+                passed = _passed(node, known, len(attribute.g.input))
+                inner[attribute.name or ""] = _follow(
+                    attribute.g, walk.inner_place(place, "g"), types, passed, versions, found
+                )
+        for name, text in zip(node.output, _made(node, known, inner, versions), strict=False):
+            if name and text and not own[name]:
+                own[name] = text
+    return [types.get(each.name or "", "") for each in graph.output]
+
+
+def _described(graph: Graph) -> Iterator[ValueInfo]:
+    yield from entries(graph, "value_info")
+    yield from graph.output
+    yield from graph.input
+
+
+def _passed(node: Node, given: list[str], count: int) -> list[str]:
+    """The types of the inputs of a graph in a node."""
+    if node.op_type == "Loop":
+        return [INT64, "tensor(bool)", *given[2:]]
+    if node.op_type == "Scan":
+        return given[len(given) - count :]  # before version 9, the lengths of the sequences come first
+    if node.op_type == "SequenceMap":
+        return [_inside(each, "seq") or each for each in given]
+    return []
+
+
+def _made(node: Node, given: list[str], inner: Mapping[str, list[str]], versions: Versions) -> list[str]:
+    """The types of the outputs of a node whose inputs, and the results of whose graphs, have these types."""
+    name, domain, count = node.op_type or "", node.domain or ONNX, len(node.output)
+    signature = signature_of(domain, name, versions.get(domain, 0))
+    if signature is None:
+        row = _MADE.get(name) if domain in MICROSOFT else None
+        return [_by_row(row[min(index, len(row) - 1)], given) for index in range(count)] if row else []
+    own = _RULES.get((domain, name))
+    made = [] if own is None else own(node, given, inner)
+    by_schema = [_by_schema(signature, index, given) for index in range(count)]
+    return [*(text or other for text, other in zip(made, by_schema, strict=False)), *by_schema[len(made) :]]
+
+
+def _by_row(word: str, given: Sequence[str]) -> str:
+    return f"tensor({word})" if not word.isdigit() else given[int(word)] if int(word) < len(given) else ""
+
+
+def _by_schema(signature: Signature, index: int, given: Sequence[str]) -> str:
+    """The type of an output: the only one that it may have, or that of an input with the same name for it."""
+    if not signature.outputs:
+        return ""
+    output = signature.outputs[min(index, len(signature.outputs) - 1)]
+    allowed = signature.allowed(output)
+    if len(allowed) == 1:
+        return next(iter(allowed))
+    last = len(signature.inputs) - 1
+    inputs = [(text, signature.inputs[min(place, last)]) for place, text in enumerate(given) if signature.inputs]
+    return next((text for text, each in inputs if text and each == output and output.is_same), "")
+
+
+# Operators whose attributes, graphs or containers say what they make
+
+
+def _by_attribute(node: Node, given: list[str], _: object) -> list[str]:
+    name, missing = _BY_ATTRIBUTE[node.op_type or ""]
+    return [_said(node, name) or (_first(given) if missing == "0" else missing)]
+
+
+def _said(node: Node, name: str) -> str:
+    """The type that an attribute says, by a number, a text (before version 6) or as that of a tensor."""
+    attribute = _attribute(node, name)
+    if attribute is None:
+        return ""
+    if attribute.t is not None:
+        return _of_elements(attribute.t.data_type)
+    if attribute.s:
+        row = BY_NAME.get(attribute.s.decode(errors="replace"))
+        return "" if row is None else _of_elements(row.number)
+    return _of_elements(attribute.i)
+
+
+def _attribute(node: Node, name: str) -> Attribute | None:
+    return next((each for each in entries(node, "attribute") if each.name == name), None)
+
+
+def _first(given: Sequence[str]) -> str:
+    return given[0] if given else ""
+
+
+def _inside(text: str, word: str) -> str:
+    """What a container of this kind holds; empty for another type."""
+    return text[len(word) + 1 : -1] if text.startswith(f"{word}(") else ""
+
+
+def _container(word: str, text: str) -> list[str]:
+    return [f"{word}({text})"] if text else []
+
+
+def _constant(node: Node, *_: object) -> list[str]:
+    for each in entries(node, "attribute"):
+        if each.sparse_tensor is not None and each.sparse_tensor.values is not None:
+            return [_of_elements(each.sparse_tensor.values.data_type)]
+        if each.t is not None or each.name in _OF_CONSTANT:
+            return [_of_elements(each.t.data_type) if each.t is not None else _OF_CONSTANT[each.name or ""]]
+    return []
+
+
+def _quantized(node: Node, given: list[str], _: object) -> list[str]:
+    return [_said(node, "output_dtype") or (given[2] if len(given) > 2 and node.input[2] else "tensor(uint8)")]
+
+
+def _dequantized(node: Node, given: list[str], _: object) -> list[str]:
+    return [_said(node, "output_dtype") or (given[1] if len(given) > 1 else "")]
+
+
+def _empty_sequence(node: Node, *_: object) -> list[str]:
+    return _container("seq", _said(node, "dtype") or FLOAT)
+
+
+def _sequence(_: Node, given: list[str], __: object) -> list[str]:
+    return _container("seq", _first(given))
+
+
+def _element(_: Node, given: list[str], __: object) -> list[str]:
+    return [_inside(_first(given), "seq")]
+
+
+def _optional(node: Node, given: list[str], _: object) -> list[str]:
+    attribute = _attribute(node, "type")
+    return _container("optional", _first(given) if attribute is None else type_text(attribute.tp))
+
+
+def _optional_element(_: Node, given: list[str], __: object) -> list[str]:
+    return [_inside(_first(given), "optional") or _first(given)]
+
+
+def _normalized(node: Node, given: list[str], _: object) -> list[str]:
+    stash = _said(node, "stash_type") or FLOAT
+    return [_first(given), stash, stash]
+
+
+def _attended(_: Node, given: list[str], __: object) -> list[str]:
+    return [_first(given), given[3] if len(given) > 3 and given[3] else _first(given)]
+
+
+def _trained(node: Node, given: list[str], _: object) -> list[str]:
+    count = len(node.output) // (3 if node.op_type == "Adam" else 2)  # of tensors, each with a momentum or two
+    return given[2 : 2 + count] * 3
+
+
+def _branch(_: Node, __: object, inner: Mapping[str, list[str]]) -> list[str]:
+    one, other = (inner.get(name, []) for name in ("then_branch", "else_branch"))
+    return [text or second for text, second in zip(one, other, strict=True)] if len(one) == len(other) else one or other
+
+
+def _loop(_: Node, given: list[str], inner: Mapping[str, list[str]]) -> list[str]:
+    made = inner.get("body", [])[1:]  # the first result of a body is its condition
+    return [text or other for text, other in zip_longest(made, given[2:], fillvalue="")]
+
+
+def _scan(_: Node, __: object, inner: Mapping[str, list[str]]) -> list[str]:
+    return inner.get("body", [])
+
+
+def _mapped(_: Node, __: object, inner: Mapping[str, list[str]]) -> list[str]:
+    return [f"seq({text})" if text else "" for text in inner.get("body", [])]
+
+
+def _cast_map(node: Node, *_: object) -> list[str]:
+    attribute = _attribute(node, "cast_to")
+    word = (attribute.s or b"").decode(errors="replace") if attribute is not None else "TO_FLOAT"
+    return [f"tensor({word.removeprefix('TO_').lower()})"]
+
+
+def _labels(node: Node, *_: object) -> list[str]:
+    for each in entries(node, "attribute"):
+        if each.name == "values_tensor" and each.t is not None:
+            return [_of_elements(each.t.data_type)]
+        if (word := (each.name or "").removeprefix("values_")) in ("floats", "int64s", "strings"):
+            return [f"tensor({word.removesuffix('s')})"]
+    return []
+
+
+def _vectorized(_: Node, given: list[str], __: object) -> list[str]:
+    value = _inside(_first(given), "map").partition(",")[2]
+    return [f"tensor({value})"] if value else []
+
+
+_RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, list[str]]], list[str]]]] = {
+    **{(ONNX, name): _by_attribute for name in _BY_ATTRIBUTE},
+    (ONNX, "ConcatFromSequence"): _element,
+    (ONNX, "Constant"): _constant,
+    (ONNX, "DequantizeLinear"): _dequantized,
+    (ONNX, "If"): _branch,
+    (ONNX, "LayerNormalization"): _normalized,
+    (ONNX, "LinearAttention"): _attended,
+    (ONNX, "Loop"): _loop,
+    (ONNX, "Optional"): _optional,
+    (ONNX, "OptionalGetElement"): _optional_element,
+    (ONNX, "QuantizeLinear"): _quantized,
+    (ONNX, "Scan"): _scan,
+    (ONNX, "SequenceAt"): _element,
+    (ONNX, "SequenceConstruct"): _sequence,
+    (ONNX, "SequenceEmpty"): _empty_sequence,
+    (ONNX, "SequenceMap"): _mapped,
+    (ONNX, "SplitToSequence"): _sequence,
+    **{("ai.onnx.preview.training", name): _trained for name in ("Adagrad", "Adam", "Momentum")},
+    ("ai.onnx.ml", "CastMap"): _cast_map,
+    ("ai.onnx.ml", "DictVectorizer"): _vectorized,
+    ("ai.onnx.ml", "LabelEncoder"): _labels,
+}

@@ -1,0 +1,82 @@
+"""Writes `formats/onnxpb/operator_types.py`: the types that each version of an operator accepts, from `onnx.defs`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from operator_sets import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = "formats/onnxpb/operator_types.py"
+HEAD = '''"""The types of ONNX's operators in all versions, as text: `operator_sets.py` reads what a model needs.
+
+Generated from onnx.defs by `python schemas/generate.py`; do not edit.
+
+A line of `ROWS` is an operator, and its versions from the oldest on, each as `version inputs outputs name=set`. Each
+input and output has its type, or the name of the types that it may have, which are a line of `SETS`: its number, from 0
+on, is behind the name. A `*` follows where the inputs of one parameter may have several types. A set has the types of
+elements of its tensors, and other types in full. What equals the version before is only its number. A deprecated
+operator is `version !`.
+"""
+# ruff: noqa: E501 - a row is a line
+
+from __future__ import annotations
+
+from typing import Final
+
+'''
+
+
+def generate() -> str:
+    """The text of the module; the present one if `onnx` is missing or has older operator sets."""
+    path = ROOT / TARGET
+    try:
+        from onnx import defs
+    except ImportError:
+        return path.read_text("utf-8")
+    if is_older():
+        return path.read_text("utf-8")
+    every = [schema for schema in defs.get_all_schemas_with_history() if not schema.deprecated]
+    counts = Counter(_set(each.allowed_type_strs) for schema in every for each in schema.type_constraints)
+    sets = {text: number for number, (text, _) in enumerate(sorted(counts.items(), key=lambda item: (-item[1], item)))}
+    rows: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for schema in defs.get_all_schemas_with_history():
+        rows[schema.domain or "ai.onnx"][schema.name].append(schema)
+    lines = [HEAD, 'SETS: Final = """\\\n', *(f"{text}\n" for text in sets), '"""\n', "ROWS: Final = {\n"]
+    for domain, operators in sorted(rows.items()):
+        lines.append(f'    "{domain}": """\\\n')
+        lines += (f"{_row(name, schemas, sets)}\n" for name, schemas in sorted(operators.items()))
+        lines.append('""",\n')
+    return "".join((*lines, "}\n"))
+
+
+def _row(name: str, schemas: list[Any], sets: dict[str, int]) -> str:
+    versions, before = [], ""
+    for schema in sorted(schemas, key=lambda schema: schema.since_version):
+        text = "!" if schema.deprecated else _form(schema, sets)
+        versions.append(f"{schema.since_version}" if text == before else f"{schema.since_version} {text}")
+        before = text
+    return " ; ".join((name, *versions))
+
+
+def _form(schema: Any, sets: dict[str, int]) -> str:
+    names = (
+        f"{each.type_param_str}={sets[_set(each.allowed_type_strs)]}"
+        for each in sorted(schema.type_constraints, key=lambda each: each.type_param_str)
+    )
+    return " ".join((_parameters(schema.inputs), _parameters(schema.outputs), *names))
+
+
+def _parameters(parameters: list[Any]) -> str:
+    return ",".join(f"{each.type_str}{'' if each.is_homogeneous else '*'}" for each in parameters) or "-"
+
+
+def _set(types: Iterable[str]) -> str:
+    """The types as one line, those of tensors without the word."""
+    every = (text[7:-1] if text.startswith("tensor(") else text.replace(" ", "") for text in types)
+    return " ".join(sorted(every, key=lambda text: ("(" in text, text)))
