@@ -201,7 +201,7 @@ ACROSS = {
     "rten/raising": "operators suite",
     "tensordata/local": "systems",
     "tensordata/remote": "batch hostile_servers hub web",
-    "verbs": "dry_run missing_data mutations",
+    "verbs": "dry_run missing_data mutations neighbours",
 }
 # The folders that mirror no room of the package. Those that have the name of a folder of the repository have its tests.
 FOLDERS = {

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from io import FileIO
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, FormatError, LimitError, WireError
@@ -28,13 +30,11 @@ from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from io import FileIO
-    from pathlib import Path
 
     from formats.onnxpb.wire.tables import MessageTable
 
 KEY = b"location"  # in every reference to another file
-PIECE_BYTES = 1 << 18  # a graph is searched in pieces of this size
+PIECE_BYTES = 1 << 16  # a graph is searched in pieces of this size
 WHOLE_BYTES = 1 << 24  # a file up to this size is searched as a whole; larger ones mostly consist of weights
 HEAD_BYTES = 1 << 10  # the fields of a model before its graph
 MAX_LOOKS = 1 << 12  # at fields of a model outside of its graph
@@ -60,7 +60,7 @@ class References(NamedTuple):
 NONE = References(frozenset(), 0)
 
 
-def references_in(path: Path, most: int) -> References:
+def references_in(path: str, most: int) -> References:
     """What the graph in a file refers to, for at most this cost; beyond it, nobody knows, and the cost is TOO_LARGE."""
     try:
         with _opened(path) as file:
@@ -86,19 +86,19 @@ def references_in(path: Path, most: int) -> References:
         return References(None, cost)
 
 
-def references(path: Path) -> set[str]:
+def references(path: str) -> set[str]:
     """The data files next to a model to which it refers; they need not exist.
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    model = decode(File.open(path).span(), Model)
+    model = decode(File.open(Path(path)).span(), Model)
     if model.graph is None:
-        raise DecodeError("there is no graph in it", path=path)
+        raise DecodeError("there is no graph in it", path=Path(path))
     entries = (entry for _, tensor in walk.external_tensors(model) for entry in entries_of(tensor))
     return {os.path.normpath(value or "") for key, value in entries if key == "location"}
 
 
-def archives_in(path: Path, _: int) -> References:
+def archives_in(path: str, _: int) -> References:
     """The names of archives that the metadata of a graph has, usually none; what cannot be read has none."""
     try:
         with _opened(path) as file:
@@ -127,9 +127,9 @@ def _parts(locations: set[str]) -> frozenset[str]:
     return frozenset(part for location in locations for part in posixpath.normpath(location).split("/"))
 
 
-def _opened(path: Path) -> FileIO:
+def _opened(path: str) -> FileIO:
     """The file at `path`, without waiting for a writer if it has just become a pipe."""
-    return open(path, "rb", buffering=0, opener=lambda name, _: os.open(name, FILE_FLAGS))
+    return FileIO(os.open(path, FILE_FLAGS))
 
 
 def _read(file: FileIO, position: int, nbytes: int) -> bytes:

@@ -29,10 +29,10 @@ MAX_KNOWN = 1 << 14  # graphs whose references are known
 LISTING_PART = 0.05  # of the time of a run, for listing its folders again
 
 Stamp: TypeAlias = tuple[int, int, int, int]
-Ask: TypeAlias = "Callable[[Path, int], References]"  # about a graph, for at most this cost
+Ask: TypeAlias = "Callable[[str, int], References]"  # about a graph, for at most this cost
 
 _run: ContextVar[dict[Path, _Folder] | None] = ContextVar("the folders of a run of many conversions", default=None)
-_known: dict[tuple[Path, Ask], tuple[Stamp, References]] = {}  # of graphs that were asked
+_known: dict[tuple[str, Ask], tuple[Stamp, References]] = {}  # of graphs that were asked
 
 
 class Naming(NamedTuple):
@@ -48,7 +48,7 @@ class Naming(NamedTuple):
         from formats.onnxpb.external.graph_search import references
 
         try:
-            return references(self.path)
+            return references(str(self.path))
         except (FormatError, OSError):
             return None
 
@@ -109,8 +109,8 @@ class _Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.graphs: dict[Path, Stamp] = {}
-        self._links: list[Path] = []
+        self.graphs: dict[str, Stamp] = {}  # by name
+        self._links: list[str] = []
         self._folders: list[str] = []
         self._references = _Index()
         self._archives = _Index()
@@ -129,11 +129,11 @@ class _Folder:
             with os.scandir(self.path) as entries:
                 for entry in entries:
                     if entry.is_symlink():
-                        self._links.append(self.path / entry.name)
+                        self._links.append(entry.name)
                     elif entry.is_dir():
                         self._folders.append(entry.name)
                     if entry.name.lower().endswith(EXTENSION) and entry.is_file():
-                        self.graphs[self.path / entry.name] = _stamp(entry.stat())
+                        self.graphs[entry.name] = _stamp(entry.stat())
         except (FileNotFoundError, NotADirectoryError):
             return
         for index in (self._references, self._archives):
@@ -145,11 +145,11 @@ class _Folder:
         """Note that a file was written, after the folder was listed."""
         if path.name.lower().endswith(EXTENSION):
             try:
-                self.graphs[path] = _stamp(path.stat())
+                self.graphs[path.name] = _stamp(path.stat())
             except OSError:
-                self.graphs.pop(path, None)
+                self.graphs.pop(path.name, None)
             for index in (self._references, self._archives):
-                index.changed.add(path)
+                index.changed.add(path.name)
 
     def names_of(self, files: Collection[Path]) -> set[str] | None:
         """The names, one of which is in every path to one of the files; `None` if nobody knows them all.
@@ -157,80 +157,85 @@ class _Folder:
         A link or a folder may lead to the file under another name, and some systems ignore case or forms of Unicode.
         """
         targets = {os.path.realpath(path) for path in files}
-        links = (link.name for link in self._links if os.path.realpath(link) in targets or link.is_dir())
+        links = (link for link in self._links if self._leads(link, targets))
         names = {*(path.name for path in files), *links, *self._folders}
         is_plain = os.sep == "/" and all(map(str.isascii, names)) and not any(map(_ignores_case, files))
         return names if is_plain else None
+
+    def _leads(self, link: str, targets: set[str]) -> bool:
+        target = os.path.realpath(self.path / link)
+        return target in targets or os.path.isdir(target)  # noqa: PTH112 - a text
 
     def naming(self, names: set[str] | None) -> list[Naming]:
         """The graphs with one of the names in a reference, or with any reference if `names` is `None`."""
         from formats.onnxpb.external.graph_search import references_in
 
         rest = MAX_DECODED_BYTES
-        for path in self._references.take_changed(self.graphs):
-            found = _asked(references_in, path, self.graphs[path], rest)
+        for name in self._references.take_changed(self.graphs):
+            found = _asked(references_in, f"{self.path}{os.sep}{name}", self.graphs[name], rest)
             rest -= found.cost if found.cost <= rest else 0
-            self._references.add(path, self.graphs[path], found)
+            self._references.add(name, self.graphs[name], found)
         rest = MAX_DECODED_BYTES
         result = []
-        for path, found in self._references.of(names):
+        for name, found in self._references.of(names):
             is_too_large = found.cost > rest
             rest -= 0 if is_too_large else found.cost
-            result.append(Naming(path, is_too_large))
+            result.append(Naming(self.path / name, is_too_large))
         return result
 
     def linked(self, names: set[str] | None) -> list[Path]:
         """The graphs that are linked to an archive with one of the names, or to any if `names` is `None`."""
         from formats.onnxpb.external.graph_search import archives_in
 
-        for path in self._archives.take_changed(self.graphs):
-            self._archives.add(path, self.graphs[path], _asked(archives_in, path, self.graphs[path]))
-        return [path for path, _ in self._archives.of(names)]
+        for name in self._archives.take_changed(self.graphs):
+            found = _asked(archives_in, f"{self.path}{os.sep}{name}", self.graphs[name])
+            self._archives.add(name, self.graphs[name], found)
+        return [self.path / name for name, _ in self._archives.of(names)]
 
 
 class _Index:
     """Graphs by the names in them; `changed` are those that must be asked, perhaps again."""
 
     def __init__(self) -> None:
-        self.changed: set[Path] = set()
-        self._found: dict[Path, tuple[Stamp, References]] = {}
-        self._by_name: dict[str, set[Path]] = {}
-        self._unknown: set[Path] = set()
+        self.changed: set[str] = set()
+        self._found: dict[str, tuple[Stamp, References]] = {}
+        self._by_name: dict[str, set[str]] = {}
+        self._unknown: set[str] = set()
 
-    def note_changes(self, graphs: Mapping[Path, Stamp]) -> None:
+    def note_changes(self, graphs: Mapping[str, Stamp]) -> None:
         """Compare what is known with the graphs of a new list."""
         found = self._found
-        self.changed |= {path for path, stamp in graphs.items() if path not in found or found[path][0] != stamp}
+        self.changed |= {graph for graph, stamp in graphs.items() if graph not in found or found[graph][0] != stamp}
         self.changed |= found.keys() - graphs.keys()
 
-    def take_changed(self, graphs: Mapping[Path, Stamp]) -> list[Path]:
+    def take_changed(self, graphs: Mapping[str, Stamp]) -> list[str]:
         """The graphs that changed and are still there, in the order of their names; nothing is known of them now."""
         changed, self.changed = sorted(self.changed), set()
-        for path in changed:
-            if path in self._found:
-                for paths in self._places(self._found.pop(path)[1]):
-                    paths.discard(path)
-        return [path for path in changed if path in graphs]
+        for graph in changed:
+            if graph in self._found:
+                for others in self._places(self._found.pop(graph)[1]):
+                    others.discard(graph)
+        return [graph for graph in changed if graph in graphs]
 
-    def add(self, path: Path, stamp: Stamp, references: References) -> None:
+    def add(self, graph: str, stamp: Stamp, references: References) -> None:
         """Add what a graph refers to."""
-        self._found[path] = stamp, references
-        for paths in self._places(references):
-            paths.add(path)
+        self._found[graph] = stamp, references
+        for others in self._places(references):
+            others.add(graph)
 
-    def of(self, names: set[str] | None) -> list[tuple[Path, References]]:
+    def of(self, names: set[str] | None) -> list[tuple[str, References]]:
         """The graphs with one of the names, or with any if `names` is `None`; and those of which nobody knows."""
         chosen = self._by_name if names is None else names & self._by_name.keys()
-        paths = self._unknown.union(*(self._by_name[name] for name in chosen))
-        return [(path, self._found[path][1]) for path in sorted(paths)]
+        graphs = self._unknown.union(*(self._by_name[name] for name in chosen))
+        return [(graph, self._found[graph][1]) for graph in sorted(graphs)]
 
-    def _places(self, references: References) -> list[set[Path]]:
+    def _places(self, references: References) -> list[set[str]]:
         if references.names is None:
             return [self._unknown]
         return [self._by_name.setdefault(name, set()) for name in references.names]
 
 
-def _asked(ask: Ask, path: Path, stamp: Stamp, most: int = MAX_DECODED_BYTES) -> References:
+def _asked(ask: Ask, path: str, stamp: Stamp, most: int = MAX_DECODED_BYTES) -> References:
     """What a graph says, as far as this process has not asked it before."""
     known = _known.get((path, ask))
     if known is not None and known[0] == stamp:
