@@ -74,6 +74,12 @@ def repeated(name: str, model: str, function: str, times: int) -> Guard:
     return many._replace(start_up=once.command)
 
 
+def beside(name: str, model: str, count: int) -> Guard:
+    """Verbs beside so many copies of a model, less what they take beside two."""
+    many, few = (work(name, model, "beside", count=number) for number in (count, 2))
+    return many._replace(start_up=few.command)
+
+
 NODES, TENSORS, UNPACKED, WEIGHTS = "nodes-2000.onnx", "tensors-2000.onnx", "unpacked-200000.onnx", "float32-4.onnx"
 GUARDS = (
     Guard("import", ("python", "-c", "import formats")),
@@ -100,6 +106,7 @@ GUARDS = (
     work("unpacked-to-external", UNPACKED, "convert", path="m.onnx", external_data=True),
     work("forest-read", "forest-50000.onnx", "read_lists"),
     repeated("dynamo-read", "dynamo-2.onnx", "read_graph", 10),
+    beside("neighbours", NODES, 100),
     work("messages-read", NODES, "read_nodes", "formats.onnxpb"),
     work("messages-edited", NODES, "edit_messages", "formats.onnxpb"),
     work("messages-resave", TENSORS, "resave", "formats.onnxpb"),

@@ -396,6 +396,24 @@ def convert(task: Task, path: str, **options: Any) -> Work:
     formats.convert(task.model, task.directory / path, **options)
 
 
+def beside(task: Task, count: int) -> Work:
+    """Nothing, when a model and an archive were replaced, moved and removed beside so many copies of a model."""
+    import shutil
+
+    for index in range(count):
+        shutil.copyfile(task.model, task.directory / f"beside{index}.onnx")
+    formats = importlib.import_module("formats")
+    archive, graph = task.directory / "a.onnxz", task.directory / "a.onnx"
+    formats.convert(task.small, archive)
+    formats.convert(task.small, graph, external_data=True, size_threshold=0)
+    yield
+    formats.convert(task.small, archive, overwrite=True, backup=True)
+    formats.convert(task.small, graph, external_data=True, size_threshold=0, overwrite=True, backup=True)
+    for path in (archive, graph):
+        formats.mv(path, path.with_stem("b"))
+        formats.rm(path.with_stem("b"), all_data=True)
+
+
 def to_ort(task: Task) -> Work:
     """Nothing, when onnxruntime has saved the model in its own format, without optimizing it."""
     from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions

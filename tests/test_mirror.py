@@ -88,6 +88,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "onnxpb.codecs onnxpb.options onnxpb.external.checksums onnxpb.external.data_files onnxpb.external.shared_data",
         "data files, with all options for them",
     ),
+    "onnxpb/external/test_other_graphs.py": ("onnxpb.external.graph_search", "what it asks about each graph"),
     "onnxpb/test_transformers_js.py": ("onnxpb.external.transformers_js", "the library itself loads the files"),
     "onnxpb/test_operator_sets.py": ("onnxpb.operator_rows onnxpb.operator_types", "the rows are what it reads"),
     "onnxpb/text/test_textfile.py": ("onnxpb.text.fields", "both forms of text use these fields"),
@@ -200,7 +201,7 @@ ACROSS = {
     "rten/raising": "operators suite",
     "tensordata/local": "systems",
     "tensordata/remote": "batch hostile_servers hub web",
-    "verbs": "dry_run missing_data mutations",
+    "verbs": "dry_run missing_data mutations neighbours",
 }
 # The folders that mirror no room of the package. Those that have the name of a folder of the repository have its tests.
 FOLDERS = {

@@ -22,6 +22,7 @@ from formats.batch.workers import pool_of, work
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError, OptionError, UnknownFormatError
+from formats.onnxpb.external.other_graphs import remembering
 from formats.options import names_of
 from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import EngineOptions
@@ -93,7 +94,7 @@ def convert_many(
     with _book(manifest, listed, executor is not None, is_dry) as book:
         queue = _Queue(_tasks(listed, merged, book), book, joins=not fail_fast)
         if is_alone:
-            found = ((task, run(task if amount is None else amount.with_progress(task))) for task in queue)
+            found = _one_by_one(queue, amount)
         else:
             found = _in_processes(queue, count, amount) if executor is None else _through(executor, queue, amount)
         results = [JobResult(job, SKIPPED) for job in listed]
@@ -267,6 +268,15 @@ class _Queue:
         """Begin no more tasks."""
         self.is_stopped = True
         self._tasks.clear()
+
+
+def _one_by_one(queue: _Queue, amount: Amount | None) -> Generator[tuple[Task, JobResult], None, None]:
+    """Each task with its result, from this process."""
+    folders: dict[Path, Any] = {}
+    for task in queue:
+        with remembering(folders):
+            result = run(task if amount is None else amount.with_progress(task))
+        yield task, result
 
 
 # Executors

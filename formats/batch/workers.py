@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from formats.batch.amount import with_progress
 from formats.batch.job import run
+from formats.onnxpb.external.other_graphs import remembering
 from formats.python.threads import InThread, is_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from multiprocessing.context import BaseContext
+    from pathlib import Path
     from types import FrameType
 
     from formats.batch.job import JobResult, Task
@@ -56,6 +58,7 @@ class _Worker:
 
     is_busy: ClassVar[bool] = False
     counts: ClassVar[Any] = None
+    folders: ClassVar[dict[Path, Any]] = {}  # that are remembered; the pool is of one run
 
 
 def _begin_worker(counts: Any = None) -> None:
@@ -81,7 +84,8 @@ def work(tasks: Sequence[Task]) -> list[JobResult]:
         _Worker.is_busy = True
         try:
             counts = _Worker.counts
-            return [run(task if counts is None else with_progress(counts, task)) for task in tasks]
+            with remembering(_Worker.folders):
+                return [run(task if counts is None else with_progress(counts, task)) for task in tasks]
         finally:
             _Worker.is_busy = False
     except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from formats.errors import FormatError
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
+from formats.onnxpb.external.other_graphs import OtherGraphs
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.file import File
 from formats.tensordata.plan import INTERFACE, Loss
@@ -20,20 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-GRAPHS = ".onnx"
 KIND = "stale_link"
 
 
 def links_to(archive: Path) -> Iterator[tuple[Path, ArchiveLink]]:
     """The graphs in the folder that are linked to an archive with this name, whatever its state is now."""
-    for path in sorted(archive.parent.iterdir()) if archive.parent.is_dir() else ():
-        if path.suffix.lower() == GRAPHS and path.name != archive.name:
-            try:
-                link = ArchiveLink.of(decode(File.open(path).span(), Model))
-            except (FormatError, OSError):
-                continue
-            if link is not None and link.archive == archive.name:
-                yield path, link
+    for path in OtherGraphs(archive.parent, (archive,)).linked(archive):
+        try:
+            link = ArchiveLink.of(decode(File.open(path).span(), Model))
+        except (FormatError, OSError):
+            continue
+        if link is not None and link.archive == archive.name:
+            yield path, link
 
 
 def stale(archive: Path, directory_sha256: str) -> Iterator[Loss]:

@@ -167,6 +167,7 @@ class Renamed(NamedTuple):
     old: Path
 
 
+LEFT_BEHIND = "left_behind"  # the kind of a loss: a data file of a replaced model that stays
 OWNER_ACCESS = 0o600  # the owner of a new file can read and write it, even if the source file is write-protected
 
 

@@ -12,7 +12,7 @@ from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.storage import location_of
-from formats.onnxpb.external.shared_data import references
+from formats.onnxpb.external.other_graphs import Naming, OtherGraphs
 from formats.options import made
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 IS_A_MODEL = "it is a model itself"
-_GRAPHS = "*.onnx"  # other tools also write this format, and a location in it may be any file
 
 
 class OwnFile(NamedTuple):
@@ -132,7 +131,10 @@ def open_files(
             absent[location] = found
         elif found is not None and found != file:
             data[location] = found
-    others, unread = ({}, ()) if alone else _other_graphs(path, {"": file, **data}, ignored)
+    others: dict[str, str] = {}
+    unread: tuple[Path, ...] = ()
+    if not alone and (data or codec.bundle is not None):
+        others, unread = _other_graphs(path, file, data, ignored, trusts_unread=trusts_unread)
     if trusts_unread:
         unread = ()
     for other in unread:
@@ -172,7 +174,7 @@ def _elsewhere(model: Path, location: str) -> str:
 
 
 def _other_graphs(
-    path: Path, data: Mapping[str, File], ignored: Collection[Path]
+    path: Path, file: File, data: Mapping[str, File], ignored: Collection[Path], *, trusts_unread: bool
 ) -> tuple[dict[str, str], tuple[Path, ...]]:
     """The reasons why files stay, by location, and the graphs in the folder that cannot be read.
 
@@ -181,25 +183,38 @@ def _other_graphs(
     """
     reasons: dict[str, str] = {}
     unread: list[Path] = []
-    for other in sorted(path.parent.glob(_GRAPHS)):
-        if other == path or other in ignored or not other.is_file():  # a pipe, for example, would wait for a writer
-            continue
-        try:
-            _, _, model = read_model(other)
-        except (FormatError, OSError):
-            try:  # perhaps only its data is missing
-                found = {location for location in data if os.path.normpath(location) in references(other)}
-            except (FormatError, OSError):
-                unread.append(other)
-                continue
-        else:
-            inner = (tensor.external_source for _, tensor in walk.external_tensors(model))
-            used = {file.path for source in inner if source is not None for file in source.files()}
-            found = {location for location, file in data.items() if file.path in used}  # and no other of its names
-            model.close()
-        for location in found:
-            reasons.setdefault(location, f"{other.name} uses it, too")
+    others = OtherGraphs(path.parent, (path, *ignored))
+    if data:
+        found = others.naming([*(path.parent / name for name in data), *(file.path for file in data.values())])
+    else:  # only an archive can have the weights of a graph, which says so
+        found = [Naming(other) for other in others.linked(path)]
+    for other in found:
+        used = _used_by(other, {"": file, **data})
+        if used is None:
+            unread.append(other.path)
+            if not trusts_unread:  # it may use all of the files
+                break
+        for location in used or ():
+            reasons.setdefault(location, f"{other.path.name} uses it, too")
     return reasons, tuple(unread)
+
+
+def _used_by(other: Naming, files: Mapping[str, File]) -> set[str] | None:
+    """The files to which a graph refers, by the locations where the model has them, under no other of their names.
+
+    `None` if it cannot be read, or is too large to find out.
+    """
+    if other.is_too_large:
+        return None
+    try:
+        _, _, model = read_model(other.path)
+    except (FormatError, OSError):  # perhaps only its data is missing
+        named = other.references()
+        return None if named is None else {location for location in files if os.path.normpath(location) in named}
+    sources = (tensor.external_source for _, tensor in walk.external_tensors(model))
+    used = {file.path for source in sources if source is not None for file in source.files()}
+    model.close()
+    return {location for location, file in files.items() if file.path in used}
 
 
 def is_named_after(name: str, model: Path) -> bool:

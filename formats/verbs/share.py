@@ -20,14 +20,14 @@ from formats.ir.archive_link import without_link
 from formats.onnxpb.codecs import CODEC
 from formats.onnxpb.external.data_files import Outside
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
-from formats.onnxpb.external.shared_data import LEFT_BEHIND, check_shared_data, left_behind
+from formats.onnxpb.external.shared_data import check_shared_data, left_behind
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
 from formats.python.collector import collector_paused
 from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
-from formats.tensordata.plan import Digest, Permissions, WritePlan, in_order
+from formats.tensordata.plan import LEFT_BEHIND, Digest, Permissions, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement

@@ -272,3 +272,16 @@ def test_the_fleet_is_measured() -> None:
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines()[2:]]
     assert [row[1].strip() for row in rows] == ["1 process", "2 processes"] * 4
     assert {row[0].strip().rpartition(" to ")[2] for row in rows} == {".rten", ".onnxz"}
+
+
+def test_neighbours_are_measured() -> None:
+    """The benchmark of neighbours prints a row with the times alone and beside other models for each verb."""
+    arguments = ["inspect", "mv of an archive", "--count", "2", "--batch", "2", "--rounds", "1", "--scale", "0.01"]
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "neighbours.py", *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines()]
+    assert ["`inspect`", "`mv of an archive`"] == [row[0].strip() for row in rows[2:4]]
+    assert 2 == sum(row[0].strip().startswith("`batch") for row in rows)
+    assert all(float(row[-1]) > 0 for row in rows[2:4])

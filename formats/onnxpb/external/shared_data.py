@@ -13,21 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import EXTENSIONS
-from formats.errors import DecodeError, FormatError
-from formats.ir import walk
-from formats.ir.model import Model
-from formats.ir.storage import entries_of
-from formats.onnxpb.wire.decoder import decode
-from formats.tensordata.file import File
-from formats.tensordata.plan import INTERFACE, USE, Loss
+from formats.onnxpb.external.other_graphs import OtherGraphs, referred
+from formats.tensordata.plan import INTERFACE, LEFT_BEHIND, USE, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formats.tensordata.plan import WritePlan
-
-MODELS = (".onnx",)
-LEFT_BEHIND = "left_behind"  # the kind of a loss
 
 
 def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
@@ -37,21 +29,19 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
 
     Raises: FileExistsError if there is one that can be read, without `overwrite`.
     """
-    companions, models = plan.files[: -plan.models], plan.files[-plan.models :]
+    companions, models = plan.files[: -plan.models], [file.path for file in plan.files[-plan.models :]]
     names = {file.path.name for file in companions if os.path.lexists(file.path)}
-    written = {file.path.name for file in models}
-    folder = models[-1].path.parent
+    folder = models[-1].parent
     losses = []
-    for path in sorted(folder.iterdir()) if names else ():
-        if path.suffix.lower() not in MODELS or path.name in written or not path.is_file():
-            continue
-        try:
-            found = names & references(path)
-        except (FormatError, OSError):
+    for naming in OtherGraphs(folder, models).naming([folder / name for name in names]) if names else ():
+        path = naming.path
+        references = naming.references()
+        if references is None:
             listed = ", ".join(sorted(names))
             detail = f"{path.name} cannot be read, so it may also have its weights in {listed}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, USE))
             continue
+        found = names & references
         if found:
             detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, INTERFACE))
@@ -71,9 +61,8 @@ def left_behind(plan: WritePlan) -> Iterator[Loss]:
     old = {name for model in models if os.path.lexists(model) for name in referred(model)}
     old -= {os.path.relpath(file.path, folder) for file in plan.files}
     old = {name for name in old if Path(name).suffix.lower() not in EXTENSIONS() and _is_below(Path(name), folder)}
-    for path in sorted(folder.iterdir()) if old else ():
-        if path.suffix.lower() in MODELS and path not in models:
-            old -= referred(path)
+    for naming in OtherGraphs(folder, models).naming([folder / name for name in old]) if old else ():
+        old -= referred(naming.path)
     for name in sorted(old):
         detail = (
             f"{name} belonged to the replaced model, and stays; remove it if nothing else needs it, or next time use "
@@ -85,23 +74,3 @@ def left_behind(plan: WritePlan) -> Iterator[Loss]:
 def _is_below(location: Path, folder: Path) -> bool:
     """Whether there is such a file in the folder or below it."""
     return not location.is_absolute() and ".." not in location.parts and (folder / location).is_file()
-
-
-def referred(path: Path) -> set[str]:
-    """The data files next to a model to which it refers; none if it cannot be read."""
-    try:
-        return references(path)
-    except (FormatError, OSError):
-        return set()
-
-
-def references(path: Path) -> set[str]:
-    """The data files next to a model to which it refers; they need not exist.
-
-    Raises: FormatError if it cannot be read; OSError if the file cannot.
-    """
-    model = decode(File.open(path).span(), Model)
-    if model.graph is None:
-        raise DecodeError("there is no graph in it", path=path)
-    entries = (entry for _, tensor in walk.external_tensors(model) for entry in entries_of(tensor))
-    return {os.path.normpath(value or "") for key, value in entries if key == "location"}

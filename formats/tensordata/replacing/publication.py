@@ -74,7 +74,7 @@ def publish(
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
     replaces = any(os.path.lexists(output.destination) for output in outputs)
     syncs = replaces if fsync is None else fsync
-    if len(outputs) == 1 and not replaces and not _is_left(model) and not outputs[0].has_name:
+    if len(outputs) == 1 and not replaces and not is_left(model) and not outputs[0].has_name:
         outputs[0].publish(fsync=syncs)
         return
     digests = put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
@@ -168,7 +168,8 @@ def _remove_journal(model: Path, capabilities: Capabilities) -> None:
         raise
 
 
-def _is_left(model: Path) -> bool:
+def is_left(model: Path) -> bool:
+    """Whether a killed process may have left something to do for the model, without a look at the folder."""
     return any(os.path.lexists(hidden_name(model, kind)) for kind in ("lock", "journal", "undo"))
 
 

@@ -6,10 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from formats.errors import OptionError, UnsupportedError
-from formats.onnxpb.external.shared_data import LEFT_BEHIND
 from formats.tensordata.engine import execute
 from formats.tensordata.file import is_address, is_stream
-from formats.tensordata.plan import USE, Loss, in_order
+from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, in_order
 from formats.verbs.report import listed
 from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
 
@@ -56,9 +55,10 @@ def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: Replacemen
     if not (replacement.clean or replacement.backup):
         return plan, execute_replacing(Work(plan), engine)
     if replacement.backup and not engine.dry_run:
+        from formats.tensordata.replacing.publication import is_left
         from formats.verbs.repair import finish
 
-        for path in models:
+        for path in filter(is_left, models):
             finish(path)
     old = [old_model(path) for path in models if path.is_file()] if replacement.backup else []
     left = {last.parent / loss.where: loss for loss in plan.losses if loss.kind == LEFT_BEHIND}

@@ -17,7 +17,7 @@ from formats.codecs.contract import EXTENSIONS, READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
 from formats.ir.storage import change_location, places_of
-from formats.onnxpb.external.shared_data import MODELS, references, referred
+from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
 from formats.onnxpb.wire.encoder import encode
 from formats.python.late_dataclasses import replace
 from formats.tensordata.absent import AbsentFile
@@ -139,11 +139,12 @@ def execute_replacing(
     left = [path for path in left if path not in moved]
     stays = [] if clean else [(path, BELONGED) for path in left]
     gone = [(path, File.open(path)) for path in left if clean and path.is_file()]
-    others = _Others(work.models[-1].parent, {*work.paths, *backup.places, *goes})
-    gone += _gone(work, backup, others)
+    folder = work.models[-1].parent
+    gone += _gone(work, backup, {*work.paths, *backup.places, *goes})
     _execute(work, backup, engine)
-    if not engine.dry_run:
-        others = _Others(work.models[-1].parent, {*backup.places, *goes})  # another process may have written a graph
+    note_written([*work.models, *backup.places])
+    but = {*backup.places, *goes} if not engine.dry_run else {*work.paths, *backup.places, *goes}
+    others = _Others(folder, but, [path for path, _ in gone])  # another process may have written one meanwhile
     removed = []
     with ExitStack() as stack:
         reason = _lock(stack, work, gone, engine)
@@ -228,19 +229,21 @@ def _planned(work: Work, old: Sequence[Old], used: Collection[Path], goes: Colle
     folder = old[0].path.parent
     places = [backup_of(each.path) for each in old]
     written = {os.path.relpath(path, folder) for path in work.paths}
-    others = _graphs(folder, {*(each.path for each in old), *places, *work.models, *goes})
-    needed = {name for graph in others for name in referred(graph)}
+    datas = [_data_of(each) for each in old]
+    but = {*(each.path for each in old), *places, *work.models, *goes}
+    others = OtherGraphs(folder, but)
+    needed = _needed(others, [folder / name for data in datas for name in data])
     taken = {*(each.old for each in work.renamed), *used}  # files of the new model, which must not have more names
     names: dict[str, str] = {}
     graphs: list[FilePlan] = []
     renamed: list[Renamed] = []
     copied: list[FilePlan] = []
-    for each, place in zip(old, places, strict=True):
+    for each, place, data in zip(old, places, datas, strict=True):
         if each.path.is_symlink():
             reason = "this is a link, of which there is no backup; name the file that it leads to"
             raise UnsupportedError(reason, path=each.path)
         own: set[str] = set()
-        for location, file in _data_of(each).items():
+        for location, file in data.items():
             is_model = Path(location).suffix.lower() in EXTENSIONS()
             is_link = _is_link(each.path, location)
             if location not in written and (is_model or location in needed or is_link):
@@ -261,13 +264,27 @@ def _planned(work: Work, old: Sequence[Old], used: Collection[Path], goes: Colle
             copied.append(_copy(Renamed(place, each.file, each.path)))
         else:
             renamed.append(Renamed(place, each.file, each.path))
-    for name in (*(place.name for place in places), *names.values()):
+    new = [*(place.name for place in places), *names.values()]
+    needed = _needed(others, [folder / name for name in names.values()])
+    needed |= {place.name for each, place in zip(old, places, strict=True) if _is_linked(each, place, others)}
+    for name in new:
         if name in written:
             raise UnsupportedError(f"{name} would be both a backup and a part of the new model", path=old[0].path)
         if name in needed:
             reason = "another graph uses it, so it cannot become a part of the backup"
             raise FileExistsError(errno.EEXIST, reason, str(folder / name))
     return _Backup(tuple(places), tuple(graphs), tuple(renamed), tuple(copied))
+
+
+def _is_linked(old: Old, place: Path, others: OtherGraphs) -> bool:
+    """Whether graphs are linked to the older backup of an archive."""
+    is_archive = old.codec is not None and old.codec.bundle is not None
+    return is_archive and os.path.lexists(place) and bool(others.linked(place))
+
+
+def _needed(others: OtherGraphs, files: Collection[Path]) -> set[str]:
+    """The locations to which graphs refer that may mean one of the files."""
+    return {location for graph in others.naming(files) for location in referred(graph.path)}
 
 
 def _data_of(old: Old) -> dict[str, File | None]:
@@ -319,48 +336,47 @@ def graph_plan(codec: Codec, model: Model, place: Path) -> FilePlan:
     return codec.plan(model, place, codec.options()).files[-1]
 
 
-def _gone(work: Work, backup: _Backup, others: _Others) -> Iterator[tuple[Path, File]]:
-    """The old names of files that have names in a backup, and the files of older backups that are replaced."""
+def _gone(work: Work, backup: _Backup, but: Collection[Path]) -> Iterator[tuple[Path, File]]:
+    """The old names of files that have names in a backup, and the files of older backups that are replaced.
+
+    What a graph needs, other than those at `but`, stays.
+    """
     written = {*work.paths}
     yield from ((each.old, each.file) for each in backup.renamed if each.old not in written)
     new = backup.files
-    found: set[Path] = set()
+    found: dict[Path, None] = {}
     for place in backup.places:
         for name in sorted(referred(place)) if place.is_file() else ():
             path = place.with_name(name)
             is_own = any(name.startswith((f"{each.stem}.", f"{each.stem}-", f"{each.stem}_")) for each in backup.places)
-            if is_own and path not in new | written | found and path.is_file() and not others.why_needed(path):
-                found.add(path)
-                yield path, File.open(path)
+            if is_own and path not in new | written and path.is_file():
+                found[path] = None
+    others = _Others(work.models[-1].parent, but, found)
+    yield from ((path, File.open(path)) for path in found if not others.why_needed(path))
 
 
-def _graphs(folder: Path, but: Collection[Path]) -> list[Path]:
-    """The graphs in a folder, without some of them."""
-    return [
-        path
-        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
-        if path.suffix.lower() in MODELS and path not in but and path.is_file()
-    ]
+class _Others:
+    """The graphs in the folder of a model, and in those of its data files, that may need data files."""
 
-
-class _Others(NamedTuple):
-    """The graphs in the folder of a model that may need data files, without some of them."""
-
-    folder: Path
-    but: Collection[Path]
+    def __init__(self, folder: Path, but: Collection[Path], files: Collection[Path]) -> None:
+        self.folder = folder
+        folders = dict.fromkeys((folder, *(path.parent for path in files))) if files else ()
+        self._naming = {each: OtherGraphs(each, but).naming(files) for each in folders}
+        self._references: dict[Path, set[str] | None] = {}
 
     def why_needed(self, path: Path) -> str:
-        """Why a data file stays; empty if no graph in its folder, or in that of the model, needs it."""
+        """Why one of the files stays; empty if no graph in its folder, or in that of the model, needs it."""
         if path.is_symlink() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder)):
             return "it is a link, or in a folder to which a link leads"
         for folder in dict.fromkeys((self.folder, path.parent)):
-            for graph in _graphs(folder, self.but):
-                try:
-                    found = references(graph)
-                except (FormatError, OSError):
-                    return f"{graph.name} cannot be read, and may use it"
+            for graph in self._naming[folder]:
+                if graph.path not in self._references:
+                    self._references[graph.path] = graph.references()
+                found = self._references[graph.path]
+                if found is None:
+                    return f"{graph.path.name} cannot be read, and may use it"
                 if any(_is_same(folder / name, path) for name in found):
-                    return f"{graph.name} uses it"
+                    return f"{graph.path.name} uses it"
         return ""
 
 
