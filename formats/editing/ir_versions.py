@@ -50,7 +50,7 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, Done]:
     if version < given:
         done += Done(losses=tuple(_drop_optional(new, version)))
         if parts := list(islice(newer_parts(new), NAMED + 1)):
-            listed = "; ".join(f"{place}: {detail.partition(', but')[0]}" for _, place, detail in parts[:NAMED])
+            listed = "; ".join(f"{place}: {detail.partition(', but')[0]}" for place, detail in parts[:NAMED])
             more = "; and more" if len(parts) > NAMED else ""
             raise UnsupportedError(f"the model cannot be written in IR version {version}: {listed}{more}")
         if version < INTERFACE_WITH_WEIGHTS <= given:
