@@ -334,9 +334,11 @@ class _TypeCheck:
             wanted = [self._without_dims(kind) for kind in given]
         results: dict[str, list[str]] = {}
         for where, graph, attribute in inner:
-            problems += self._number_problems(
-                name or "", attribute, graph, len(given), count, part.versions.get(ONNX, 0)
-            )
+            if name in ("If", "Loop", "Scan"):
+                version = part.versions.get(ONNX, 0)
+                problems += self._number_problems(name, attribute, graph, len(given), count, version)
+            if not graph.node:  # there may be very many of such graphs
+                continue
             outputs = self.graph(where, graph, part, wanted, depth + 1) if depth < MAX_DEPTH else []
             results[attribute] = _texts(outputs)
         if name == "If":

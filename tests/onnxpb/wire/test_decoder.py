@@ -999,6 +999,6 @@ def test_a_packed_field_that_ends_inside_a_number(field: str) -> None:
     tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.INT64, dims=[2], **{field: [1, 300]})
     data = onnx.ModelProto(graph=onnx.GraphProto(initializer=[tensor])).SerializeToString()
     cut = data.replace(b"\xac\x02", b"\xac\x82")
-    with pytest.raises(TruncatedError, match=rf"{field}.*the last number of a packed field is cut"):
-        formats.loads(cut)
-    assert formats.loads(data)
+    with pytest.raises(TruncatedError, match="the last number of a packed field is cut"):
+        decode(Literal(cut), ir.Model)
+    assert decode(Literal(data), ir.Model).graph is not None
