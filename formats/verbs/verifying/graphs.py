@@ -80,7 +80,7 @@ def name_problems(
     """
     inputs, constants, outputs = _interface(part)
     nodes = entries(part, "node")
-    if len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants):
+    if (inputs or constants) and (len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants)):
         for name, count in (Counter(inputs) | Counter(constants)).items():
             if count > 1:
                 yield "V304", where, f"{count} inputs or initialisers are called {name!r:.80}"
@@ -89,8 +89,8 @@ def name_problems(
     if check is None:
         known.update(*(entries(node, "output") for node in nodes))
     scope = Scope(where, nodes, known, outer)
-    if outer is not None and check is not None and not isinstance(part, Function):
-        yield from subgraph_problems(where, part)
+    if outer is not None and check is not None:
+        yield from subgraph_problems(where, part.name, inputs, constants, outputs)
         for name in made:
             if name and outer.knows(name):
                 detail = (
@@ -114,7 +114,7 @@ def name_problems(
             yield from ((code, f"{place}.{step}" if step else place, detail) for code, step, detail in found)
         if _may_have_subgraphs(node):
             scope.index = index
-            for inner, graph, _ in subgraphs_at(walk.inner_place(where, "node", index), node):
+            for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
                 yield from name_problems(inner, graph, domains, check, scope)
         if len(node_outputs) > 1 or not made.isdisjoint(node_outputs) or (outer is not None and check is not None):
             yield from _result_problems(walk.inner_place(where, "node", index), node, made, outer if check else None)
@@ -128,7 +128,7 @@ def name_problems(
             yield "V310", where, detail
         else:
             yield "V309", where, f"the output {name!r:.80} is not produced by any node"
-    if check is not None:
+    if check is not None and nodes:
         yield from _same_names(where, nodes)
     if scope.early or check is None:
         yield from _order_problems(scope)
@@ -207,14 +207,14 @@ def _may_have_subgraphs(node: Node) -> bool:
     return left is not None and not left.is_flat
 
 
-def subgraphs_at(where: str, node: Node) -> Iterator[tuple[str, Graph, str]]:
-    """The graphs in the attributes of the node at `where`, each between its place and the name of its attribute."""
+def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
+    """The graphs in the attributes of the node at `where`, with their places."""
     for attribute in entries(node, "attribute"):
         graphs = entries(attribute, "graphs")
         if attribute.g is None and not graphs:
             continue
         place = walk.inner_place(where, "attribute", None, attribute)
         if attribute.g is not None:
-            yield walk.inner_place(place, "g"), attribute.g, attribute.name or ""
+            yield walk.inner_place(place, "g"), attribute.g
         for number, graph in enumerate(graphs):
-            yield walk.inner_place(place, "graphs", number), graph, attribute.name or ""
+            yield walk.inner_place(place, "graphs", number), graph

@@ -14,7 +14,7 @@ from formats.ir.model import EXTERNAL, Function, Graph, entries
 from formats.ir.storage import entries_of, raw_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from formats.ir.model import SparseTensor, Tensor, Type, ValueInfo
 
@@ -50,17 +50,17 @@ def part_problems(where: str, part: Graph | Function, ir_version: int) -> Iterat
             yield "V303", f"{where}.initializer[{index}]", detail
 
 
-def subgraph_problems(where: str, graph: Graph) -> Iterator[Problem]:
-    """What is wrong with a graph in a node besides its nodes; the types of its inputs and outputs may be missing."""
-    if not graph.name:
+def subgraph_problems(
+    where: str, name: str | None, inputs: Sequence[str], constants: Sequence[str], outputs: Sequence[str]
+) -> Iterator[Problem]:
+    """What is wrong with the names of a graph in a node; the types of its inputs and outputs may be missing."""
+    if not name:
         yield "V301", where, "the graph has no name"
-    for index, tensor in enumerate(entries(graph, "initializer")):
-        if not tensor.name:
-            yield "V302", f"{where}.initializer[{index}]", "the initialiser has no name"
-    for word in ("input", "output"):
-        for index, value in enumerate(entries(graph, word)):
-            if not value.name:
-                yield "V501", f"{where}.{word}[{index}]", "the value has no name"
+    if "" in constants:
+        yield "V302", f"{where}.initializer[{constants.index('')}]", "the initialiser has no name"
+    for word, names in (("input", inputs), ("output", outputs)):
+        if "" in names:
+            yield "V501", f"{where}.{word}[{names.index('')}]", "the value has no name"
 
 
 def _function(where: str, function: Function) -> Iterator[Problem]:

@@ -15,13 +15,12 @@ from formats.ir.model import entries
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, signature_of
 from formats.onnxpb.value_types import tensor_text, type_text, types_made
 from formats.verbs.verifying.dims import dims_of_results, dims_problem
-from formats.verbs.verifying.graphs import subgraphs_at
 from formats.verbs.verifying.nodes import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from formats.ir.model import Dimension, Function, Graph, Model, Node, OperatorSetId, Tensor, Type
+    from formats.ir.model import Attribute, Dimension, Function, Graph, Model, Node, OperatorSetId, Tensor, Type
     from formats.onnxpb.operator_sets import Signature
     from formats.verbs.verifying.dims import Dim, Dims
 
@@ -255,10 +254,9 @@ class _TypeCheck:
         nothing: list[Kind | None] = [None] * count
         if (called := self._called(node)) is not None:
             return Made([*self._call(called, given, depth), *nothing][:count], ())
-        inner: list[tuple[str, Graph, str]] = []
+        inner: list[tuple[Attribute, Graph]] = []
         if not part.keys.of(node):
-            place = walk.inner_place(where, "node", index)
-            inner = [(where, graph, name) for where, graph, name in subgraphs_at(place, node)]
+            inner = [(each, each.g) for each in entries(node, "attribute") if each.g is not None]
         version = part.versions.get(domain)
         limit = newest(domain)
         row = None
@@ -268,7 +266,7 @@ class _TypeCheck:
                 row = signature_of(domain, name, version)  # else another check has refused the node
         problems = [] if row is None else _type_problems(f"{name} of version {version}", row, given)
         if inner:
-            return self._with_graphs(node, inner, part, given, problems, depth)
+            return self._with_graphs(walk.inner_place(where, "node", index), node, inner, part, given, problems, depth)
         if row is None or version is None or problems:
             return Made(nothing, problems)
         types = types_made(node, _texts(given), {}, part.versions)
@@ -312,8 +310,9 @@ class _TypeCheck:
 
     def _with_graphs(
         self,
+        where: str,
         node: Node,
-        inner: Sequence[tuple[str, Graph, str]],
+        inner: Sequence[tuple[Attribute, Graph]],
         part: Part,
         given: tuple[Kind | None, ...],
         problems: list[Problem],
@@ -333,14 +332,13 @@ class _TypeCheck:
         elif name == "Scan" and part.versions.get(ONNX, 0) > 8:
             wanted = [self._without_dims(kind) for kind in given]
         results: dict[str, list[str]] = {}
-        for where, graph, attribute in inner:
+        for attribute, graph in inner:
             if name in ("If", "Loop", "Scan"):
                 version = part.versions.get(ONNX, 0)
-                problems += self._number_problems(name, attribute, graph, len(given), count, version)
-            if not graph.node:  # there may be very many of such graphs
-                continue
-            outputs = self.graph(where, graph, part, wanted, depth + 1) if depth < MAX_DEPTH else []
-            results[attribute] = _texts(outputs)
+                problems += self._number_problems(name, attribute.name or "", graph, len(given), count, version)
+            if entries(graph, "node") and depth < MAX_DEPTH:  # there may be very many graphs without nodes
+                place = walk.inner_place(walk.inner_place(where, "attribute", None, attribute), "g")
+                results[attribute.name or ""] = _texts(self.graph(place, graph, part, wanted, depth + 1))
         if name == "If":
             for index, (one, other) in enumerate(
                 zip(*islice(results.values(), 2), strict=False) if len(results) > 1 else ()
