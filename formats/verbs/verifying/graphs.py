@@ -120,6 +120,16 @@ def name_problems(
             yield from _result_problems(walk.inner_place(where, "node", index), node, made, outer if check else None)
         made.update(node_outputs)
         known.update(node_outputs)
+    if not known.issuperset(outputs):
+        yield from _output_problems(where, outputs, known, outer)
+    if check is not None and nodes:
+        yield from _same_names(where, nodes)
+    if scope.early or check is None:
+        yield from _order_problems(scope)
+
+
+def _output_problems(where: str, outputs: Sequence[str], known: set[str], outer: Scope | None) -> Iterator[Problem]:
+    """What is wrong with the outputs of a graph: it must make them itself."""
     for name in outputs:
         if name in known:
             continue
@@ -128,10 +138,6 @@ def name_problems(
             yield "V310", where, detail
         else:
             yield "V309", where, f"the output {name!r:.80} is not produced by any node"
-    if check is not None and nodes:
-        yield from _same_names(where, nodes)
-    if scope.early or check is None:
-        yield from _order_problems(scope)
 
 
 def _result_problems(where: str, node: Node, made: set[str], outer: Scope | None) -> Iterator[Problem]:
