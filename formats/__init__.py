@@ -62,7 +62,8 @@ _NAMES = {
     "tensordata.engine": "EngineOptions",
     "tensordata.plan": "Loss",
     "tensordata.sources.source": "Source",
-    "verbs.verify": "Finding Verification verify",
+    "verbs.verify": "Verification verify",
+    "verbs.verifying.findings": "Finding",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = [*_MODULES, "__version__"]

@@ -80,7 +80,8 @@ from formats.verbs.report import ConversionReport, WrittenFile
 from formats.verbs.share import DataFile, ShareOptions, Sharing, share
 from formats.verbs.steps.opening import load, loads
 from formats.verbs.steps.planning import raise_model
-from formats.verbs.verify import Finding, Verification, verify
+from formats.verbs.verify import Verification, verify
+from formats.verbs.verifying.findings import Finding
 
 __version__: str
 

@@ -50,6 +50,11 @@ THROUGH: dict[str, tuple[str, str]] = {
         "editing.alike_forms editing.attribute_forms editing.node_conversion editing.written_forms",
         "the nodes of a model, and how each is converted",
     ),
+    "verbs/verifying/test_faults.py": (
+        "verbs.verifying.cycles verbs.verifying.dims verbs.verifying.functions verbs.verifying.graphs "
+        "verbs.verifying.types",
+        "models with one fault each",
+    ),
     "verbs/verifying/test_versions.py": ("onnxpb.newer_parts", "what verify says of newer parts"),
     "editing/test_weights.py": ("editing.files.weight_files", "weights in files of each kind"),
     "verbs/test_extract.py": ("editing.files.tensor_files", "a weight as a file"),
@@ -202,6 +207,7 @@ ACROSS = {
     "tensordata/local": "systems",
     "tensordata/remote": "batch hostile_servers hub web",
     "verbs": "dry_run missing_data mutations neighbours",
+    "verbs/verifying": "faults",
 }
 # The folders that mirror no room of the package. Those that have the name of a folder of the repository have its tests.
 FOLDERS = {

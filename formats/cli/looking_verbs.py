@@ -202,8 +202,8 @@ def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
 def verify(request: Request) -> int:
     """Print the errors in files."""
     from formats.cli.report_lines import verification_lines
-    from formats.verbs.verify import HIDDEN, Finding
     from formats.verbs.verify import verify as verify_model
+    from formats.verbs.verifying.findings import HIDDEN, Finding
 
     output = how_to_tell(request)
     given = request.of(VerifyOptions, ReadOptions, FileOptions)
@@ -213,7 +213,7 @@ def verify(request: Request) -> int:
     def see(file: Path) -> Seen:
         result = verify_model(file, progress=progress(), **given)
         result = replace(result, notes=tuple(note for note in result.notes if note not in shown))
-        shown.update(note for note in result.notes if note.kind == HIDDEN)  # once for all models of a folder
+        shown.update(note for note in result.notes if note.code == HIDDEN)  # once for all models of a folder
         return Seen(result, lambda: verification_lines(result), result.ok)
 
     return look(request, output, see, title="ok")
@@ -403,7 +403,7 @@ LOOKING_VERBS = (
         "verify",
         """Check that a model is complete and undamaged.
 
-        This checks the structure, names and operator sets, the size and place of every tensor, and with --data all
+        This checks the structure, names, operators and types, the size and place of every tensor, and with --data all
         checksums. The exit code is 1 if something is wrong. FILE is a model, a folder with models, or - for stdin.
         """,
         ("FILE...",),

@@ -193,17 +193,27 @@ def repair_lines(done: Repair) -> Iterator[str]:
 
 
 def verification_lines(result: Verification) -> Iterator[str]:
-    """The checks and their results."""
+    """The checks and their results, each with its code."""
     for title, findings in (("error", result.errors), ("note", result.notes)):
         for finding in findings[:MAX_FINDINGS]:
-            yield f"{title}: {': '.join(filter(None, (finding.where, finding.detail)))}"
+            yield f"{title} {finding.code}: {': '.join(filter(None, (finding.where, finding.detail)))}"
         if len(findings) > MAX_FINDINGS:
             yield f"and {len(findings) - MAX_FINDINGS} more (--json lists all)"
     found = "ok" if result.ok else f"{len(result.errors)} error{'s' * (len(result.errors) != 1)}"
     checked = f"{result.tensors} tensors"
     if result.checksums or result.read_bytes:
         checked += f", {result.checksums} checksum{'s' * (result.checksums != 1)} of {in_units(result.read_bytes)}"
+    checked += _without_checksum(result)
     yield f"{result.path}: {found}" + (f"  {result.format}, {checked}" if result.format else "")
+
+
+def _without_checksum(result: Verification) -> str:
+    """What a check of the data could not compare with anything."""
+    if not result.unchecked:
+        return ""
+    if result.unchecked < result.tensors:
+        return f"; {result.unchecked} tensors have no checksum, so changes in them cannot be noticed"
+    return "; no checksums of the weights, so changed weights cannot be noticed"
 
 
 def comparison_lines(result: Comparison) -> Iterator[str]:

@@ -49,7 +49,7 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, Done]:
     done = Done((Edit("ir_version", f"IR version {given} -> {version}"),))
     if version < given:
         done += Done(losses=tuple(_drop_optional(new, version)))
-        if parts := [f"{place}: {detail.partition(', but')[0]}" for _, place, detail in newer_parts(new)]:
+        if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
             shown = listed(parts, NAMED, "; ", "part")
             raise UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
         if version < INTERFACE_WITH_WEIGHTS <= given:

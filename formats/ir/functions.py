@@ -37,20 +37,20 @@ def expanded_size(key: Key, functions: Mapping[Key, Function], sizes: dict[Key, 
     if key not in sizes:
         sizes[key] = inf  # also the size of a function that calls itself, directly or not
         if depth:
-            calls = [inner for node in functions[key].node for inner in _calls(node)]
+            calls = [inner for node in functions[key].node for inner in called(node)]
             sizes[key] = sum(
                 expanded_size(call, functions, sizes, depth - 1) if call in functions else 1 for call in calls
             )
     return sizes[key]
 
 
-def _calls(node: Node) -> Iterator[Key]:
+def called(node: Node) -> Iterator[Key]:
     """The keys of the functions that a node and the nodes of its subgraphs call."""
     yield key_of(node.domain, node.op_type, node.overload)
     for attribute in node.attribute:
         if attribute.g is not None:
             for inner in attribute.g.node:
-                yield from _calls(inner)
+                yield from called(inner)
 
 
 def expand(call: Node, function: Function, names: Names) -> list[Node]:

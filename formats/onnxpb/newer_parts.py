@@ -46,8 +46,11 @@ _TYPES = {
 }
 
 
-def newer_parts(model: Model) -> Iterator[tuple[str, str, str]]:
-    """The types and fields that are newer than the model's ir_version; lists of the file are not searched in vain."""
+def newer_parts(model: Model) -> Iterator[tuple[str, str]]:
+    """The types and fields that are newer than the model's ir_version, as (place, detail).
+
+    Lists of the file are not searched in vain.
+    """
     ir_version = model.ir_version
     if not ir_version or ir_version >= NEWEST_IR_VERSION:
         return
@@ -61,12 +64,12 @@ def newer_parts(model: Model) -> Iterator[tuple[str, str, str]]:
         for name, first in newer.items():
             if values.get(name) or (name in message.undecoded and name not in values):
                 detail = f"{message.message}.{name} is new in ir_version {first}, but the model says {ir_version}"
-                yield "version", _dotted((place, name, None)), detail
+                yield _dotted((place, name, None)), detail
         for name in types:
             row = dtypes.BY_NUMBER.get(values.get(name) or 0)
             if row is not None and row.ir_version > ir_version:
                 detail = f"{row.name} is new in ir_version {row.ir_version}, but the model says {ir_version}"
-                yield "version", _dotted((place, name, None)), detail
+                yield _dotted((place, name, None)), detail
         for name in inner:
             value = values.get(name)
             if value is None and (left := message.undecoded.get(name)) and not (name == "attribute" and left.is_flat):

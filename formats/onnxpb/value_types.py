@@ -51,7 +51,7 @@ _ROWS: Final = {
 }
 _MADE: Final = {name: row.split() for row, names in _ROWS.items() for name in names.split()}
 # The attributes that say what elements a result has, and what it has without them: "0" is what the first input has.
-_BY_ATTRIBUTE: Final = {
+BY_ATTRIBUTE: Final = {
     "Bernoulli": ("dtype", "0"),
     "BitCast": ("to", ""),
     "BlackmanWindow": ("output_datatype", FLOAT),
@@ -82,9 +82,9 @@ def type_text(kind: Type | None) -> str:
     if kind is None:
         return ""
     if kind.tensor_type is not None:
-        return _of_elements(kind.tensor_type.elem_type)
+        return tensor_text(kind.tensor_type.elem_type)
     if kind.sparse_tensor_type is not None:
-        return _of_elements(kind.sparse_tensor_type.elem_type, "sparse_tensor")
+        return tensor_text(kind.sparse_tensor_type.elem_type, "sparse_tensor")
     if kind.map_type is not None:
         key, value = BY_NUMBER.get(kind.map_type.key_type or 0), type_text(kind.map_type.value_type)
         plain = value[len("tensor(") : -1] if value.startswith("tensor(") else value
@@ -108,7 +108,8 @@ def type_of(text: str) -> Type | None:
     return None
 
 
-def _of_elements(number: int | None, word: str = "tensor") -> str:
+def tensor_text(number: int | None, word: str = "tensor") -> str:
+    """The type of tensors with these elements; empty if they are unknown."""
     row = BY_NUMBER.get(number or 0)
     return "" if row is None else f"{word}({row.name.lower()})"
 
@@ -142,7 +143,7 @@ def _follow(
     own.update((each.name or "", text) for each, text in zip(graph.input, given, strict=False))
     own.update((each.name or "", text) for each in _described(graph) if (text := type_text(each.type)))
     tensors = [*graph.initializer, *(each.values for each in entries(graph, "sparse_initializer") if each.values)]
-    own.update((each.name or "", text) for each in tensors if (text := _of_elements(each.data_type)))
+    own.update((each.name or "", text) for each in tensors if (text := tensor_text(each.data_type)))
     types = outer.new_child(own)
     found[where] = own
     for index, node in enumerate(graph.node):
@@ -155,7 +156,7 @@ def _follow(
                 inner[attribute.name or ""] = _follow(
                     attribute.g, walk.inner_place(place, "g"), types, passed, versions, found
                 )
-        for name, text in zip(node.output, _made(node, known, inner, versions), strict=False):
+        for name, text in zip(node.output, types_made(node, known, inner, versions), strict=False):
             if name and text and not own[name]:
                 own[name] = text
     return [types.get(each.name or "", "") for each in graph.output]
@@ -178,7 +179,7 @@ def _passed(node: Node, given: list[str], count: int) -> list[str]:
     return []
 
 
-def _made(node: Node, given: list[str], inner: Mapping[str, list[str]], versions: Versions) -> list[str]:
+def types_made(node: Node, given: list[str], inner: Mapping[str, list[str]], versions: Versions) -> list[str]:
     """The types of the outputs of a node whose inputs, and the results of whose graphs, have these types."""
     name, domain, count = node.op_type or "", node.domain or ONNX, len(node.output)
     signature = signature_of(domain, name, versions.get(domain, 0))
@@ -212,7 +213,7 @@ def _by_schema(signature: Signature, index: int, given: Sequence[str]) -> str:
 
 
 def _by_attribute(node: Node, given: list[str], _: object) -> list[str]:
-    name, missing = _BY_ATTRIBUTE[node.op_type or ""]
+    name, missing = BY_ATTRIBUTE[node.op_type or ""]
     return [_said(node, name) or (_first(given) if missing == "0" else missing)]
 
 
@@ -222,11 +223,11 @@ def _said(node: Node, name: str) -> str:
     if attribute is None:
         return ""
     if attribute.t is not None:
-        return _of_elements(attribute.t.data_type)
+        return tensor_text(attribute.t.data_type)
     if attribute.s:
         row = BY_NAME.get(attribute.s.decode(errors="replace"))
-        return "" if row is None else _of_elements(row.number)
-    return _of_elements(attribute.i)
+        return "" if row is None else tensor_text(row.number)
+    return tensor_text(attribute.i)
 
 
 def _attribute(node: Node, name: str) -> Attribute | None:
@@ -249,9 +250,9 @@ def _container(word: str, text: str) -> list[str]:
 def _constant(node: Node, *_: object) -> list[str]:
     for each in entries(node, "attribute"):
         if each.sparse_tensor is not None and each.sparse_tensor.values is not None:
-            return [_of_elements(each.sparse_tensor.values.data_type)]
+            return [tensor_text(each.sparse_tensor.values.data_type)]
         if each.t is not None or each.name in _OF_CONSTANT:
-            return [_of_elements(each.t.data_type) if each.t is not None else _OF_CONSTANT[each.name or ""]]
+            return [tensor_text(each.t.data_type) if each.t is not None else _OF_CONSTANT[each.name or ""]]
     return []
 
 
@@ -325,7 +326,7 @@ def _cast_map(node: Node, *_: object) -> list[str]:
 def _labels(node: Node, *_: object) -> list[str]:
     for each in entries(node, "attribute"):
         if each.name == "values_tensor" and each.t is not None:
-            return [_of_elements(each.t.data_type)]
+            return [tensor_text(each.t.data_type)]
         if (word := (each.name or "").removeprefix("values_")) in ("floats", "int64s", "strings"):
             return [f"tensor({word.removesuffix('s')})"]
     return []
@@ -337,7 +338,7 @@ def _vectorized(_: Node, given: list[str], __: object) -> list[str]:
 
 
 _RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, list[str]]], list[str]]]] = {
-    **{(ONNX, name): _by_attribute for name in _BY_ATTRIBUTE},
+    **{(ONNX, name): _by_attribute for name in BY_ATTRIBUTE},
     (ONNX, "ConcatFromSequence"): _element,
     (ONNX, "Constant"): _constant,
     (ONNX, "DequantizeLinear"): _dequantized,

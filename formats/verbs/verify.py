@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, deque
-from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice, starmap
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
 from formats.errors import CryptError, FormatError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
-from formats.ir.model import Function, Graph, SparseTensor, entries
+from formats.ir.model import Function, SparseTensor
 from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
@@ -22,12 +23,16 @@ from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
-from formats.tensordata.sources.source import Transformed, place_of
+from formats.tensordata.sources.source import FileSpan, Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
 from formats.verbs.steps.opening import models_in, read_model
-from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NOTE, NodeCheck
-from formats.verbs.verifying.parts import part_problems, sparse_problem, tensor_problem
+from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, found
+from formats.verbs.verifying.functions import function_problems
+from formats.verbs.verifying.graphs import name_problems
+from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NodeCheck
+from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem
+from formats.verbs.verifying.types import type_problems
 from formats.verbs.verifying.versions import version_problems
 
 if TYPE_CHECKING:
@@ -36,28 +41,17 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Checksum
-    from formats.ir.model import Model, Node, OperatorSetId, Tensor
+    from formats.ir.model import Graph, Model, OperatorSetId, Tensor
     from formats.keywords import ReadKeywords
     from formats.tensordata.engine import EngineOptions
-    from formats.tensordata.sources.source import FileSpan, Source
+    from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnySource
     from formats.verbs.inspect import MissingFile
 
 MAX_FINDINGS = 1000  # reported about graphs, and about tensors
 MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
-HIDDEN = "hidden"  # the kind of a finding about such a file
 SMALL_BYTES = 1 << 10  # of a tensor that is read to count its elements
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment makes larger ones
-
-
-class Finding(NamedTuple):
-    """Something that is wrong or remarkable in a model file."""
-
-    # A stable word for programs: "structure", "encryption", "missing", "version", "opset", "operator", "attribute",
-    # "graph", "value", "metadata", "tensor", "checksum", "alignment", "gap", "hidden" or "interrupted".
-    kind: str
-    where: str  # a dotted place in the model, an entry or a file; "" for all of it
-    detail: str  # one sentence for people
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,6 +63,7 @@ class Verification:
     tensors: int
     checksums: int
     read_bytes: int  # of tensors and files, for the checksums
+    unchecked: int | None  # tensors whose data no checksum covers; missing if the data were not read
     errors: tuple[Finding, ...]
     notes: tuple[Finding, ...]
 
@@ -101,6 +96,7 @@ class Verification:
             "tensors": self.tensors,
             "checksums": self.checksums,
             "read_bytes": self.read_bytes,
+            "unchecked": self.unchecked,
             "errors": [finding._asdict() for finding in self.errors],
             "notes": [finding._asdict() for finding in self.notes],
         }
@@ -133,16 +129,16 @@ def verify(
     if original is not None and not data:
         raise OptionError("`original` has an effect only with `data=True`")
     *others, last = models_in(path, format, reading)
-    found = _verify(path, format, replace(reading, model=last), engine, data=data, original=original)
+    result = _verify(path, format, replace(reading, model=last), engine, data=data, original=original)
     for name in others:
         other = _verify(path, format, replace(reading, model=name), None)
-        found = replace(
-            found,
-            tensors=found.tensors + other.tensors,
-            errors=(*found.errors, *_of_model(name, other.errors, found.errors)),
-            notes=(*found.notes, *_of_model(name, other.notes, found.notes)),
+        result = replace(
+            result,
+            tensors=result.tensors + other.tensors,
+            errors=(*result.errors, *_of_model(name, other.errors, result.errors)),
+            notes=(*result.notes, *_of_model(name, other.notes, result.notes)),
         )
-    return found
+    return result
 
 
 def _engine(threads: int, progress: Callable[[int, int], None] | None) -> EngineOptions:
@@ -175,24 +171,23 @@ def _verify(
     try:
         codec, source, model = read_model(path, format, reading)
     except FormatError as error:
-        kind = "encryption" if isinstance(error, CryptError) else "structure"
-        return Verification(path, None, 0, 0, 0, (_finding(kind, error),), ())
+        code = "V102" if isinstance(error, CryptError) else "V101"
+        return Verification(path, None, 0, 0, 0, None, (_of_error(code, error),), ())
     with collector_paused():
         tensors = list(walk.tensors(model))
-        wrong, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
+        errors, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
     in_tensors = (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
     absent = missing_files(tensor for _, tensor in tensors)
-    errors = [*_missing(absent), *wrong, *_first(chain(in_tensors, _sparse(model)))]
+    errors = [*_missing(absent), *errors, *_first(chain(in_tensors, _sparse(model, data)))]
     own = set(source.files())
     cautions = codec.cautions(source, model) if codec.cautions and codec.encrypted else ()
-    doubts = [(Finding("encryption", loss.where, loss.detail), loss.matters) for loss in cautions]
-    errors += (doubt for doubt, matters in doubts if matters)
-    notes += (doubt for doubt, matters in doubts if not matters)
+    errors += (found("V102", loss.where, loss.detail) for loss in cautions if loss.matters)
+    notes += (found("V103", loss.where, loss.detail) for loss in cautions if not loss.matters)
     if is_interrupted(path):
         detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
-        notes.append(Finding("interrupted", "", detail))
+        notes.append(found("V111", "", detail))
     strange = islice(strange_files(path), MAX_STRANGE)
-    notes += (Finding(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
+    notes += (found(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
     spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor)) and not _is_absent(span)]
     notes += [
         *_alignment(spans, len(tensors), own if codec.regions is None else set()),
@@ -200,24 +195,27 @@ def _verify(
     ]
     count = len(tensors)
     checked = read_bytes = 0
+    unchecked = None
     if data and engine is not None:
         first = None if original is None else _original(original, reading).span()
         checksums = list(codec.checksums(source, model, first)) if codec.checksums else []
+        covered = [checksum.source for checksum in checksums if checksum.source is not first]
+        unchecked = count - _covered(covered, [span for _, _, span in spans], count, own)
         del model, tensors, spans  # the checksums of many weights take as much memory, and need none of these
         failures, read_bytes = _check_data(checksums, engine)
         errors += failures
         checked = len(checksums)
         if first is not None and all(checksum.source is not first for checksum in checksums):
-            notes.append(Finding("checksum", "", f"the file has no checksum of {path_of(original)}"))
-    return Verification(path, codec.name, count, checked, read_bytes, tuple(errors), tuple(notes))
+            notes.append(found("V106", "", f"the file has no checksum of {path_of(original)}"))
+    return Verification(path, codec.name, count, checked, read_bytes, unchecked, tuple(errors), tuple(notes))
 
 
 def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
     """An error for each data file that is missing or too short."""
     for file in files[:MAX_FINDINGS]:
-        yield Finding("missing", str(file.path), file.reason)
+        yield found("V104", str(file.path), file.reason)
     if len(files) > MAX_FINDINGS:
-        yield Finding("missing", "", f"{len(files) - MAX_FINDINGS} more data files are missing")
+        yield found("V104", "", f"{len(files) - MAX_FINDINGS} more data files are missing")
 
 
 def _is_absent(source: Source) -> bool:
@@ -236,159 +234,64 @@ def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
         if number < MAX_FINDINGS:
             yield finding
         else:
-            rest[finding.kind] += 1
-    yield from (Finding(kind, "", f"{count} more of this kind are not listed") for kind, count in rest.items())
+            rest[finding.code] += 1
+    yield from (found(code, "", f"{count} more of this kind are not listed") for code, count in rest.items())
 
 
 def _by_weight(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
     """The errors, and the notes."""
-    found = [*findings]
-    notes = [note._replace(kind=note.kind[len(NOTE) :]) for note in found if note.kind.startswith(NOTE)]
-    return [finding for finding in found if not finding.kind.startswith(NOTE)], notes
+    errors: list[Finding] = []
+    notes: list[Finding] = []
+    for finding in findings:
+        (errors if CODES[finding.code].is_error else notes).append(finding)
+    return errors, notes
 
 
-def _finding(kind: str, error: FormatError) -> Finding:
+def _of_error(code: str, error: FormatError) -> Finding:
     place = error.where or ""
     if error.file_offset is not None:
         place = ", ".join(filter(None, (place, f"byte {error.file_offset}")))
-    return Finding(kind, place, error.message)
+    return found(code, place, error.message)
 
 
 # Graphs
 
 
 def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
-    """Find errors in the operator sets and the names of a model.
+    """Find errors in the operator sets, the names and the types of a model.
 
-    With `in_order`, nodes must come after those whose results they use. Otherwise, such an order must exist.
+    With `in_order`, nodes must come after those whose results they use, and operators are ONNX's. Otherwise, such an
+    order must exist.
 
     Spec: ONNX docs, "Open Neural Network Exchange Intermediate Representation (ONNX IR) Specification".
     """
-    if in_order:  # the operators are ONNX's
-        yield from starmap(Finding, (*version_problems(model), *newer_parts(model)))
-    functions = {(function.domain or ONNX, function.name or "") for function in model.functions}
+    if in_order:
+        yield from starmap(found, version_problems(model))
+        yield from (found("V207", where, detail) for where, detail in newer_parts(model))
+        yield from starmap(found, function_problems(model))
+    functions: dict[tuple[str, str], list[Function]] = {}
+    for function in model.functions:
+        functions.setdefault((function.domain or ONNX, function.name or ""), []).append(function)
     parts: list[tuple[str, Graph | Function, Sequence[OperatorSetId]]] = []
     if model.graph is not None:
         parts.append(("graph", model.graph, model.opset_import))
+    elif in_order:
+        yield found("V301", "graph", "the model has no graph")
     parts += ((f"functions[{index}]", part, part.opset_import) for index, part in enumerate(model.functions))
     for where, part, imports in parts:
         versions = Counter(domain for domain, _ in {(entry.domain or ONNX, entry.version) for entry in imports})
         for domain, count in versions.items():
             if count > 1:
-                yield Finding("opset", where, f"{count} versions of {domain:.80} are imported, but exactly one must be")
+                yield found("V208", where, f"{count} versions of {domain:.80} are imported, but exactly one must be")
         if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
             versions[ONNX] += 1
         in_function = isinstance(part, Function)
         check = NodeCheck(imports, functions, model.ir_version or NEWEST_IR_VERSION, in_function) if in_order else None
-        yield from _check_part(where, part, lambda name: False, set(versions), check)
+        yield from starmap(found, name_problems(where, part, set(versions), check))
         if check is not None:
-            yield from starmap(Finding, part_problems(where, part, model.ir_version or NEWEST_IR_VERSION))
-
-
-def _check_part(
-    where: str, part: Graph | Function, is_outer: Callable[[str], bool], domains: set[str], check: NodeCheck | None
-) -> Iterator[Finding]:
-    """Find values that are used but not produced, or produced twice, and operators of sets that are not imported.
-
-    `is_outer` says whether a value belongs to an outer graph; `domains` are imported or already reported. Without
-    `check`, operators are not checked, and nodes may be in any order.
-    """
-    in_order = check is not None
-    inputs, constants, outputs = _interface(part)
-    nodes = entries(part, "node")
-    if len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants):
-        for name, count in (Counter(inputs) | Counter(constants)).items():
-            if count > 1:
-                yield Finding("graph", where, f"{count} inputs or initialisers are called {name!r:.80}")
-    made = {*inputs, *constants}
-    known = {"", *made}
-    of_nodes: set[str] | None = None  # the outputs of all nodes, when they are first needed: in most models, never
-    if not in_order:
-        known.update(*(entries(node, "output") for node in nodes))
-
-    def is_known(name: str) -> bool:
-        return name in known or is_outer(name)
-
-    for index, node in enumerate(nodes):  # there may be very many, and nearly all are right: no place is made for them
-        domain, node_inputs, node_outputs = node.domain or ONNX, entries(node, "input"), entries(node, "output")
-        if domain not in domains:
-            domains.add(domain)
-            detail = f"{_operator(node)} is of {domain:.80}, but the model imports no version of it"
-            yield Finding("opset", walk.inner_place(where, "node", index), detail)
-        if not known.issuperset(node_inputs):
-            for name in node_inputs:
-                if not is_known(name):
-                    if of_nodes is None:
-                        of_nodes = set().union(*(entries(other, "output") for other in nodes))
-                    maker = "only a later node" if name in of_nodes else "nothing"
-                    detail = f"{_operator(node)} uses {name!r:.80}, which {maker} makes"
-                    yield Finding("graph", walk.inner_place(where, "node", index), detail)
-        if check is not None and (found := check.problems(node, node_inputs, node_outputs)):
-            place = walk.inner_place(where, "node", index)
-            yield from (Finding(kind, f"{place}.{step}" if step else place, detail) for kind, step, detail in found)
-        if _may_have_subgraphs(node):
-            for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
-                yield from _check_part(inner, graph, is_known, domains, check)
-        if len(node_outputs) > 1 or not made.isdisjoint(node_outputs):
-            for name in filter(None, node_outputs):
-                if name in made:
-                    detail = f"{_operator(node)} makes {name!r:.80}, which already exists"
-                    yield Finding("graph", walk.inner_place(where, "node", index), detail)
-                made.add(name)
-        made.update(node_outputs)
-        known.update(node_outputs)
-    for name in outputs:
-        if not is_known(name):
-            yield Finding("graph", where, f"the output {name!r:.80} is not produced by any node")
-    if not in_order:
-        yield from _check_cycles(where, nodes)
-
-
-def _operator(node: Node) -> str:
-    """The operator of a node, for a message."""
-    return (node.op_type or "")[:80]
-
-
-def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """The names of the inputs, constants and outputs of a graph or function."""
-    inputs, outputs = entries(part, "input"), entries(part, "output")
-    if isinstance(part, Function):
-        return inputs, [], outputs
-    sparse = (item.values for item in entries(part, "sparse_initializer") if item.values is not None)
-    constants = [tensor.name or "" for tensor in (*entries(part, "initializer"), *sparse)]
-    return [value.name or "" for value in inputs], constants, [value.name or "" for value in outputs]
-
-
-def _may_have_subgraphs(node: Node) -> bool:
-    """Whether attributes of a node may have graphs; undecoded ones without a message in them have none."""
-    if "attribute" in vars(node):
-        return True
-    left = node.undecoded.get("attribute")
-    return left is not None and not left.is_flat
-
-
-def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
-    """The graphs in the attributes of the node at `where`, with their places."""
-    for attribute in entries(node, "attribute"):
-        graphs = entries(attribute, "graphs")
-        if attribute.g is None and not graphs:
-            continue
-        place = walk.inner_place(where, "attribute", None, attribute)
-        if attribute.g is not None:
-            yield walk.inner_place(place, "g"), attribute.g
-        for number, graph in enumerate(graphs):
-            yield walk.inner_place(place, "graphs", number), graph
-
-
-def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """Find the first nodes that need each other's results."""
-    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    needs = {index: [makers[name] for name in node.input if name in makers] for index, node in enumerate(nodes)}
-    try:
-        TopologicalSorter(needs).prepare()
-    except CycleError as error:
-        first = error.args[1][0]
-        yield Finding("graph", f"{where}.node[{first}]", f"{nodes[first].op_type or '':.80} needs its own result")
+            yield from starmap(found, part_problems(where, part, model.ir_version or NEWEST_IR_VERSION))
+    if in_order:
+        yield from starmap(found, type_problems(model))
 
 
 # Tensors
@@ -398,26 +301,33 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
     """Find errors in a tensor: its element type, its dims, or the size of its data."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if problem := tensor_problem(tensor):
-        yield Finding("tensor", where, f"tensor {tensor.name!r:.80} {problem}")
+        code, detail = problem
+        yield found(code, where, f"tensor {tensor.name!r:.80} {detail}")
         return
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):
             detail = f"tensor {tensor.name!r:.80} has {len(tensor.string_data)} strings for dims {tensor.dims!s:.80}"
-            yield Finding("tensor", where, detail)
+            yield found("V603", where, detail)
         return
     try:
         source = tensor.source()
         if isinstance(source, Transformed) and (data or source.nbytes <= SMALL_BYTES):  # the varints are counted now
             deque(source.chunks() if source.granule_bytes else (source.view(),), 0)
     except FormatError as error:
-        yield _finding("tensor", error)._replace(where=where)
+        yield _of_error("V603", error)._replace(where=where)
 
 
-def _sparse(model: Model) -> Iterator[Finding]:
-    """Find errors in the dims of sparse tensors."""
+def _sparse(model: Model, data: bool) -> Iterator[Finding]:
+    """Find errors in the parts of sparse tensors; short indices are read, with `data` all."""
     for where, sparse in walk.visit(model, SparseTensor, enter=lambda left: not left.is_flat):
         if problem := sparse_problem(sparse):
-            yield Finding("tensor", where, problem)
+            yield found("V604", where, problem)
+        elif sparse.indices is not None and (data or dtypes.count(sparse.indices.dims) * 8 <= SMALL_BYTES):
+            try:
+                if problem := index_problem(sparse):
+                    yield found("V605", where, problem)
+            except FormatError:  # the check of the tensor reports it
+                pass
 
 
 def _alignment(
@@ -435,7 +345,7 @@ def _alignment(
             f"{len(misaligned)} of {tensor_count} tensors do not begin at a multiple of the size of an element, so "
             "programs must copy them"
         )
-        yield Finding("alignment", few, detail)
+        yield found("V108", few, detail)
 
 
 def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -> Iterator[Finding]:
@@ -453,10 +363,30 @@ def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -
             unused += max(start - position, 0) if start - position >= MAX_GAP_BYTES or end == start else 0
             position = max(position, end)
         if unused:
-            yield Finding("gap", str(file.path), f"{unused} bytes of it are not used by any tensor")
+            yield found("V109", str(file.path), f"{unused} bytes of it are not used by any tensor")
 
 
 # Checksums
+
+
+def _covered(covered: Iterable[Source], spans: Sequence[FileSpan], count: int, own: set[File]) -> int:
+    """How many of `count` tensors have their data in the range of a checksum; `spans` are those in one piece.
+
+    The others are small or stored as numbers of protobuf: they are part of the graph, which an archive has a checksum
+    of, and other formats have not.
+    """
+    ranges: dict[File, list[tuple[int, int]]] = {}
+    for source in covered:
+        if isinstance(source, FileSpan):
+            ranges.setdefault(source.file, []).append((source.file_offset, source.file_offset + source.nbytes))
+    for each in ranges.values():
+        each.sort()
+    number = count - len(spans) if any(file in own for file in ranges) else 0
+    for span in spans:
+        held = ranges.get(span.file, [])
+        place = bisect_right(held, (span.file_offset, inf)) - 1
+        number += place >= 0 and span.file_offset + span.nbytes <= held[place][1]
+    return number
 
 
 def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[Finding], int]:
@@ -472,13 +402,13 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
             keys[place] = str(len(keys))
             digests.append((Digest(keys[place], algorithm), source))
     try:
-        found = execute(WritePlan((), digests=tuple(digests)), engine).digests
+        sums = execute(WritePlan((), digests=tuple(digests)), engine).digests
     except FormatError as error:
-        return [_finding("checksum", error)], 0
+        return [_of_error("V105", error)], 0
     failures = []
     for where, algorithm, expected, source in checksums:
-        actual = found[keys[(algorithm, *place_of(source))]].hex()
+        actual = sums[keys[(algorithm, *place_of(source))]].hex()
         if actual != expected:
             detail = f"the {algorithm} of its {source.nbytes} bytes is {actual}, not {expected:.80}"
-            failures.append(Finding("checksum", where, detail))
+            failures.append(found("V105", where, detail))
     return failures, sum(source.nbytes for _, source in digests)

@@ -234,8 +234,8 @@ def test_what_is_wrong_is_told_quietly(folder: Path) -> None:
     assert "" == formats_("verify", "-q", "models/a.onnx").stdout
     done = formats_("verify", "-q", "models")
     told = [line.split(":")[0] for line in done.stdout.splitlines()]
-    assert (1, ["error", "models/c.onnx", "error", "models/d.onnx"]) == (done.exit_code, told)
-    assert formats_("verify", "-q", "models/c.onnx").stdout.startswith("error: ")
+    assert (1, ["error V306", "models/c.onnx", "error V101", "models/d.onnx"]) == (done.exit_code, told)
+    assert formats_("verify", "-q", "models/c.onnx").stdout.startswith("error V306: ")
 
 
 @pytest.mark.sample(3)
@@ -509,3 +509,14 @@ def test_any_text_fits(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(line.splitlines()) <= 1
 
     fits()
+
+
+def test_verify_says_what_had_no_checksum(folder: Path) -> None:
+    """`verify --data` of weights without a checksum says that changes cannot be noticed; an archive has all of them."""
+    formats_("convert", "models/a.onnx", "a.onnxz")
+    lines = [formats_("verify", name, "--data").stdout.splitlines()[-1] for name in ("models/a.onnx", "a.onnxz")]
+    assert lines[0].endswith("; no checksums of the weights, so changed weights cannot be noticed")
+    assert "cannot be noticed" not in lines[1]
+    told = json.loads(formats_("verify", "models/a.onnx", "--data", "--json").stdout)
+    assert told["unchecked"] == told["tensors"] > 0
+    assert json.loads(formats_("verify", "models/a.onnx", "--json").stdout)["unchecked"] is None

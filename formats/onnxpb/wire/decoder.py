@@ -260,6 +260,12 @@ class Decoder:
         if row.inner and (wrong := [part.nbytes for part in parts if part.nbytes % row.inner]):
             # Not the sizes of the others, which depend on how many elements were left together.
             raise WireError(f"{wrong[0]} bytes are not a whole number of {row.inner}-byte elements")
+        if (
+            row.action == PLACES
+            and row.inner == 0
+            and any(part.nbytes and part.read(part.nbytes - 1)[0] >= 0x80 for part in parts)
+        ):
+            raise TruncatedError("the last number of a packed field is cut")
         if row.repeated and row.name in values:
             self.add(values, row.name, parts)
         else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from formats.errors import UnsupportedError
 from formats.ir.model import Graph
 from formats.ir.node_order import graphs as all_graphs
+from formats.ir.node_order import topological
 from formats.ort.file.buffers import build
 from formats.ort.writing.encoder import MAX_NAMES, Encoder
 from formats.ort.writing.operators import ONNX
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from formats.ort.options import OrtOptions
 
 MAX_NESTED: Final = 10  # functions of operators in functions of operators; onnx has two
+FIRST_WITH_SETS: Final = 3  # from this ir_version on, a model must name its operator sets
 VERSION: Final = "4"  # every full build of onnxruntime since 1.8 loads it; 5 and 6 only add what minimal builds need
 
 
@@ -43,7 +46,17 @@ def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePla
             break
         types = all_types(whole)
     graph = whole.graph or Graph()
-    domains = {node.domain or "" for _, each in all_graphs(graph) for node in each.node} | {""}
+    for where, each in all_graphs(graph, "graph"):
+        if len(topological(each.node)) < len(each.node):
+            raise UnsupportedError(
+                "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
+            )
+    domains = {"" if node.domain == ONNX else node.domain or "" for _, each in all_graphs(graph) for node in each.node}
+    if (missing := sorted(domains - set(versions))) and (model.ir_version or FIRST_WITH_SETS) >= FIRST_WITH_SETS:
+        raise UnsupportedError(
+            f"nodes are of {missing[0] or ONNX}, but the model imports no version of it (opset_import)"
+        )
+    domains.add("")
     used = [(domain, version) for domain, version in versions.items() if domain in domains]
     encoder = Encoder(types, versions)
     table: Table = {

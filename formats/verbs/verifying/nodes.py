@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.ir import walk
+from formats.ir import dtypes, walk
 from formats.ir.model import VALUE_FIELDS, entries, values_held
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, versions_of
+from formats.onnxpb.value_types import BY_ATTRIBUTE
 from formats.onnxpb.wire.schema import ENUMS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from formats.ir.model import Attribute, Node, OperatorSetId
+    from formats.ir.model import Attribute, Function, Message, Node, OperatorSetId
     from formats.onnxpb.operator_sets import Form, Parameters
 
-NOTE = "note "  # in front of the kind of what is no error
 TYPE_NAMES = {number: name for name, number in ENUMS["AttributeProto.AttributeType"].items()}
 FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
 FIRST_WITH_TYPES = 2  # from this ir_version on, an attribute must say its type
@@ -29,16 +29,39 @@ REMOVED |= {"ParametricSoftplus", "Scale", "ScaledTanh"}
 OF_ONNXRUNTIME = {"LayerNormalization", "SimplifiedLayerNormalization"}
 
 
+class Keys:
+    """Tells the lists of messages from each other without decoding them, such as the attributes of nodes."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._keys: dict[int, tuple[Any, Any]] = {}  # by identities; the lists are held, so that these stay
+
+    def of(self, message: Message) -> Any:
+        """What is equal only for equal lists; `None` if the elements must be looked at."""
+        held = vars(message)
+        if self._field in held:
+            return None if held[self._field] else b""
+        lists = message.undecoded
+        if (left := lists.get(self._field)) is None:
+            return b""
+        if not left.is_flat:
+            return None
+        if (found := self._keys.get(id(lists))) is None:  # messages of one form share their undecoded lists
+            key = tuple(left.segments) if all(isinstance(part, bytes) for part in left.segments) else None
+            found = self._keys[id(lists)] = (lists, key)
+        return found[1]
+
+
 class NodeCheck:
     """Checks the nodes of one graph or function with its operator sets; equal nodes are checked once.
 
-    `imports` are the operator sets, `functions` the domains and names of the model's functions.
+    `imports` are the operator sets, `functions` the model's functions by domain and name.
     """
 
     def __init__(
         self,
         imports: Sequence[OperatorSetId],
-        functions: Collection[tuple[str, str]],
+        functions: Mapping[tuple[str, str], Sequence[Function]],
         ir_version: int,
         in_function: bool,
     ) -> None:
@@ -47,13 +70,14 @@ class NodeCheck:
         if ir_version < FIRST_WITH_OPSETS:
             self.versions.setdefault(ONNX, 1)
         self.functions = functions
+        self.domains_of_functions = {domain for domain, _ in functions} - {ONNX}
         self.ir_version, self.in_function = ir_version, in_function
         self._known: dict[Any, tuple[tuple[str, str, str], ...]] = {}
-        self._keys: dict[int, tuple[Any, Any]] = {}  # by identities; the lists are held, so that these stay
+        self._keys = Keys("attribute")
 
     def problems(self, node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Sequence[tuple[str, str, str]]:
-        """What is wrong with a node, as (kind, place in the node, detail)."""
-        attributes = self._attribute_key(node)
+        """What is wrong with a node, as (code, place in the node, detail)."""
+        attributes = self._keys.of(node)
         if attributes is None:
             return list(self._problems(node))
         key = (
@@ -69,72 +93,65 @@ class NodeCheck:
             found = self._known[key] = tuple(self._problems(node))
         return found
 
-    def _attribute_key(self, node: Node) -> Any:
-        """What tells attributes from others without decoding them; `None` if they must be looked at."""
-        held = vars(node)
-        if "attribute" in held:
-            return None if held["attribute"] else b""
-        lists = node.undecoded
-        if (left := lists.get("attribute")) is None:
-            return b""
-        if not left.is_flat:
-            return None
-        if (found := self._keys.get(id(lists))) is None:  # nodes of one form share their undecoded lists
-            key = tuple(left.segments) if all(isinstance(part, bytes) for part in left.segments) else None
-            found = self._keys[id(lists)] = (lists, key)
-        return found[1]
-
     def _problems(self, node: Node) -> Iterator[tuple[str, str, str]]:
         operator, domain = node.op_type or "", node.domain or ONNX
         inputs, outputs, attributes = entries(node, "input"), entries(node, "output"), entries(node, "attribute")
         if not operator:
-            yield "operator", "", "the node has no op_type"
+            yield "V401", "", "the node has no op_type"
             return
         if not inputs and not outputs:
-            yield "graph", "", f"{operator:.80} has neither inputs nor outputs"
+            yield "V313", "", f"{operator:.80} has neither inputs nor outputs"
         for attribute in attributes:
             yield from self._in_attribute(attribute)
         if operator in REMOVED and domain == ONNX:
-            yield f"{NOTE}operator", "", f"{operator} was an experimental operator, and no operator set has it"
+            yield "V402", "", f"{operator} was an experimental operator, and no operator set has it"
             return
         if domain == ONNX and (node.domain or "") not in self.spelled and self.spelled:
             other = next(iter(self.spelled))
             detail = f"the node has the domain {node.domain or ''!r}, and the import {other!r}"
-            yield f"{NOTE}opset", "", f"{detail}: these are the same, but not for onnx.checker"
+            yield "V210", "", f"{detail}: these are the same, but not for onnx.checker"
+        if called := self.functions.get((domain, operator)):
+            if len(called) == 1:  # else the overload decides
+                yield from _call(operator, called[0], inputs, outputs)
+            return
         version = self.versions.get(domain)
         known = newest(domain)
-        if version is None or known is None or version > known or (domain, operator) in self.functions:
+        if version is None or known is None or version > known:
+            if domain in self.domains_of_functions:
+                yield "V408", "", f"the model has functions of {domain:.80}, but none is called {operator:.80}"
             return
         form = form_of(domain, operator, version)
         if form is None and domain == ONNX and operator in OF_ONNXRUNTIME:
             detail = f"version {version} of {domain} has no {operator}, but onnxruntime has, and exporters write it"
-            yield f"{NOTE}operator", "", detail
+            yield "V403", "", detail
         elif form is None:
-            yield "operator", "", _unknown(domain, operator, version)
+            yield "V404", "", _unknown(domain, operator, version)
         elif form.inputs is None:
-            yield "operator", "", f"{operator} is deprecated, and version {version} of {domain} does not have it"
+            yield "V405", "", f"{operator} is deprecated, and version {version} of {domain} does not have it"
         else:
             yield from _numbers(operator, "input", inputs, form.inputs)
             yield from _numbers(operator, "output", outputs, form.outputs)
             yield from _attributes(f"{operator} of version {version}", attributes, form)
+            if domain == ONNX:
+                yield from _values(operator, attributes)
 
     def _in_attribute(self, attribute: Attribute) -> Iterator[tuple[str, str, str]]:
         """What is wrong with an attribute, whatever operator has it."""
         step, name = walk.inner_place("", "attribute", None, attribute), attribute.name or ""
         held = values_held(attribute)
         if not name:
-            yield "attribute", step, "the attribute has no name"
+            yield "V411", step, "the attribute has no name"
         if attribute.type is None and self.ir_version >= FIRST_WITH_TYPES:
-            yield "attribute", step, f"the attribute {name!r:.80} has no type"
+            yield "V412", step, f"the attribute {name!r:.80} has no type"
         if len(held) > 1:
-            yield "attribute", step, f"the attribute {name!r:.80} has {len(held)} values, in {' and '.join(held)}"
+            yield "V413", step, f"the attribute {name!r:.80} has {len(held)} values, in {' and '.join(held)}"
         elif held and attribute.type is not None and attribute.type != VALUE_FIELDS.index(held[0]):
             found = TYPE_NAMES.get(attribute.type, attribute.type)
-            yield "attribute", step, f"the attribute {name!r:.80} has the type {found}, but its value is in {held[0]}"
+            yield "V414", step, f"the attribute {name!r:.80} has the type {found}, but its value is in {held[0]}"
         if attribute.ref_attr_name and held:
-            yield "attribute", step, f"the attribute {name!r:.80} has a value, and refers to another attribute"
+            yield "V415", step, f"the attribute {name!r:.80} has a value, and refers to another attribute"
         elif attribute.ref_attr_name and not self.in_function:
-            yield "attribute", step, f"{name!r:.80} refers to an attribute of a function, but is in none"
+            yield "V416", step, f"{name!r:.80} refers to an attribute of a function, but is in none"
 
 
 def _unknown(domain: str, operator: str, version: int) -> str:
@@ -149,10 +166,36 @@ def _numbers(operator: str, word: str, names: Sequence[str], wanted: Parameters)
     """What is wrong with the number of inputs or outputs, or with omitted ones."""
     if not wanted.least <= len(names) <= wanted.most:
         plural = "" if wanted.most == wanted.least == 1 else "s"
-        yield "operator", "", f"{operator} has {len(names)} {word}s, but needs {wanted} {word}{plural}"
+        yield "V406", "", f"{operator} has {len(names)} {word}s, but needs {wanted} {word}{plural}"
     for index, (name, letter) in enumerate(zip(names, wanted.letters, strict=False)):
         if not name and letter == "S":
-            yield "operator", f"{word}[{index}]", f"{operator} cannot omit its {word} {index}"
+            yield "V407", f"{word}[{index}]", f"{operator} cannot omit its {word} {index}"
+
+
+def _call(
+    operator: str, function: Function, inputs: Sequence[str], outputs: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with the number of inputs or outputs of a call of a function; the last ones may be omitted."""
+    for word, names, formal in (("input", inputs, function.input), ("output", outputs, function.output)):
+        if len(names) > len(formal):
+            detail = f"{len(names)} {word}s, but the function has {len(formal)} {word}{'s' * (len(formal) != 1)}"
+            yield "V406", "", f"{operator:.80} has {detail}"
+
+
+def _values(operator: str, attributes: Sequence[Attribute]) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with the values of attributes that name an element type, or that are the result."""
+    if operator == "Constant":
+        held = [attribute.name for attribute in attributes if not (attribute.name or "").startswith("__")]
+        if len(held) != 1:
+            yield "V422", "", f"Constant needs one value, but has {len(held)}"
+    elif operator in BY_ATTRIBUTE:
+        name, _ = BY_ATTRIBUTE[operator]
+        for attribute in attributes:
+            number = attribute.i or 0
+            is_number = TYPE_NAMES.get(attribute.type or 0) == "INT" and not attribute.ref_attr_name
+            if attribute.name == name and is_number and number not in dtypes.BY_NUMBER:
+                step = walk.inner_place("", "attribute", None, attribute)
+                yield "V422", step, f"{name!r} of {operator} is {number}, which is no element type"
 
 
 def _attributes(operator: str, attributes: Sequence[Attribute], form: Form) -> Iterator[tuple[str, str, str]]:
@@ -161,22 +204,22 @@ def _attributes(operator: str, attributes: Sequence[Attribute], form: Form) -> I
     for attribute in attributes:
         name, step = attribute.name or "", walk.inner_place("", "attribute", None, attribute)
         if name in seen:
-            yield "attribute", step, f"{operator} has the attribute {name!r:.80} twice"
+            yield "V417", step, f"{operator} has the attribute {name!r:.80} twice"
         seen.add(name)
         if name.startswith("__"):  # of the program that runs the model
             continue
         if name not in form.attributes:
-            yield "attribute", step, f"{operator} has no attribute {name!r:.80}"
+            yield "V418", step, f"{operator} has no attribute {name!r:.80}"
             continue
         wanted, _ = form.attributes[name]
         if attribute.type is not None and attribute.type != wanted:
             found = TYPE_NAMES.get(attribute.type, attribute.type)
-            yield "attribute", step, f"{name!r:.80} of {operator} must be {TYPE_NAMES[wanted]}, but is {found}"
+            yield "V419", step, f"{name!r:.80} of {operator} must be {TYPE_NAMES[wanted]}, but is {found}"
         elif not attribute.ref_attr_name and wanted in _MESSAGES and getattr(attribute, VALUE_FIELDS[wanted]) is None:
-            yield "attribute", step, f"{name!r:.80} of {operator} has no value"
+            yield "V420", step, f"{name!r:.80} of {operator} has no value"
     for name, (_, required) in form.attributes.items():
         if required and name not in seen:
-            yield "attribute", "", f"{operator} needs the attribute {name!r}"
+            yield "V421", "", f"{operator} needs the attribute {name!r}"
 
 
 # Types whose value is a message: a writer may omit a number that is 0, or an empty text, but not these.

@@ -5,16 +5,16 @@ Spec: ONNX docs, "IR.md"; onnx.proto.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from formats.ir import dtypes
 from formats.ir.model import EXTERNAL, Function, Graph, entries
-from formats.ir.storage import entries_of
-from formats.verbs.verifying.nodes import NOTE
+from formats.ir.storage import entries_of, raw_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from formats.ir.model import SparseTensor, Tensor, Type, ValueInfo
 
@@ -32,42 +32,55 @@ _NEEDED = {
 
 
 def part_problems(where: str, part: Graph | Function, ir_version: int) -> Iterator[Problem]:
-    """What is wrong with a main graph or a function besides its nodes, as (kind, place, detail)."""
+    """What is wrong with a main graph or a function besides its nodes, as (code, place, detail)."""
     if isinstance(part, Function):
         yield from _function(where, part)
         return
     if not part.name:
-        yield "graph", where, "the graph has no name"
+        yield "V301", where, "the graph has no name"
     inputs = {value.name for value in part.input}
     for word in ("input", "output"):
         for index, value in enumerate(entries(part, word)):
             yield from _value(f"{where}.{word}[{index}]", value)
     for index, tensor in enumerate(entries(part, "initializer")):
         if not tensor.name:
-            yield "graph", f"{where}.initializer[{index}]", "the initialiser has no name"
+            yield "V302", f"{where}.initializer[{index}]", "the initialiser has no name"
         elif ir_version < FIRST_WITH_CONSTANTS and tensor.name not in inputs:
             detail = f"{tensor.name!r:.80} is not an input, which ir_version {ir_version} requires of an initialiser"
-            yield "graph", f"{where}.initializer[{index}]", detail
+            yield "V303", f"{where}.initializer[{index}]", detail
+
+
+def subgraph_problems(
+    where: str, name: str | None, inputs: Sequence[str], constants: Sequence[str], outputs: Sequence[str]
+) -> Iterator[Problem]:
+    """What is wrong with the names of a graph in a node; the types of its inputs and outputs may be missing."""
+    if not name:
+        yield "V301", where, "the graph has no name"
+    if "" in constants:
+        yield "V302", f"{where}.initializer[{constants.index('')}]", "the initialiser has no name"
+    for word, names in (("input", inputs), ("output", outputs)):
+        if "" in names:
+            yield "V501", f"{where}.{word}[{names.index('')}]", "the value has no name"
 
 
 def _function(where: str, function: Function) -> Iterator[Problem]:
     if not function.name:
-        yield "graph", where, "the function has no name"
+        yield "V314", where, "the function has no name"
     if not function.domain:
-        yield "graph", where, f"the function {function.name or '':.80} has no domain"
+        yield "V315", where, f"the function {function.name or '':.80} has no domain"
     attributes = [*function.attribute, *(attribute.name or "" for attribute in function.attribute_proto)]
     for word, names in (("inputs", function.input), ("outputs", function.output), ("attributes", attributes)):
         for name, count in Counter(names).items():
             if count > 1:
-                yield "graph", where, f"{count} {word} of {function.name or '':.80} are called {name!r:.80}"
+                yield "V316", where, f"{count} {word} of {function.name or '':.80} are called {name!r:.80}"
 
 
 def _value(where: str, value: ValueInfo) -> Iterator[Problem]:
     """What is wrong with an input or output of the main graph."""
     if not value.name:
-        yield "value", where, "the value has no name"
+        yield "V501", where, "the value has no name"
     if value.type is None:
-        yield "value", where, f"{value.name!r:.80} has no type"
+        yield "V502", where, f"{value.name!r:.80} has no type"
     else:
         yield from _type(where, value.name or "", value.type)
 
@@ -75,36 +88,45 @@ def _value(where: str, value: ValueInfo) -> Iterator[Problem]:
 def _type(where: str, name: str, found: Type) -> Iterator[Problem]:
     held = [field for field in found.oneof if getattr(found, field) is not None]
     if not held:
-        yield "value", f"{where}.type", f"the type of {name!r:.80} says nothing"
+        yield "V503", f"{where}.type", f"the type of {name!r:.80} says nothing"
         return
     inner: Any = getattr(found, held[0])
     for field in _NEEDED.get(held[0], ()):
         value = getattr(inner, field)
         if value is None:
-            yield "value", f"{where}.type.{held[0]}", f"the {held[0]} of {name!r:.80} has no {field}"
+            yield "V504", f"{where}.type.{held[0]}", f"the {held[0]} of {name!r:.80} has no {field}"
         elif value == 0:
-            yield f"{NOTE}value", f"{where}.type.{held[0]}.{field}", f"the element type of {name!r:.80} is undefined"
+            yield "V505", f"{where}.type.{held[0]}.{field}", f"the element type of {name!r:.80} is undefined"
         elif isinstance(value, int) and value not in dtypes.BY_NUMBER:
             detail = f"{name!r:.80} has {dtypes.type_name(value)}, which is unknown"
-            yield "value", f"{where}.type.{held[0]}.{field}", detail
+            yield "V506", f"{where}.type.{held[0]}.{field}", detail
     if held[0] in ("tensor_type", "sparse_tensor_type") and inner.shape is None:
-        yield f"{NOTE}value", f"{where}.type.{held[0]}", f"{name!r:.80} has no shape, and onnx.checker requires one"
+        yield (
+            "V507",
+            f"{where}.type.{held[0]}",
+            f"{name!r:.80} has no shape, but ONNX requires one; dims may have names",
+        )
+    elif held[0] in ("tensor_type", "sparse_tensor_type"):
+        for index, dim in enumerate(inner.shape.dim):
+            if (dim.dim_value or 0) < 0:
+                place = f"{where}.type.{held[0]}.shape.dim[{index}]"
+                yield "V508", place, f"dim {index} of {name!r:.80} is {dim.dim_value}; a name says that it is not fixed"
 
 
-def tensor_problem(tensor: Tensor) -> str | None:
-    """What is wrong with the fields that hold a tensor's elements, besides their size."""
+def tensor_problem(tensor: Tensor) -> tuple[str, str] | None:
+    """What is wrong with the fields that hold a tensor's elements, besides their size, as (code, end of a text)."""
     held = [name for name in ("raw_data", *dtypes.TYPED_FIELDS) if _has(tensor, name)]
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if tensor.data_location == EXTERNAL:
         if not any(key == "location" and value for key, value in entries_of(tensor)):
-            return "has external data, but no location of it"
-        return f"has external data, and data in {held[0]}" if held else None
+            return "V602", "has external data, but no location of it"
+        return ("V602", f"has external data, and data in {held[0]}") if held else None
     if len(held) > 1:
-        return f"has data in {' and '.join(held)}"
+        return "V601", f"has data in {' and '.join(held)}"
     if held and row is not None and held[0] not in ("raw_data", row.field):
-        return f"is {row.name}, but has its data in {held[0]}"
+        return "V601", f"is {row.name}, but has its data in {held[0]}"
     if held == ["raw_data"] and row is not None and not row.bits:
-        return "holds strings, but has its data in raw_data"
+        return "V601", "holds strings, but has its data in raw_data"
     return None
 
 
@@ -131,4 +153,29 @@ def sparse_problem(sparse: SparseTensor) -> str | None:
         return (
             f"the indices of the sparse tensor have dims {indices.dims!s:.80}, but must have {wanted[0]} or {wanted[1]}"
         )
+    return None
+
+
+def index_problem(sparse: SparseTensor) -> str | None:
+    """What is wrong with the indices of a sparse tensor whose parts fit each other; it reads them.
+
+    Raises: FormatError if they cannot be read.
+    """
+    assert sparse.indices is not None
+    dims, indices = sparse.dims, sparse.indices
+    limits = [dtypes.count(dims)] if len(indices.dims) == 1 else dims
+    before: tuple[int, ...] = ()
+    row: list[int] = []
+    number = 0
+    for chunk in raw_source(indices).chunks():
+        for (value,) in struct.iter_unpack("<q", chunk):
+            if not 0 <= value < limits[len(row)]:
+                return f"index {number} of the sparse tensor is {value}, but must be in 0 to {limits[len(row)] - 1}"
+            row.append(value)
+            if len(row) == len(limits):
+                now = tuple(row)
+                if before and now <= before:
+                    return f"index {number} of the sparse tensor does not come after the one before; sort them"
+                before, row = now, []
+                number += 1
     return None

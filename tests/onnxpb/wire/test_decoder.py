@@ -991,3 +991,14 @@ def test_fields_keep_their_order_and_values() -> None:
     copy["c"] = 3
     assert [*copy.items()] == [("b", 1), ("a", 2), ("c", 3)]
     assert shared == fields
+
+
+@pytest.mark.parametrize("field", ["int32_data", "int64_data", "uint64_data"])
+def test_a_packed_field_that_ends_inside_a_number(field: str) -> None:
+    """A packed field of a tensor whose last number is cut is refused, as by protobuf, though its numbers stay there."""
+    tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.INT64, dims=[2], **{field: [1, 300]})
+    data = onnx.ModelProto(graph=onnx.GraphProto(initializer=[tensor])).SerializeToString()
+    cut = data.replace(b"\xac\x02", b"\xac\x82")
+    with pytest.raises(TruncatedError, match="the last number of a packed field is cut"):
+        decode(Literal(cut), ir.Model)
+    assert decode(Literal(data), ir.Model).graph is not None

@@ -318,3 +318,19 @@ def _fits(folder: Path, tables: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     except formats.EncodeError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('["" : 18]> g (float[2] x) => (float[2] y) { a = Add(x, c) c = Neg(a) y = Abs(a) }', "nodes form a cycle"),
+        ('["d" : 1]> g (float[2] x) => (float[2] y) { y = Neg(x) }', "nodes are of ai.onnx, but the model imports no"),
+    ],
+)
+def test_models_that_onnxruntime_never_runs_are_refused(text: str, reason: str, tmp_path: Path) -> None:
+    """A graph with a cycle, or nodes of a set that is not imported, is refused, and nothing is written."""
+    source = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(f"<ir_version: 8, opset_import: {text}"), source)
+    with pytest.raises(formats.UnsupportedError, match=reason):
+        formats.convert(source, tmp_path / "m.ort")
+    assert not (tmp_path / "m.ort").exists()

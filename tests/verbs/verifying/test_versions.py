@@ -21,6 +21,11 @@ def model(elem_type: int = TensorProto.FLOAT, ir_version: int = 8) -> onnx.Model
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version)
 
 
+def version_errors(proto: onnx.ModelProto, folder: Path) -> list[tuple[str, str]]:
+    """Return the errors of kind "version": the operator set may be too old for a type, too."""
+    return [error for error in errors(proto, folder) if error[0] == "version"]
+
+
 def errors(proto: onnx.ModelProto, folder: Path) -> list[tuple[str, str]]:
     """Return kind and place of all errors."""
     path = folder / "m.onnx"
@@ -31,10 +36,10 @@ def errors(proto: onnx.ModelProto, folder: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("row", dtypes.DATA_TYPES, ids=lambda row: row.name)
 def test_types_newer_than_the_ir_version_are_found(row: dtypes.DataType, tmp_path: Path) -> None:
     """An element type needs the ir_version that introduced it."""
-    assert [] == errors(model(row.number, max(row.ir_version, 3)), tmp_path)
+    assert [] == version_errors(model(row.number, max(row.ir_version, 3)), tmp_path)
     if row.ir_version > 3:
         wanted = [("version", f"graph.{side}[0].type.tensor_type.elem_type") for side in ("input", "output")]
-        assert wanted == sorted(errors(model(row.number, row.ir_version - 1), tmp_path))
+        assert wanted == sorted(version_errors(model(row.number, row.ir_version - 1), tmp_path))
 
 
 def test_fields_newer_than_the_ir_version_are_found(tmp_path: Path) -> None:

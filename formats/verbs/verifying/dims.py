@@ -1,0 +1,189 @@
+"""What operators of ONNX need of the dims of their inputs, and the dims of their results, as far as both are plain.
+
+A dim is a number, a name, or `None` if it is not known. What depends on the content of an input is not looked at.
+
+Spec: ONNX docs, "Operators.md" and "Broadcasting.md".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from formats.ir.model import entries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formats.ir.model import Node
+
+Dim = int | str | None
+Dims = tuple[Dim, ...]
+
+
+class HasDims(Protocol):
+    """What is known of a value."""
+
+    dims: Dims | None
+
+
+# Operators whose result has the dims of their first input.
+SAME = {
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Celu", "Clip", "Cos"),
+    *("Cosh", "CumSum", "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax"),
+    *("Identity", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization"),
+    *("MeanVarianceNormalization", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid"),
+    *("Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu"),
+    "Trilu",
+}
+# Operators that broadcast their inputs, and the version of the set that brought it.
+BROADCASTING = {
+    **dict.fromkeys(("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor"), 7),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), 8),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), 18),
+    **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), 12),
+    "BitShift": 11,
+    "Mod": 10,
+    "Where": 9,
+}
+# The number of dims that an input must have, by its index.
+RANKS = {
+    "ConstantOfShape": {0: 1},
+    "DepthToSpace": {0: 4},
+    "Expand": {1: 1},
+    "GRU": {0: 3, 1: 3, 2: 3},
+    "Gemm": {0: 2, 1: 2},
+    "LSTM": {0: 3, 1: 3, 2: 3},
+    "NonMaxSuppression": {0: 3, 1: 3},
+    "RNN": {0: 3, 1: 3, 2: 3},
+    "Reshape": {1: 1},
+    "SpaceToDepth": {0: 4},
+}
+# Operators whose attribute `axis` names a dim of the first input.
+WITH_AXIS = {
+    *("ArgMax", "ArgMin", "Concat", "Gather", "GatherElements", "Hardmax", "LogSoftmax", "LpNormalization"),
+    *("ScatterElements", "Softmax", "Split", "TopK"),
+}
+
+
+def dims_problem(node: Node, version: int, given: Sequence[HasDims | None]) -> str | None:
+    """Why the dims of the inputs do not fit the operator, or `None` if they do or too little is known of them."""
+    name = node.op_type or ""
+    dims = [None if kind is None else kind.dims for kind in given]
+    for index, rank in RANKS.get(name, {}).items():
+        held = dims[index] if index < len(dims) else None
+        if held is not None and len(held) != rank:
+            return f"input {index} of {name} has dims {_text(held)}, but must have {rank} dim{'s' * (rank != 1)}"
+    first = dims[0] if dims else None
+    if name in BROADCASTING and version >= BROADCASTING[name]:
+        known = [each for each in dims if each is not None]
+        for each in known[1:]:
+            if _broadcast([known[0], each]) is None:
+                return f"{name} cannot broadcast dims {_text(known[0])} and {_text(each)}"
+    if name == "MatMul" and len(dims) > 1:
+        return _matrix_problem(name, dims[0], dims[1], False, False)
+    if name == "Gemm" and len(dims) > 1:
+        return _matrix_problem(name, dims[0], dims[1], bool(_integer(node, "transA")), bool(_integer(node, "transB")))
+    weights = dims[1] if len(dims) > 1 and name in ("Conv", "ConvTranspose") else None
+    if first is not None and weights is not None and (len(first) < 3 or len(weights) != len(first)):
+        return f"{name} has an input with dims {_text(first)} and weights with dims {_text(weights)}"
+    if first is None:
+        return None
+    if name == "Transpose" and (perm := _integers(node, "perm")) and sorted(perm) != list(range(len(first))):
+        return f"the attribute 'perm' of Transpose is {str(perm)[:80]}, but the input has {len(first)} dims"
+    axis = _integer(node, "axis") if name in WITH_AXIS else None
+    if axis is not None and first and not -len(first) <= axis < len(first):
+        return f"the attribute 'axis' of {name} is {axis}, but the input has {len(first)} dims"
+    if name == "Concat" and axis is not None and first:
+        return _concat_problem(dims, axis)
+    return None
+
+
+def _concat_problem(dims: Sequence[Dims | None], axis: int) -> str | None:
+    """Why values cannot be put together along an axis: all other dims must be equal."""
+    known = [each for each in dims if each is not None]
+    for each in known[1:]:
+        axes = [index for index in range(len(known[0])) if index != axis % len(known[0])]
+        if len(each) != len(known[0]) or any(_differ(known[0][index], each[index]) for index in axes):
+            return f"Concat cannot join dims {_text(known[0])} and {_text(each)} on axis {axis}"
+    return None
+
+
+def _matrix_problem(name: str, first: Dims | None, second: Dims | None, turn_a: bool, turn_b: bool) -> str | None:
+    """Why two matrices cannot be multiplied."""
+    if first == () or second == ():
+        return f"{name} needs at least one dim, but an input has none"
+    if first is None or second is None:
+        return None
+    inner = first[-2 if turn_a and len(first) > 1 else -1]
+    other = second[0] if len(second) == 1 else second[-1 if turn_b else -2]
+    if _differ(inner, other) or (name == "MatMul" and _broadcast([first[:-2], second[:-2]]) is None):
+        return f"{name} cannot multiply dims {_text(first)} and {_text(second)}"
+    return None
+
+
+def dims_of_results(node: Node, version: int, given: Sequence[HasDims | None]) -> Sequence[Dims | None]:
+    """The dims of the results of a node, as far as they are plain."""
+    name = node.op_type or ""
+    dims = [None if kind is None else kind.dims for kind in given]
+    first = dims[0] if dims else None
+    if name == "Constant":
+        held = node.attribute[0] if len(node.attribute) == 1 else None
+        return [tuple(held.t.dims)] if held is not None and held.t is not None else []
+    if name in SAME:
+        return [first]
+    if name in BROADCASTING and version >= BROADCASTING[name]:
+        return [_broadcast([each for each in dims if each is not None])] if None not in dims and dims else []
+    if first is None:
+        return []
+    if name == "Transpose":
+        perm = _integers(node, "perm") or list(reversed(range(len(first))))
+        return [tuple(first[index] for index in perm)]
+    if name == "MatMul" and dims[1] is not None and len(first) > 1 and len(dims[1]) > 1:
+        outer = _broadcast([first[:-2], dims[1][:-2]])
+        return [] if outer is None else [(*outer, first[-2], dims[1][-1])]
+    if name == "Gemm" and dims[1] is not None:
+        rows, columns = first[bool(_integer(node, "transA"))], dims[1][not _integer(node, "transB")]
+        return [(rows, columns)]
+    if name in ("Conv", "ConvTranspose") and dims[1] is not None:
+        return [(first[0], dims[1][0] if name == "Conv" else None, *[None] * (len(first) - 2))]
+    if name == "Concat" and None not in dims and (axis := _integer(node, "axis")) is not None and first:
+        axis %= len(first)
+        lengths = [each[axis] for each in dims if each is not None]
+        total = sum(each for each in lengths if isinstance(each, int))
+        together: Dim = total if all(isinstance(each, int) for each in lengths) else None
+        return [(*first[:axis], together, *first[axis + 1 :])]
+    return []
+
+
+def _broadcast(shapes: Sequence[Dims]) -> Dims | None:
+    """The dims of values that are broadcast together, or `None` if they do not fit."""
+    rank = max(map(len, shapes), default=0)
+    result: list[Dim] = []
+    for place in range(-rank, 0):
+        held = [shape[place] for shape in shapes if len(shape) >= -place]
+        numbers = {dim for dim in held if isinstance(dim, int) and dim != 1}
+        if len(numbers - {0}) > 1:
+            return None
+        others = {dim for dim in held if not isinstance(dim, int)}
+        if numbers:
+            result.append(numbers.pop() if len(numbers) == 1 else None)
+        else:
+            result.append(1 if not others else others.pop() if len(others) == 1 else None)
+    return tuple(result)
+
+
+def _differ(one: Dim, other: Dim) -> bool:
+    return isinstance(one, int) and isinstance(other, int) and one != other
+
+
+def _integer(node: Node, name: str) -> int | None:
+    return next((each.i for each in entries(node, "attribute") if each.name == name and not each.ref_attr_name), None)
+
+
+def _integers(node: Node, name: str) -> list[int]:
+    return next((list(each.ints) for each in entries(node, "attribute") if each.name == name), [])
+
+
+def _text(dims: Dims) -> str:
+    """Dims, for a message."""
+    return f"[{','.join('?' if dim is None else str(dim) for dim in dims)}]"[:80]

@@ -1,0 +1,226 @@
+"""Checks the names in graphs and functions: each value is made once, before it is used, and outputs are made.
+
+Spec: ONNX docs, "IR.md", "Graphs" and "Names Within a Graph".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from formats.ir import walk
+from formats.ir.model import Function, entries
+from formats.ir.node_order import mentioned
+from formats.onnxpb.operator_sets import ONNX
+from formats.verbs.verifying.cycles import cycle_numbers, shortest_cycle
+from formats.verbs.verifying.parts import subgraph_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from formats.ir.model import Graph, Node
+    from formats.verbs.verifying.nodes import NodeCheck
+
+    Problem = tuple[str, str, str]
+
+SHOWN_ON_CYCLE = 6  # nodes of a cycle that a message names
+
+
+class Scope:
+    """The values of a graph that are known so far, and those of the graphs around it."""
+
+    def __init__(self, where: str, nodes: Sequence[Node], known: set[str], outer: Scope | None) -> None:
+        self.where, self.nodes, self.known, self.outer = where, nodes, known, outer
+        self.index = 0  # of the node whose graphs are being checked
+        self.early: list[tuple[int, int, Problem]] = []  # uses of values that later nodes make, with both indices
+        self._makers: dict[str, int] | None = None
+
+    def knows(self, name: str) -> bool:
+        """Whether a node may use a value here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.known:
+                return True
+            scope = scope.outer
+        return False
+
+    @property
+    def makers(self) -> dict[str, int]:
+        """The index of the node that makes each value, when it is first needed: in most models, never."""
+        if self._makers is None:
+            self._makers = {
+                name: index for index, node in enumerate(self.nodes) for name in entries(node, "output") if name
+            }
+        return self._makers
+
+    def unknown(self, index: int, where: str, operator: str, name: str) -> Problem | None:
+        """What is wrong if the node at `index` uses a value that is not known; `None` if a scope keeps it for its end.
+
+        Only then it knows which uses belong to a cycle.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            if (maker := scope.makers.get(name)) is not None:
+                place = walk.inner_place(scope.where, "node", maker)
+                makes = f"{operator} uses {name!r:.80}, which the later node {place} makes"
+                index = index if scope is self else scope.index
+                scope.early.append((index, maker, ("V307", where, f"{makes}; nodes must be sorted")))
+                return None
+            scope = scope.outer
+        return "V306", where, f"{operator} uses {name!r:.80}, which nothing makes"
+
+
+def name_problems(
+    where: str, part: Graph | Function, domains: set[str], check: NodeCheck | None, outer: Scope | None = None
+) -> Iterator[Problem]:
+    """What is wrong with the names of a graph or function and of the graphs in it, as (code, place, detail).
+
+    `domains` are imported or already reported. Without `check`, operators are not checked, and nodes may be in any
+    order, as long as there is one in which each can be computed.
+    """
+    inputs, constants, outputs = _interface(part)
+    nodes = entries(part, "node")
+    if (inputs or constants) and (len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants)):
+        for name, count in (Counter(inputs) | Counter(constants)).items():
+            if count > 1:
+                yield "V304", where, f"{count} inputs or initialisers are called {name!r:.80}"
+    made = {*inputs, *constants}
+    known = {"", *made}
+    if check is None:
+        known.update(*(entries(node, "output") for node in nodes))
+    scope = Scope(where, nodes, known, outer)
+    if outer is not None and check is not None:
+        yield from subgraph_problems(where, part.name, inputs, constants, outputs)
+        for name in made:
+            if name and outer.knows(name):
+                detail = (
+                    f"the input or initialiser {name!r:.80} has the name of a value of an outer graph, which it hides"
+                )
+                yield "V312", where, detail
+    for index, node in enumerate(nodes):  # there may be very many, and nearly all are right: no place is made for them
+        domain, node_inputs, node_outputs = node.domain or ONNX, entries(node, "input"), entries(node, "output")
+        if domain not in domains:
+            domains.add(domain)
+            detail = f"{_operator(node)} is of {domain:.80}, but the model imports no version of it"
+            yield "V209", walk.inner_place(where, "node", index), detail
+        if not known.issuperset(node_inputs):
+            for name in node_inputs:
+                if not scope.knows(name):
+                    place = walk.inner_place(where, "node", index)
+                    if problem := scope.unknown(index, place, _operator(node), name):
+                        yield problem
+        if check is not None and (found := check.problems(node, node_inputs, node_outputs)):
+            place = walk.inner_place(where, "node", index)
+            yield from ((code, f"{place}.{step}" if step else place, detail) for code, step, detail in found)
+        if _may_have_subgraphs(node):
+            scope.index = index
+            for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
+                yield from name_problems(inner, graph, domains, check, scope)
+        if len(node_outputs) > 1 or not made.isdisjoint(node_outputs) or (outer is not None and check is not None):
+            yield from _result_problems(walk.inner_place(where, "node", index), node, made, outer if check else None)
+        made.update(node_outputs)
+        known.update(node_outputs)
+    if not known.issuperset(outputs):
+        yield from _output_problems(where, outputs, known, outer)
+    if check is not None and nodes:
+        yield from _same_names(where, nodes)
+    if scope.early or check is None:
+        yield from _order_problems(scope)
+
+
+def _output_problems(where: str, outputs: Sequence[str], known: set[str], outer: Scope | None) -> Iterator[Problem]:
+    """What is wrong with the outputs of a graph: it must make them itself."""
+    for name in outputs:
+        if name in known:
+            continue
+        if outer is not None and outer.knows(name):
+            detail = f"the output {name!r:.80} is a value of an outer graph; add an Identity node that makes the output"
+            yield "V310", where, detail
+        else:
+            yield "V309", where, f"the output {name!r:.80} is not produced by any node"
+
+
+def _result_problems(where: str, node: Node, made: set[str], outer: Scope | None) -> Iterator[Problem]:
+    """What is wrong with the names of the results of a node; `made` are those of other values, which it completes."""
+    for name in filter(None, entries(node, "output")):
+        if name in made:
+            yield "V305", where, f"{_operator(node)} makes {name!r:.80}, which already exists"
+        elif outer is not None and outer.knows(name):
+            detail = f"{_operator(node)} makes {name!r:.80}, which is the name of a value of an outer graph"
+            yield "V311", where, f"{detail}; rename one of them"
+        made.add(name)
+
+
+def _same_names(where: str, nodes: Sequence[Node]) -> Iterator[Problem]:
+    """A note on nodes with one name, which onnxruntime refuses in some versions."""
+    names = [*filter(None, [node.name for node in nodes])]
+    if len(set(names)) != len(names):
+        for name, count in Counter(names).items():
+            if count > 1:
+                detail = f"{count} nodes are called {name!r:.80}, but the names of nodes must differ for onnxruntime"
+                yield "V319", where, detail
+
+
+def _order_problems(scope: Scope) -> Iterator[Problem]:
+    """The cycles of a graph, and the uses of values that only later nodes make and that are on no cycle."""
+    makers, nodes = scope.makers, scope.nodes
+    needs = [list(dict.fromkeys(makers[name] for name in mentioned(node) if name in makers)) for node in nodes]
+    groups = cycle_numbers(needs)
+    seen = set()
+    for first in sorted(groups):
+        if groups[first] in seen:
+            continue
+        seen.add(groups[first])
+        cycle = shortest_cycle(first, needs, groups)
+        shown = [f"{_name(nodes[index], index)}" for index in cycle[:SHOWN_ON_CYCLE]]
+        shown += [f"{len(cycle) - SHOWN_ON_CYCLE} more"] if len(cycle) > SHOWN_ON_CYCLE else []
+        way = " -> ".join([*shown, shown[0]])
+        place = walk.inner_place(scope.where, "node", first)
+        if len(cycle) == 1:
+            yield "V308", place, f"{_operator(nodes[first])} needs its own result"
+        else:
+            yield "V308", place, f"the nodes {way} form a cycle: each needs the result of the one before"
+    for index, maker, problem in scope.early:
+        if index not in groups or groups[index] != groups.get(maker):
+            yield problem
+
+
+def _name(node: Node, index: int) -> str:
+    """A node, in a message about several: its name or its number, and its operator."""
+    return f"{node.name:.80}" if node.name else f"{index} ({_operator(node)})"
+
+
+def _operator(node: Node) -> str:
+    """The operator of a node, for a message."""
+    return (node.op_type or "")[:80]
+
+
+def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """The names of the inputs, constants and outputs of a graph or function."""
+    inputs, outputs = entries(part, "input"), entries(part, "output")
+    if isinstance(part, Function):
+        return inputs, [], outputs
+    sparse = (item.values for item in entries(part, "sparse_initializer") if item.values is not None)
+    constants = [tensor.name or "" for tensor in (*entries(part, "initializer"), *sparse)]
+    return [value.name or "" for value in inputs], constants, [value.name or "" for value in outputs]
+
+
+def _may_have_subgraphs(node: Node) -> bool:
+    """Whether attributes of a node may have graphs; undecoded ones without a message in them have none."""
+    if "attribute" in vars(node):
+        return True
+    left = node.undecoded.get("attribute")
+    return left is not None and not left.is_flat
+
+
+def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
+    """The graphs in the attributes of the node at `where`, with their places."""
+    for attribute in entries(node, "attribute"):
+        graphs = entries(attribute, "graphs")
+        if attribute.g is None and not graphs:
+            continue
+        place = walk.inner_place(where, "attribute", None, attribute)
+        if attribute.g is not None:
+            yield walk.inner_place(place, "g"), attribute.g
+        for number, graph in enumerate(graphs):
+            yield walk.inner_place(place, "graphs", number), graph

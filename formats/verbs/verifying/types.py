@@ -1,0 +1,439 @@
+"""Follows the types and dims of values from node to node, and finds those that an operator does not take.
+
+A value whose type is not known, such as the result of an operator in another domain, is not checked.
+
+Spec: ONNX docs, "Operators.md": the type constraints of operators; "IR.md".
+"""
+
+from __future__ import annotations
+
+from itertools import islice, zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.ir import walk
+from formats.ir.model import entries
+from formats.onnxpb.operator_sets import ONNX, form_of, newest, signature_of
+from formats.onnxpb.value_types import tensor_text, type_text, types_made
+from formats.verbs.verifying.dims import dims_of_results, dims_problem
+from formats.verbs.verifying.nodes import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from formats.ir.model import Attribute, Dimension, Function, Graph, Model, Node, OperatorSetId, Tensor, Type
+    from formats.onnxpb.operator_sets import Signature
+    from formats.verbs.verifying.dims import Dim, Dims
+
+    Problem = tuple[str, str, str]
+
+MAX_FORMS = 4  # of the inputs of one function for which it is followed
+MAX_DEPTH = 100  # of graphs and functions in each other
+FEW = 6  # types that a message lists
+
+
+class Kind:
+    """The type of a value, "" if it is not known, and its dims; equal ones are one object."""
+
+    __slots__ = ("dims", "type")
+
+    def __init__(self, type: str, dims: Dims | None) -> None:  # noqa: A002 - ONNX's word
+        self.type, self.dims = type, dims
+
+
+class Made(NamedTuple):
+    """What a node makes, and what is wrong with it, as (code, place in the node, detail)."""
+
+    kinds: Sequence[Kind | None]
+    problems: Sequence[Problem]
+
+
+class Part:
+    """The operator sets of the main graph or of a function, and what is known of its nodes by their form."""
+
+    def __init__(self, imports: Iterable[OperatorSetId], ir_version: int) -> None:
+        self.versions = {entry.domain or ONNX: entry.version or 0 for entry in imports}
+        if ir_version < 3:
+            self.versions.setdefault(ONNX, 1)
+        self.keys = Keys("attribute")
+        self.made: dict[Any, Made] = {}
+
+
+def type_problems(model: Model) -> list[Problem]:
+    """What is wrong with the types and dims of the values of a model, as (code, place, detail)."""
+    if model.graph is None:
+        return []
+    check = _TypeCheck(model)
+    check.graph("graph", model.graph, Part(model.opset_import, check.ir_version), None, 0)
+    return check.found
+
+
+class _TypeCheck:
+    """The check of a model. `types` has what is known of the values of the graph at hand and of those around it."""
+
+    def __init__(self, model: Model) -> None:
+        self.found: list[Problem] = []
+        self.ir_version = model.ir_version or 0
+        self.types: dict[str, Kind] = {}
+        self._kinds: dict[tuple[str, Dims | None], Kind] = {}
+        self._declared: dict[tuple[Any, ...], Kind] = {}  # what a type says, by its content
+        self._dim_keys = Keys("dim")
+        self._joined: dict[tuple[Kind, Kind], Kind] = {}  # what two kinds say together that do not contradict
+        self._functions: dict[tuple[str, str, str], tuple[int, Function, Part]] = {}
+        for index, each in enumerate(model.functions):
+            part = Part(each.opset_import, self.ir_version)
+            self._functions[each.domain or ONNX, each.name or "", each.overload or ""] = index, each, part
+        self._calls: dict[tuple[Any, ...], list[Kind | None]] = {}
+        self._forms: dict[int, int] = {}
+
+    def kind(self, name: str, dims: Dims | None = None) -> Kind:
+        """The object for a type and dims."""
+        key = name, dims
+        if (kind := self._kinds.get(key)) is None:
+            kind = self._kinds[key] = Kind(name, dims)
+        return kind
+
+    def of_type(self, kind: Type | None) -> Kind | None:
+        """What a declared type says."""
+        if kind is None:
+            return None
+        if (tensor := kind.tensor_type) is None:
+            return self.kind(type_text(kind))
+        shape = tensor.shape  # there may be very many, and most are alike
+        key = tensor.elem_type, None if shape is None else self._dim_keys.of(shape)
+        if (found := self._declared.get(key)) is None:
+            dims = None if shape is None else tuple(_dim(dim) for dim in shape.dim)
+            found = self.kind(tensor_text(tensor.elem_type), dims)
+            if shape is None or key[1] is not None:
+                self._declared[key] = found
+        return found
+
+    def of_tensor(self, tensor: Tensor) -> Kind:
+        return self.kind(tensor_text(tensor.data_type), tuple(tensor.dims))
+
+    def graph(
+        self, where: str, graph: Graph, part: Part, given: Sequence[Kind | None] | None, depth: int
+    ) -> list[Kind | None]:
+        """Check a graph, and return what is known of its outputs; `given` are the inputs of a graph in a node."""
+        before: dict[str, Kind | None] = {}  # what the names of this graph meant around it
+        types = self.types
+        is_inner = given is not None
+        for index, value in enumerate(graph.input):
+            name, kind = value.name or "", self.of_type(value.type)
+            if given is not None and index < len(given):
+                kind = self._input(f"{where}.input[{index}]", name, kind, given[index])
+            self._set(name, kind, before, is_inner)
+        inputs = {value.name or "" for value in entries(graph, "input")}
+        for index, tensor in enumerate(entries(graph, "initializer")):
+            name, kind = tensor.name or "", self.of_tensor(tensor)
+            if name in inputs:
+                self._default(f"{where}.initializer[{index}]", name, kind, types.get(name))
+            else:
+                self._set(name, kind, before, is_inner)
+        for sparse in entries(graph, "sparse_initializer"):
+            if (values := sparse.values) is not None:
+                kind = self.kind(tensor_text(values.data_type), tuple(sparse.dims))
+                self._set(values.name or "", kind, before, is_inner)
+        types.pop("", None)
+        declared = {
+            value.name or "": kind
+            for value in (*entries(graph, "value_info"), *entries(graph, "output"))
+            if (kind := self.of_type(value.type)) is not None
+        }
+        self._nodes(where, graph.node, part, declared, before if is_inner else None, depth)
+        outputs = []
+        for index, value in enumerate(entries(graph, "output")):
+            kind, told = types.get(value.name or ""), declared.get(value.name or "")
+            if kind is not None and told is not None and kind is not told and value.name in inputs:
+                self._output(f"{where}.output[{index}]", value.name or "", kind, told, "the graph has")
+            outputs.append(kind or told)
+        for name, kind in before.items():
+            if kind is None:
+                types.pop(name, None)
+            else:
+                types[name] = kind
+        return outputs
+
+    def _set(self, name: str, kind: Kind | None, before: dict[str, Kind | None], is_inner: bool) -> None:
+        """Say what a name means in a graph."""
+        if is_inner and name not in before:
+            before[name] = self.types.get(name)
+        if kind is not None:
+            self.types[name] = kind
+        else:
+            self.types.pop(name, None)
+
+    def _nodes(
+        self,
+        where: str,
+        nodes: Sequence[Node],
+        part: Part,
+        declared: dict[str, Kind],
+        before: dict[str, Kind | None] | None,
+        depth: int,
+    ) -> None:
+        """Check nodes in their order; `before` is missing for the main graph, whose names nobody needs later."""
+        types, known, key_of = self.types, part.made, part.keys.of
+        get = types.get
+        for index, node in enumerate(nodes):  # there may be very many
+            held = vars(node)
+            inputs = held["input"] if "input" in held else entries(node, "input")
+            outputs = held["output"] if "output" in held else entries(node, "output")
+            given = tuple(map(get, inputs))
+            attributes = key_of(node)
+            key = node.domain, node.op_type, attributes, given, len(outputs)
+            made = known.get(key)
+            if made is None:
+                made = self._made(where, index, node, part, given, depth)
+                if attributes is not None and not self._called(node):  # a call has an overload
+                    known[key] = made
+            if made.problems:
+                place = walk.inner_place(where, "node", index)
+                for code, step, detail in made.problems:
+                    self.found.append((code, f"{place}.{step}" if step else place, detail))
+            if before is not None:
+                for name in outputs:
+                    self._set(name, None, before, is_inner=True)
+            for name, kind in zip(outputs, made.kinds, strict=False):
+                told = declared.get(name)
+                if told is not None and told is not kind:
+                    types[name] = self._result(where, index, node, name, kind, told)
+                elif kind is not None:
+                    types[name] = kind
+
+    def _result(self, where: str, index: int, node: Node, name: str, kind: Kind | None, told: Kind) -> Kind:
+        """What is known of a result that is also declared."""
+        if kind is None:
+            return told
+        if (joined := self._joined.get((kind, told))) is not None:
+            return joined
+        if kind.type and told.type and kind.type != told.type:
+            place = walk.inner_place(where, "node", index)
+            detail = (
+                f"{node.op_type or '':.80} makes {name!r:.80} of type {kind.type}, but the model declares {told.type}"
+            )
+            self.found.append(("V513", place, detail))
+            return kind
+        if kind.dims is not None and told.dims is not None and not _are_alike(kind.dims, told.dims):
+            place = walk.inner_place(where, "node", index)
+            detail = f"{name!r:.80} has dims {_text(kind.dims)}, but the model declares {_text(told.dims)}"
+            self.found.append(("V522", place, detail))
+            return kind
+        dims = told.dims if kind.dims is None or told.dims is None else _merged(kind.dims, told.dims)
+        joined = self._joined[kind, told] = self.kind(kind.type or told.type, kind.dims if dims is None else dims)
+        return joined
+
+    def _output(self, where: str, name: str, kind: Kind, told: Kind, who: str) -> None:
+        if kind.type and told.type and kind.type != told.type:
+            detail = f"{who} {name!r:.80} of type {kind.type}, but the output declares {told.type}"
+            self.found.append(("V513", where, detail))
+
+    def _input(self, where: str, name: str, told: Kind | None, given: Kind | None) -> Kind | None:
+        """What is known of an input of a graph in a node."""
+        if told is None or given is None:
+            return told or given
+        if told.type and given.type and told.type != given.type:
+            detail = f"the input {name!r:.80} is declared as {told.type}, but the node gives it {given.type}"
+            self.found.append(("V514", where, detail))
+        return told
+
+    def _default(self, where: str, name: str, kind: Kind, told: Kind | None) -> None:
+        """Check an initialiser that is the default of an input."""
+        if told is None:
+            return
+        if kind.type and told.type and kind.type != told.type:
+            detail = f"the initialiser {name!r:.80} is {kind.type}, but the input is {told.type}"
+            self.found.append(("V509", where, detail))
+        elif kind.dims is not None and told.dims is not None and not _are_alike(kind.dims, told.dims):
+            detail = f"the initialiser {name!r:.80} has dims {_text(kind.dims)}, but the input {_text(told.dims)}"
+            self.found.append(("V509", where, detail))
+
+    def _made(self, where: str, index: int, node: Node, part: Part, given: tuple[Kind | None, ...], depth: int) -> Made:
+        """What a node makes of its inputs."""
+        domain, name = node.domain or ONNX, node.op_type or ""
+        count = len(entries(node, "output"))
+        nothing: list[Kind | None] = [None] * count
+        if (called := self._called(node)) is not None:
+            return Made([*self._call(called, given, depth), *nothing][:count], ())
+        inner: list[tuple[Attribute, Graph]] = []
+        if not part.keys.of(node):
+            inner = [(each, each.g) for each in entries(node, "attribute") if each.g is not None]
+        version = part.versions.get(domain)
+        limit = newest(domain)
+        row = None
+        if version is not None and limit is not None and version <= limit:
+            form = form_of(domain, name, version)
+            if form is not None and form.inputs is not None and form.inputs.least <= len(given) <= form.inputs.most:
+                row = signature_of(domain, name, version)  # else another check has refused the node
+        problems = [] if row is None else _type_problems(f"{name} of version {version}", row, given)
+        if inner:
+            return self._with_graphs(walk.inner_place(where, "node", index), node, inner, part, given, problems, depth)
+        if row is None or version is None or problems:
+            return Made(nothing, problems)
+        types = types_made(node, _texts(given), {}, part.versions)
+        dims: Sequence[Dims | None] = ()
+        if domain == ONNX:
+            if detail := dims_problem(node, version, given):
+                problems = [("V521", "", detail)]
+            else:
+                dims = dims_of_results(node, version, given)
+        kinds = [self.kind(text or "", held) for text, held in zip_longest(types[:count], dims[:count])]
+        return Made([*kinds, *nothing][:count], problems)
+
+    def _called(self, node: Node) -> tuple[int, Function, Part] | None:
+        """The function of the model that a node calls."""
+        if not self._functions:
+            return None
+        return self._functions.get((node.domain or ONNX, node.op_type or "", node.overload or ""))
+
+    def _call(
+        self, called: tuple[int, Function, Part], given: tuple[Kind | None, ...], depth: int
+    ) -> list[Kind | None]:
+        """What a call of a function makes; its nodes are checked for the first forms of its inputs."""
+        index, function, part = called
+        key = (index, *given)
+        if (outputs := self._calls.get(key)) is not None:
+            return outputs
+        unknown: list[Kind | None] = [None] * len(function.output)
+        self._calls[key] = unknown  # also if the function calls itself
+        self._forms[index] = self._forms.get(index, 0) + 1
+        if depth > MAX_DEPTH or self._forms[index] > MAX_FORMS:
+            return unknown
+        around, self.types = (
+            self.types,
+            {name: kind for name, kind in zip(function.input, given, strict=False) if kind is not None},
+        )
+        declared = {value.name or "": kind for value in function.value_info if (kind := self.of_type(value.type))}
+        self._nodes(f"functions[{index}]", function.node, part, declared, None, depth + 1)
+        self._calls[key] = outputs = [self.types.get(name) for name in function.output]
+        self.types = around
+        return outputs
+
+    def _with_graphs(
+        self,
+        where: str,
+        node: Node,
+        inner: Sequence[tuple[Attribute, Graph]],
+        part: Part,
+        given: tuple[Kind | None, ...],
+        problems: list[Problem],
+        depth: int,
+    ) -> Made:
+        """What a node makes that has graphs in its attributes."""
+        count = len(entries(node, "output"))
+        nothing: list[Kind | None] = [None] * count
+        name = node.op_type if (node.domain or ONNX) == ONNX else ""
+        wanted: Sequence[Kind | None] = ()
+        if name == "Loop":
+            wanted = [
+                self.kind("tensor(int64)"),
+                self.kind("tensor(bool)"),
+                *(self._without_dims(kind) for kind in given[2:]),
+            ]
+        elif name == "Scan" and part.versions.get(ONNX, 0) > 8:
+            wanted = [self._without_dims(kind) for kind in given]
+        results: dict[str, list[str]] = {}
+        for attribute, graph in inner:
+            if name in ("If", "Loop", "Scan"):
+                version = part.versions.get(ONNX, 0)
+                problems += self._number_problems(name, attribute.name or "", graph, len(given), count, version)
+            if entries(graph, "node") and depth < MAX_DEPTH:  # there may be very many graphs without nodes
+                place = walk.inner_place(walk.inner_place(where, "attribute", None, attribute), "g")
+                results[attribute.name or ""] = _texts(self.graph(place, graph, part, wanted, depth + 1))
+        if name == "If":
+            for index, (one, other) in enumerate(
+                zip(*islice(results.values(), 2), strict=False) if len(results) > 1 else ()
+            ):
+                if one and other and one != other:
+                    detail = f"output {index} is {one} in one branch and {other} in the other"
+                    problems.append(("V514", "", detail))
+        elif name == "Loop":
+            for index, (kind, text) in enumerate(zip(given[2:], results.get("body", [])[1:], strict=False)):
+                if kind and kind.type and text and kind.type != text and not _holds(text, kind.type):
+                    detail = f"the body makes value {index} of type {text}, but the loop begins with {kind.type}"
+                    problems.append(("V514", "", detail))
+        if problems:
+            return Made(nothing, problems)
+        types = types_made(node, _texts(given), results, part.versions)[:count]
+        return Made([*map(self.kind, types), *nothing][:count], ())
+
+    def _without_dims(self, kind: Kind | None) -> Kind | None:
+        return None if kind is None or not kind.type else self.kind(kind.type)
+
+    def _number_problems(
+        self, name: str, attribute: str, graph: Graph, inputs: int, outputs: int, version: int
+    ) -> list[Problem]:
+        """What is wrong with the numbers of inputs and outputs of a graph in If, Loop or Scan."""
+        constants = {tensor.name for tensor in graph.initializer} if self.ir_version < 4 else set()
+        has_inputs = sum(value.name not in constants for value in graph.input)
+        has_outputs = len(entries(graph, "output"))
+        wanted = {
+            "If": (0, outputs),
+            "Loop": (2 + max(inputs - 2, 0), 1 + outputs),
+            "Scan": (inputs - (version == 8), outputs),
+        }.get(name)
+        if wanted is None or wanted == (has_inputs, has_outputs):
+            return []
+        detail = (
+            f"the graph has {has_inputs} inputs and {has_outputs} outputs, but {name} needs {wanted[0]} and {wanted[1]}"
+        )
+        return [("V409", f'attribute["{attribute}"].g', detail)]
+
+
+def _texts(kinds: Sequence[Kind | None]) -> list[str]:
+    """The types, as `value_types.py` has them."""
+    return ["" if kind is None else kind.type for kind in kinds]
+
+
+def _holds(text: str, outer: str) -> bool:
+    """Whether a type is what an optional of the other holds: a loop may begin with none."""
+    return outer == f"optional({text})"
+
+
+def _type_problems(operator: str, row: Signature, given: Sequence[Kind | None]) -> list[Problem]:
+    """Which inputs have a type that the operator does not take."""
+    problems: list[Problem] = []
+    bound: dict[str, tuple[int, str]] = {}
+    if not row.inputs:
+        return problems
+    for index, kind in enumerate(given):
+        if kind is None or not kind.type:
+            continue
+        formal = row.inputs[min(index, len(row.inputs) - 1)]  # the last one stands for all that are left
+        allowed = row.allowed(formal)
+        if kind.type not in allowed:
+            detail = f"{operator} does not take {kind.type} as input {index}, but {_few(allowed)}"
+            problems.append(("V511", "", detail))
+        elif formal.is_same:
+            other, wanted = bound.setdefault(formal.name, (index, kind.type))
+            if wanted != kind.type:
+                detail = f"input {other} of {operator} is {wanted}, but input {index} is {kind.type}"
+                problems.append(("V512", "", f"{detail}; they must have one type"))
+    return problems
+
+
+def _few(types: Iterable[str]) -> str:
+    names = sorted(types)
+    return " or ".join(filter(None, (", ".join(names[:FEW]), f"{len(names) - FEW} more" if len(names) > FEW else "")))
+
+
+def _dim(dim: Dimension) -> Dim:
+    """What is known of a dim; some exporters write one that is not fixed as 0 or -1."""
+    if dim.dim_value is not None:
+        return dim.dim_value if dim.dim_value > 0 else None
+    return dim.dim_param or None
+
+
+def _are_alike(dims: Dims, others: Dims) -> bool:
+    """Whether two dims can be those of one value."""
+    if len(dims) != len(others):
+        return False
+    return all(a == b or not isinstance(a, int) or not isinstance(b, int) for a, b in zip(dims, others, strict=True))
+
+
+def _merged(dims: Dims, others: Dims) -> Dims:
+    """What both dims say together."""
+    return tuple(b if a is None or isinstance(b, int) else a for a, b in zip(dims, others, strict=True))
+
+
+def _text(dims: Dims) -> str:
+    return f"[{','.join('?' if dim is None else str(dim) for dim in dims)}]"[:80]
