@@ -20,7 +20,7 @@ from pathlib import Path
 
 COPIES = ("a", "b", "old", "new", "encoder", "decoder", "models/m")
 NAMED = re.compile(r"pip install '?onnx-formats\[([\w-]+)\]'?")
-NOTHING_THERE = ("://", "--dask")  # commands that ask another machine, which does not answer
+NOTHING_THERE = ("s3://", "https://", "--dask")  # commands that ask another machine, which does not answer
 # A call of each function of the library, by name, as code in a folder with the models.
 CALLS = {
     "convert": "formats.convert('model.onnx', 'new.onnxz')",

@@ -91,7 +91,7 @@ class _Work:
     def _look(
         self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Mapping[str, str]]
     ) -> None:
-        types = found[where]
+        types = found.get(where, {})
         own: dict[str, Value] = {}
         values = outer.new_child(own)
         self.scopes.append(_Scope(graph, where, values))
@@ -99,12 +99,12 @@ class _Work:
         interface = FLOAT if is_main and self.keep else FLOAT16
         for each in graph.input:
             name = each.name or ""
-            own[name] = Value(name, kind_of(types[name]), interface)
-            if not types[name]:
+            own[name] = Value(name, kind_of(types.get(name, "")), interface)
+            if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
             if tensor.name not in own:
-                own[tensor.name or ""] = Value(tensor.name or "", kind_of(types[tensor.name or ""]), None)
+                own[tensor.name or ""] = Value(tensor.name or "", kind_of(types.get(tensor.name or "", "")), None)
                 own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
         for node in sorted(graph.node, key=lambda node: not is_constant(node)):
@@ -151,10 +151,10 @@ class _Work:
     def _made(self, node: Node, index: int, form: Form, types: Mapping[str, str]) -> Value:
         """The value that a node makes."""
         name = node.output[index]
-        if not types[name] and form.outputs.may_be_float(index):
+        if not types.get(name) and form.outputs.may_be_float(index):
             self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
         native = None if is_constant(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
-        value = Value(name, kind_of(types[name]), native)
+        value = Value(name, kind_of(types.get(name, "")), native)
         value.is_beyond = is_constant(node) and any(each.t and self._is_beyond(each.t) for each in node.attribute)
         return value
 

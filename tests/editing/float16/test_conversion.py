@@ -385,6 +385,16 @@ def test_types_that_nobody_knows() -> None:
     assert [node.op_type for node in new.graph.node] == ["Cast", "Own", "Cast", "Relu"]
 
 
+def test_types_that_do_not_exist() -> None:
+    """A weight of a type that ONNX does not have, and a list of graphs of an unknown operator, are no crash."""
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"w": np.zeros(2, "float32")})
+    proto.graph.initializer[0].data_type = 99
+    assert 99 == formats.from_onnx(proto).to_float16().graph.initializer[0].data_type
+    proto.graph.node[0].CopyFrom(helper.make_node("Own", ["x"], ["y"], domain="mine", each=[proto.graph, proto.graph]))
+    with pytest.raises(formats.UnsupportedError, match="nobody knows the types in the graphs of Own"):
+        formats.from_onnx(proto).to_float16()
+
+
 def test_the_given_model_stays() -> None:
     """The model that was given stays as it is, and the new one is float16 already, so that nothing changes again."""
     before = formats.from_onnx(nested())
