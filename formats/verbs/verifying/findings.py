@@ -75,7 +75,7 @@ CODES: dict[str, Rule] = {
     "V319": Rule("graph", NOTE, "several nodes of a graph have one name"),
     # operators and attributes
     "V401": Rule("operator", ERROR, "a node has no op_type"),
-    "V402": Rule("operator", NOTE, "an experimental operator, which was removed"),
+    "V402": Rule("operator", ERROR, "an experimental operator, which was removed"),
     "V403": Rule("operator", NOTE, "an operator that only onnxruntime has"),
     "V404": Rule("operator", ERROR, "the operator set does not have the operator"),
     "V405": Rule("operator", ERROR, "the operator is deprecated"),

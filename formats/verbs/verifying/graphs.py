@@ -120,7 +120,7 @@ def name_problems(
             yield from _result_problems(walk.inner_place(where, "node", index), node, made, outer if check else None)
         made.update(node_outputs)
         known.update(node_outputs)
-    if not known.issuperset(outputs):
+    if outputs and not known.issuperset(outputs):
         yield from _output_problems(where, outputs, known, outer)
     if check is not None and nodes:
         yield from _same_names(where, nodes)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TYPE_NAMES = {number: name for name, number in ENUMS["AttributeProto.AttributeType"].items()}
 FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
 FIRST_WITH_TYPES = 2  # from this ir_version on, an attribute must say its type
-# Operators that were removed before ONNX 1.5, and that `onnx.checker` lets pass.
+# Operators that were removed before ONNX 1.5. `onnx.checker` lets them pass, but no runtime has them.
 REMOVED = {"ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler"}
 REMOVED |= {"ParametricSoftplus", "Scale", "ScaledTanh"}
 # onnxruntime registers these in the domain of ONNX for each version, and language models are full of them.

@@ -117,7 +117,7 @@ class _TypeCheck:
         before: dict[str, Kind | None] = {}  # what the names of this graph meant around it
         types = self.types
         is_inner = given is not None
-        for index, value in enumerate(graph.input):
+        for index, value in enumerate(entries(graph, "input")):
             name, kind = value.name or "", self.of_type(value.type)
             if given is not None and index < len(given):
                 kind = self._input(f"{where}.input[{index}]", name, kind, given[index])
@@ -139,7 +139,7 @@ class _TypeCheck:
             for value in (*entries(graph, "value_info"), *entries(graph, "output"))
             if (kind := self.of_type(value.type)) is not None
         }
-        self._nodes(where, graph.node, part, declared, before if is_inner else None, depth)
+        self._nodes(where, entries(graph, "node"), part, declared, before if is_inner else None, depth)
         outputs = []
         for index, value in enumerate(entries(graph, "output")):
             kind, told = types.get(value.name or ""), declared.get(value.name or "")
@@ -363,8 +363,8 @@ class _TypeCheck:
         self, name: str, attribute: str, graph: Graph, inputs: int, outputs: int, version: int
     ) -> list[Problem]:
         """What is wrong with the numbers of inputs and outputs of a graph in If, Loop or Scan."""
-        constants = {tensor.name for tensor in graph.initializer} if self.ir_version < 4 else set()
-        has_inputs = sum(value.name not in constants for value in graph.input)
+        constants = {tensor.name for tensor in entries(graph, "initializer")} if self.ir_version < 4 else set()
+        has_inputs = sum(value.name not in constants for value in entries(graph, "input"))
         has_outputs = len(entries(graph, "output"))
         wanted = {
             "If": (0, outputs),
