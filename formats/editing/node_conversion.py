@@ -26,7 +26,6 @@ from formats.editing.scopes import main_graph
 from formats.editing.written_forms import SET, WRITTEN, written
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.ir.copies import copied
-from formats.ir.dtypes import type_name
 from formats.ir.model import (
     Attribute,
     Function,
@@ -40,7 +39,7 @@ from formats.ir.model import (
     entries,
 )
 from formats.onnxpb.inference import without_weights
-from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures_of
+from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures_of, versions_of
 from formats.onnxpb.value_types import type_text
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
@@ -73,43 +72,9 @@ MESSAGE = 300  # characters of an error of onnx
 _PLACE_IN_CODE = re.compile(r"\S+\.(?:h|cc):\d+: \w+: Assertion `.*?` failed:\s*|\[\w*Error\]\s*")
 
 
-def _not_before(found: re.Match[str]) -> str:
-    """What no older form of an operator has: an input, an output or an attribute, and the first version with it."""
-    import onnx.defs
-
-    operator, part, wrong = found["operator"], found.groupdict().get("part") or "attribute", found["wrong"]
-    for version in sorted(signatures_of(ONNX, operator)):
-        schema = onnx.defs.get_schema(operator, version, "")
-        if part == "attribute":
-            names = {name: name for name in schema.attributes}
-        else:
-            names = {
-                str(index): row.name for index, row in enumerate(schema.inputs if part == "input" else schema.outputs)
-            }
-        if wrong in names:
-            return f"{operator} with the {part} {names[wrong]} has no form before operator set {version}"
-    return f"{operator} has no {part} {wrong}"
-
-
-_IN_OUR_WORDS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+_IN_OUR_WORDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"No Adapter (?:From|To) Version \$?(\d+) for \w+"), r"onnx cannot convert it across version \1"),
     (re.compile(r"No Previous Version of \w+ exists"), "no older operator set has it"),
-    (
-        re.compile(
-            r"Node with schema\(::(?P<operator>\w+):\d+\) has (?P<part>input|output) size \d+ not in range "
-            r"\[min=\d+, max=(?P<wrong>\d+)\]"
-        ),
-        _not_before,
-    ),
-    (re.compile(r"Unrecognized attribute: (?P<wrong>\w+) for operator (?P<operator>\w+)"), _not_before),
-    (
-        re.compile(r"Node \(\)'s input (\d+) is marked single but has an empty string in the graph"),
-        r"it needs input \1",
-    ),
-    (
-        re.compile(r"DataType \((\d+)\) of Input or Output of operator '\w+' is unallowed for Opset Version (\d+)"),
-        lambda found: f"version {found[2]} of the operator has no {type_name(int(found[1]))}",
-    ),
     (
         re.compile(r"Blocked quantization is not supported for Opset Version (\d+)"),
         r"version \1 of the operator has no scale for each block",
@@ -490,8 +455,13 @@ def _checked(given: Lone, found: Converted, version: int, wanted: int) -> Conver
 def _form_problem(node: Node, form: Form, version: int) -> str:
     """What a form of the operator does not have, or needs."""
     assert form.inputs is not None, "a deprecated operator has no types"
+    forms = versions_of(ONNX, node.op_type or "")
     for word, names, wanted in (("input", node.input, form.inputs), ("output", node.output, form.outputs)):
         if not wanted.least <= len(names) <= wanted.most:
+            counts = {since: getattr(each, f"{word}s") for since, each in forms.items()}
+            later = [since for since, each in counts.items() if each and each.least <= len(names) <= each.most]
+            if first := min((since for since in later if since > version), default=0):
+                return f"{node.op_type} with {len(names)} {word}s has no form before operator set {first}"
             return f"version {version} of the operator has {wanted} {word}s, not {len(names)}"
         omitted = (index for index, name in enumerate(names) if not name and wanted.letters[index : index + 1] == "S")
         if (index := next(omitted, None)) is not None:
@@ -499,6 +469,9 @@ def _form_problem(node: Node, form: Form, version: int) -> str:
     given = {each.name or "": each for each in node.attribute}
     for name, each in given.items():
         if name not in form.attributes:
+            later = [since for since, other in forms.items() if since > version and name in other.attributes]
+            if later:
+                return f"{node.op_type} with the attribute {name:.80} has no form before operator set {min(later)}"
             return f"version {version} of the operator has no attribute {name!r:.80}"
         if each.type not in (None, form.attributes[name][0]):
             return f"its attribute {name!r:.80} has another type in version {version} of the operator"

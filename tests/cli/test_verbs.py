@@ -92,7 +92,7 @@ def test_verification_has_exit_codes(archive: Path) -> None:
     archive.write_bytes(data)
     assert 0 == invoke("verify", archive).exit_code
     done = invoke("verify", archive, "--data")
-    assert (1, True) == (done.exit_code, done.stdout.startswith("error: w: the crc32 of its 4096 bytes is "))
+    assert (1, True) == (done.exit_code, done.stdout.startswith("error V105: w: the crc32 of its 4096 bytes is "))
     assert 1 == json.loads(invoke("verify", archive, "--data", "--json").stdout)["errors"].__len__()
     assert 1 == invoke("verify", archive.with_name("none")).exit_code
     assert 2 == invoke("verify", archive, "--original", archive).exit_code
@@ -106,7 +106,7 @@ def test_verification_needs_little_memory(tmp_path: Path, python: Any) -> None:
         "import numpy, formats\n"
         "array = numpy.zeros(192 << 20, 'uint8')\n"
         "graph = formats.Graph(name='g', initializer=[formats.from_numpy(array, 'w')])\n"
-        "formats.save(formats.Model(ir_version=8, graph=graph), 'big.onnxz')\n"
+        "formats.save(formats.Model(8, [formats.OperatorSetId('', 17)], graph=graph), 'big.onnxz')\n"
     )
     assert 0 == python("-c", code).returncode
     measured = (

@@ -259,7 +259,7 @@ REFUSED = {
         18,
         {"pads": np.array([1, 1]), "axes": np.array([0])},
         17,
-        "Pad with the input axes has no form before operator set 18",
+        "Pad with 4 inputs has no form before operator set 18",
     ),
 }
 
