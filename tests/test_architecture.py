@@ -103,7 +103,6 @@ LIGHT = {
     "formats.codecs.lookup",
     "formats.errors",
     "formats.python.handed",
-    "formats.python.late_dataclasses",
     "formats.python.threads",
     "formats.wording.units",
     "formats.wording.system_errors",

@@ -10,6 +10,7 @@ What the older set does not have is written as ONNX itself defines it, where ONN
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -44,7 +45,6 @@ from formats.ir.model import (
 from formats.onnxpb.inference import without_weights
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
-from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from formats.errors import OptionError
 from formats.options import Kind, filled_text, name_and_value, option, pairs, settle, text, texts_by_name
-from formats.python.late_dataclasses import dataclass
 
 PANEL = "What changes, in this order"
 LARGEST_DIM = (1 << 63) - 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.errors import OptionError
 from formats.options import ANY, SWITCH, choice, internal, option, settle, texts_in_file
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

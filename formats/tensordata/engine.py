@@ -6,13 +6,13 @@ It knows nothing about formats: it gets a plan and writes files. `tasks.py` spli
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.options import SWITCH, count, option, progress_option, retries_option, settle, size, store_option
-from formats.python.late_dataclasses import dataclass, replace
 from formats.python.threads import InThread
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders

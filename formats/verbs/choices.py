@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
@@ -10,7 +11,6 @@ from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
 from formats.errors import OptionError
 from formats.ir import dtypes
 from formats.options import SWITCH, check_names, choice, count, made, names_of, option, pairs, rows_of, settle
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
 

@@ -8,6 +8,7 @@ present ONNX model.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, replace
 from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,7 +35,6 @@ from formats.ir.model import (
 from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_same
 from formats.options import made
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.plan import DOCUMENTATION, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of

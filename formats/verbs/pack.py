@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,6 @@ from formats.onnxzip.names import FILES_PREFIX, MODEL_PREFIX, broken_by_name, br
 from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
 from formats.options import made_each, option, settle, size, text
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice, starmap
 from pathlib import Path
@@ -18,7 +19,6 @@ from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from formats.cli.error_text import describe, error_to_json
 from formats.cli.report_lines import summary
 from formats.cli.verbs import convert_groups
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
-from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
 from formats.verbs.report import ConversionReport, WrittenFile
 

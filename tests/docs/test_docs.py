@@ -68,7 +68,7 @@ def examples() -> list[str]:
 
 
 def answers() -> list[str]:
-    """Return the commands in the README's tables of problems, except for those of stores (`tests/tensordata/remote`)."""
+    """Return the commands in the README's tables of problems, without those of stores (`tests/tensordata/remote`)."""
     section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Your problem, the command\n")[2]
     found = re.findall(r"^\| .* \| `(formats [^`]+)`", section.partition("\n## ")[0], re.MULTILINE)
     return [line for line in found if "://" not in line]
