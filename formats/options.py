@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import OptionError
-from formats.python.late_dataclasses import field, fields_of
 from formats.wording.units import SIZE_EXAMPLES, parse_size
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def rows_of(options: type) -> tuple[Row, ...]:
             _flags(each.name, each.default, settings) if settings.flags is None else settings.flags,
             *settings[6:],  # from `panel` on, both have the same
         )
-        for each in fields_of(options)
+        for each in fields(options)
         if (settings := each.metadata.get(ROW)) is not None
     )
 
@@ -178,7 +178,7 @@ def _flags(name: str, default: Any, settings: _Settings) -> tuple[Flag, ...]:
 
 def names_of(options: type) -> set[str]:
     """The names of the fields of a class of options that callers may give: all but the `internal` ones."""
-    return {each.name for each in fields_of(options) if INTERNAL not in each.metadata}
+    return {each.name for each in fields(options) if INTERNAL not in each.metadata}
 
 
 def internal(default: Any) -> Any:

@@ -40,7 +40,6 @@ LONG_FUNCTIONS = {
     "formats.onnxpb.wire.decoder.Decoder.fields": "the inner loop of decoding, where a call costs as much as a field",
 }
 MANY_PARAMETERS = {
-    "formats.ir.model.Type.__init__": "the fields of the message",
     "formats.options.option": "all that a row can say",
     "formats.verbs.convert.convert": "the keywords of a conversion",
     "formats.verbs.edit.edit": "the keywords of a conversion",
@@ -109,7 +108,6 @@ LIGHT = {
     "formats.codecs.lookup",
     "formats.errors",
     "formats.python.handed",
-    "formats.python.late_dataclasses",
     "formats.python.threads",
     "formats.wording.units",
     "formats.wording.system_errors",
@@ -151,7 +149,7 @@ LIGHT = {
     "formats.wording",
 }
 LIGHT |= {f"formats.{codec}.options" for codec in ("onnxpb", "onnxzip", "rten", "ort")}
-DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
+DEPENDENCIES = {"typing_extensions", "numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 # Imports of optional packages outside `needed`, and why the package is there, or why the module needs none.
 UNGUARDED = {
     ("formats.onnx_compat.protos.descriptor", "google.protobuf"): "an AttributeError says that it is missing",
@@ -509,14 +507,6 @@ def test_light_modules_import_nothing_heavy_by_themselves() -> None:
             inner = {imported_module(entry) for entry in eager if entry.module.split(".")[0] == "formats"}
             wrong += [f"{path}: {name}" for name in (roots & HEAVY) | (inner - LIGHT)]
     assert not wrong
-
-
-def test_dataclasses_are_made_late() -> None:
-    """No module imports `dataclasses` by itself, except for one that commands do not use."""
-    eager = {
-        dotted(path) for path in MODULES for entry in imports(path) if not entry.lazy and entry.module == "dataclasses"
-    }
-    assert eager == {"formats.testing.checks"}
 
 
 def test_only_the_commands_print_and_exit() -> None:

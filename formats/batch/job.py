@@ -9,6 +9,7 @@ import os
 import pickle
 import platform
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.batch import manifest
 from formats.errors import FormatError, OptionError
-from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.replacing.publication import temporary_folder
 from formats.verbs import convert

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from urllib.parse import unquote
 
 from formats import __version__
 from formats.errors import DecodeError, FormatError, TensorDataError
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import ALL_PERMISSIONS, File, is_address, is_stream
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, WritePlan

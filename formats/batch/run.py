@@ -9,6 +9,7 @@ from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext, suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -24,7 +25,6 @@ from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError, OptionError, UnknownFormatError
 from formats.onnxpb.external.other_graphs import remembering
 from formats.options import names_of
-from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_address, with_storage
 from formats.tensordata.local.osio import processors

@@ -16,6 +16,7 @@ or that are stored in another form than onnxruntime's, use the second way.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ from formats.onnxpb.wire.assigned import check_assigned
 from formats.onnxpb.wire.encoder import encode, misfits_located
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.python.extras import needed
-from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.file import is_stream
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import FileSpan, Source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from formats.cli.waiting import progress
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, option
-from formats.python.late_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import RUNTIME
 from formats.errors import FormatError, OptionError
 from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, option, settle
-from formats.python.late_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,7 +17,6 @@ from formats.cli.printing import json_text, say, show
 from formats.errors import OptionError
 from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, text
 from formats.pictures.progress_bar import Progress
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.cli.command_line import Group
@@ -9,7 +10,6 @@ from formats.cli.printing import show
 from formats.codecs.lookup import FORMAT
 from formats.errors import OptionError
 from formats.options import SWITCH, option
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from formats.cli.printing import json_text, say
 from formats.cli.shared_options import OutputOptions, groups, how_to_tell, tell
 from formats.cli.waiting import progress
 from formats.errors import OptionError
-from formats.python.late_dataclasses import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

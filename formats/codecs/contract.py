@@ -5,6 +5,7 @@ Every codec imports this module, so it imports none of them; `lookup.py` does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -25,7 +26,6 @@ from formats.options import (
     text,
 )
 from formats.python.handed import Handed
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

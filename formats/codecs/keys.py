@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats.errors import CryptError
-from formats.python.late_dataclasses import dataclass, field
 
 MAX_KEY_BYTES = 1 << 16  # a file of this size is not a key file
 MIN_KEY_BYTES = 8  # of the key of a new file (NIST SP 800-63B, 3.1.1: passwords have at least 8 characters)

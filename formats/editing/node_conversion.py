@@ -10,6 +10,7 @@ What the older set does not have is written as ONNX itself defines it, where ONN
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, uneven_split, wrong_in_onnx
@@ -45,7 +46,6 @@ from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.ort.writing.operators import operator as operator_of
 from formats.python.extras import needed
-from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

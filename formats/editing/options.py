@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from formats.errors import OptionError
 from formats.options import CHANGES, Kind, filled_text, name_and_value, option, pairs, settle, text
-from formats.python.late_dataclasses import dataclass
 
 LARGEST_DIM = (1 << 63) - 1
 

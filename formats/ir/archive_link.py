@@ -9,11 +9,11 @@ Spec: docs/links.md.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.model import StringStringEntry, entries
-from formats.python.late_dataclasses import replace
 
 if TYPE_CHECKING:
     from formats.ir.model import Model

@@ -5,10 +5,9 @@ Spec: onnx.proto, FunctionProto; IR.md, Model local functions.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
-
-from formats.python.late_dataclasses import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

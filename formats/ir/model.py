@@ -10,18 +10,27 @@ Spec: onnx.proto (IR version 14).
 
 from __future__ import annotations
 
+import sys
 import typing
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, field, fields
+from inspect import Parameter, Signature
 from reprlib import recursive_repr
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from formats.errors import FormatError
 from formats.ir.edits import EDITS
-from formats.python.late_dataclasses import dataclass, field
+
+if sys.version_info >= (3, 11):
+    from typing import dataclass_transform
+else:
+    from typing_extensions import dataclass_transform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from collections.abc import Sequence as SequenceOf
+    from dataclasses import Field
     from typing import Generic, TypeVar
 
     import numpy as np
@@ -112,8 +121,43 @@ class Fielded:
     """An object that is made of the dictionary of its fields: a message here, or one that is like those of `onnx`."""
 
 
+class _UnreadList:
+    """A repeated field that has not been read yet: the first reader puts its elements into the message.
+
+    Until then, the message has no such attribute, so Python asks its class. Asking `__getattr__` takes twice as
+    long, because Python makes an error first.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, message: Message | None, message_class: type[Message]) -> list[Any]:
+        if message is None:
+            raise AttributeError(f"type object {message_class.__name__!r} has no attribute {self._name!r}")
+        name, values = self._name, message.__dict__
+        left = message.undecoded.get(name) if "undecoded" in values else None
+        elements: list[Any] = values.setdefault(name, left.decode() if left else [])
+        return elements
+
+
+def _signature(message_class: type[Message]) -> Signature:
+    """The fields of a message as the parameters of its class."""
+    return Signature(
+        [
+            Parameter(
+                each.name,
+                Parameter.POSITIONAL_OR_KEYWORD,
+                default=[] if each.default is NO_DEFAULT else each.default,
+                annotation=each.type,
+            )
+            for each in fields(message_class)
+        ]
+    )
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 class Message(Fielded):
-    """The common base of all messages: a repeated field is created when it is first read.
+    """The common base of all messages, each of which is a dataclass: a repeated field is created when it is first read.
 
     A decoder sets only the fields that it finds. A missing field is `None`, an empty list, or what `undecoded` has for
     it, so neither the many empty lists of a message nor unread lists cost anything.
@@ -123,9 +167,33 @@ class Message(Fielded):
     __match_args__: ClassVar[tuple[str, ...]]  # the names of all fields
     oneof: ClassVar[tuple[str, ...]] = ()  # the fields of which at most one is set
     undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own mapping
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    else:  # a type checker makes the signature of a class from its fields
 
-    # As `dataclass` would generate them, but once: for 31 classes, generating takes as long as converting a small
-    # model.
+        def __init_subclass__(cls) -> None:
+            """Make the class a dataclass without methods of its own."""
+            dataclass(init=False, repr=False, eq=False)(cls)
+            for each in fields(cls):
+                if each.default_factory is list:
+                    setattr(cls, each.name, _UnreadList(each.name))
+            cls.__signature__ = _signature(cls)
+
+        def __init__(self, *values, **named):
+            """Set these fields; the others have their defaults.
+
+            Raises: TypeError for an unknown field; ValueError if two members of the oneof have a value.
+            """
+            names = self.__match_args__
+            given = dict(zip(names, values), **named)  # noqa: B905 - the next check finds a different length
+            if len(given) != len(values) + len(named) or not given.keys() <= {*names}:
+                unknown = [name for name in given if name not in names]
+                reason = f"no field {unknown[0]!r}" if unknown else f"{len(names)} fields, and each can be given once"
+                raise TypeError(f"{type(self).__name__} has {reason}")
+            set_fields(self, given)
+            members = [name for name in self.oneof if getattr(self, name) is not None]
+            if len(members) > 1:
+                raise ValueError(f"{type(self).__name__} can have only one of {' and '.join(members)}")
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is a message of the same class with equal fields."""
@@ -184,17 +252,6 @@ def remove(message: Fielded, name: str) -> None:
 set_fields: Callable[[Fielded, dict[str, Any]], None] = vars(Fielded)["__dict__"].__set__
 
 
-def _set_first(message: Message, **values: Any) -> None:
-    """Set all fields of a new message whose class has a oneof.
-
-    Raises: ValueError if two members of the oneof have a value.
-    """
-    given = [name for name in message.oneof if values[name] is not None]
-    if len(given) > 1:
-        raise ValueError(f"{type(message).__name__} can have only one of {' and '.join(given)}")
-    set_fields(message, values)
-
-
 class _NoFieldError(AttributeError):
     """A message has no field with this name; similar names are searched only when the text is read."""
 
@@ -227,7 +284,6 @@ def _shown(message: Message, name: str) -> str:
     return f"[{', '.join(map(repr, value[:SHOWN_VALUES]))}{more}"
 
 
-@dataclass(eq=False, repr=False)
 class StringStringEntry(Message):
     """A key and a value."""
 
@@ -237,7 +293,6 @@ class StringStringEntry(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class OperatorSetId(Message):
     """The version of an operator set that a model uses; the domain "" is ONNX's own."""
 
@@ -247,7 +302,6 @@ class OperatorSetId(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Dimension(Message):
     """One dimension of a shape: a size, a name, or unknown if both are missing."""
 
@@ -258,15 +312,7 @@ class Dimension(Message):
     denotation: str | None = None
     unknown_fields: bytes = b""
 
-    if not TYPE_CHECKING:  # a type checker makes its own from the fields
 
-        def __init__(self, dim_value=None, dim_param=None, denotation=None, unknown_fields=b""):
-            _set_first(
-                self, dim_value=dim_value, dim_param=dim_param, denotation=denotation, unknown_fields=unknown_fields
-            )
-
-
-@dataclass(eq=False, repr=False)
 class TensorShape(Message):
     """A shape of known rank."""
 
@@ -275,7 +321,6 @@ class TensorShape(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class TensorType(Message):
     """The type of a tensor value."""
 
@@ -285,7 +330,6 @@ class TensorType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class SequenceType(Message):
     """The type of a sequence value."""
 
@@ -294,7 +338,6 @@ class SequenceType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class MapType(Message):
     """The type of a map value."""
 
@@ -304,7 +347,6 @@ class MapType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class OptionalType(Message):
     """The type of a value that may be absent."""
 
@@ -313,7 +355,6 @@ class OptionalType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class SparseTensorType(Message):
     """The type of a sparse tensor value."""
 
@@ -323,7 +364,6 @@ class SparseTensorType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class OpaqueType(Message):
     """A type that only its domain defines."""
 
@@ -333,7 +373,6 @@ class OpaqueType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Type(Message):
     """The type of a value; at most one of the fields ending in `_type` is set."""
 
@@ -355,33 +394,7 @@ class Type(Message):
     denotation: str | None = None
     unknown_fields: bytes = b""
 
-    if not TYPE_CHECKING:  # a type checker makes its own from the fields
 
-        def __init__(
-            self,
-            tensor_type=None,
-            sequence_type=None,
-            map_type=None,
-            optional_type=None,
-            sparse_tensor_type=None,
-            opaque_type=None,
-            denotation=None,
-            unknown_fields=b"",
-        ):
-            _set_first(
-                self,
-                tensor_type=tensor_type,
-                sequence_type=sequence_type,
-                map_type=map_type,
-                optional_type=optional_type,
-                sparse_tensor_type=sparse_tensor_type,
-                opaque_type=opaque_type,
-                denotation=denotation,
-                unknown_fields=unknown_fields,
-            )
-
-
-@dataclass(eq=False, repr=False)
 class ValueInfo(Message):
     """The name and type of a value."""
 
@@ -393,7 +406,6 @@ class ValueInfo(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class TensorSegment(Message):
     """The range of elements in a tensor, if a large tensor is stored in several."""
 
@@ -403,7 +415,6 @@ class TensorSegment(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Tensor(Message):
     """A constant tensor.
 
@@ -457,7 +468,6 @@ class Tensor(Message):
         return to_numpy(self)
 
 
-@dataclass(eq=False, repr=False)
 class SparseTensor(Message):
     """A sparse constant tensor in coordinate form."""
 
@@ -468,7 +478,6 @@ class SparseTensor(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Attribute(Message):
     """A named parameter of a node; `type` says which field holds the value, and `save` sets a missing one."""
 
@@ -502,7 +511,6 @@ def values_held(attribute: Attribute) -> list[str]:
     return [*names, *(name for name in attribute.undecoded if name not in held)]
 
 
-@dataclass(eq=False, repr=False)
 class IntIntListEntry(Message):
     """An integer and the integers that it means."""
 
@@ -512,7 +520,6 @@ class IntIntListEntry(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class SimpleShardedDim(Message):
     """A part of a dimension, split evenly."""
 
@@ -523,15 +530,7 @@ class SimpleShardedDim(Message):
     num_shards: int | None = None
     unknown_fields: bytes = b""
 
-    if not TYPE_CHECKING:  # a type checker makes its own from the fields
 
-        def __init__(self, dim_value=None, dim_param=None, num_shards=None, unknown_fields=b""):
-            _set_first(
-                self, dim_value=dim_value, dim_param=dim_param, num_shards=num_shards, unknown_fields=unknown_fields
-            )
-
-
-@dataclass(eq=False, repr=False)
 class ShardedDim(Message):
     """How one axis of a tensor is split over devices."""
 
@@ -541,7 +540,6 @@ class ShardedDim(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class ShardingSpec(Message):
     """How one tensor of a node is split over devices."""
 
@@ -553,7 +551,6 @@ class ShardingSpec(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class NodeDeviceConfiguration(Message):
     """How a node runs under one device configuration of the model."""
 
@@ -564,7 +561,6 @@ class NodeDeviceConfiguration(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class DeviceConfiguration(Message):
     """A named set of devices."""
 
@@ -575,7 +571,6 @@ class DeviceConfiguration(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Node(Message):
     """One operator call; an empty name in `input` or `output` is an omitted optional one."""
 
@@ -593,7 +588,6 @@ class Node(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class TensorAnnotation(Message):
     """The names of the tensors with a value's quantisation parameters."""
 
@@ -603,7 +597,6 @@ class TensorAnnotation(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Graph(Message):
     """A list of nodes with its constants, inputs and outputs."""
 
@@ -621,7 +614,6 @@ class Graph(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Function(Message):
     """An operator defined by the model itself."""
 
@@ -641,7 +633,6 @@ class Function(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class TrainingInfo(Message):
     """How a model is initialised and trained."""
 
@@ -653,7 +644,6 @@ class TrainingInfo(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Model(Message):
     """A model: a graph, the operator sets that it uses, and who made it."""
 
@@ -807,7 +797,6 @@ class Model(Message):
         return table(self)
 
 
-@dataclass(eq=False, repr=False)
 class Sequence(Message):
     """A list of values; `elem_type` says which field has them. This class and the next two are not part of a model."""
 
@@ -822,7 +811,6 @@ class Sequence(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Map(Message):
     """Keys, and as many values in the same order."""
 
@@ -835,7 +823,6 @@ class Map(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass(eq=False, repr=False)
 class Optional(Message):
     """A value that may be absent; `elem_type` says which field has it."""
 
@@ -851,30 +838,6 @@ class Optional(Message):
 
 
 MESSAGE_CLASSES: tuple[type[Any], ...] = tuple(Message.__subclasses__())
-if not TYPE_CHECKING:  # a type checker must see lists in these fields
-
-    class _UnreadList:
-        """A repeated field that has not been read yet: the first reader puts its elements into the message.
-
-        Until then, the message has no such attribute, so Python asks its class. Asking `__getattr__` takes twice as
-        long, because Python makes an error first.
-        """
-
-        def __init__(self, name: str) -> None:
-            self._name = name
-
-        def __get__(self, message: Message | None, message_class: type[Message]) -> list[Any]:
-            if message is None:
-                raise AttributeError(f"type object {message_class.__name__!r} has no attribute {self._name!r}")
-            name, values = self._name, message.__dict__
-            left = message.undecoded.get(name) if "undecoded" in values else None
-            elements: list[Any] = values.setdefault(name, left.decode() if left else [])
-            return elements
-
-    for _class in MESSAGE_CLASSES:
-        for _name, _kind in _class.__annotations__.items():
-            if _kind.startswith("list["):
-                setattr(_class, _name, _UnreadList(_name))
 
 # The fields of a message that are sources, by its name: their bytes can be weights, and stay in the file.
 SOURCE_FIELDS: dict[str, frozenset[str]] = {

@@ -15,6 +15,7 @@ Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and similar functions;
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -30,7 +31,6 @@ from formats.onnx_compat.saving import SerializeOptions, is_whole, plan_message,
 from formats.onnxpb import serialization
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.wire.decoder import decode
-from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.interrupted import read_steadily

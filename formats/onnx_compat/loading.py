@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
@@ -23,7 +24,6 @@ from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.text.textfile import read_text
 from formats.onnxpb.wire.decoder import decode, decode_whole
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:

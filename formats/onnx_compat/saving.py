@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -30,7 +31,6 @@ from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxpb.wire.schema import MESSAGES
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.sources.source import Concat, FileSpan, Literal
 

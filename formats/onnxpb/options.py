@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ENCRYPTED, KEY
 from formats.errors import OptionError
 from formats.options import MOST_ALIGNED_BYTES, SWITCH, Flag, Kind, choice, option, rows_of, settle, size
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from formats.codecs.keys import Key

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from formats.options import SWITCH, option, settle, size
-from formats.python.late_dataclasses import dataclass
 
 MAX_ALIGNMENT = 1 << 16
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.options import ANY, SWITCH, choice, internal, option, settle
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source

@@ -6,6 +6,7 @@ It knows nothing about formats: it gets a plan and writes files. `tasks.py` spli
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Condition, Lock
@@ -22,7 +23,6 @@ from formats.options import (
     size,
     store_option,
 )
-from formats.python.late_dataclasses import dataclass, replace
 from formats.python.threads import InThread
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders

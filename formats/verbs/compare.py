@@ -8,6 +8,7 @@ present ONNX model.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf, isnan
 from pathlib import Path
@@ -35,7 +36,6 @@ from formats.ir.model import (
 from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_same
 from formats.options import made
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source

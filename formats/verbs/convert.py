@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +12,6 @@ from formats.codecs import lookup
 from formats.codecs.contract import OWN_OPERATORS
 from formats.errors import EncodeError
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.file import or_stream, with_storage
 from formats.verbs.arguments import model_of, path_of

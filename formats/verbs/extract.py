@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from formats.editing.options import ExtractOptions
 from formats.editing.weights import tensor_named
 from formats.errors import OptionError
 from formats.options import check_names, made, names_of
-from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import or_stream
 from formats.tensordata.plan import WritePlan

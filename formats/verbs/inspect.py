@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -19,7 +20,6 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
 from formats.options import made
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass, field, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import is_address
 from formats.tensordata.sources.source import FileSpan

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,6 @@ from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.onnxpb.external.safetensors import header_of
 from formats.options import made
-from formats.python.late_dataclasses import replace
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import raw_nbytes, span_of
 from formats.verbs.steps.opening import models_in, read_model

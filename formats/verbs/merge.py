@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
 from formats.editing.model_edits import merged
 from formats.editing.options import MergeOptions
 from formats.options import made, names_of
-from formats.python.late_dataclasses import replace
 from formats.tensordata.file import or_stream
 from formats.verbs.arguments import path_of
 from formats.verbs.convert import Way, converted

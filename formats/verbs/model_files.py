@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,6 @@ from formats.ir import walk
 from formats.ir.storage import location_of
 from formats.onnxpb.external.other_graphs import Naming, OtherGraphs
 from formats.options import made
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.verbs.arguments import local_path_of
 from formats.verbs.inspect import tolerant

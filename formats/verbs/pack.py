@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -20,7 +21,6 @@ from formats.onnxzip.names import FILES_PREFIX, MODEL_NAME, MODEL_PREFIX, broken
 from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
 from formats.options import made_each, option, settle, size, text
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move

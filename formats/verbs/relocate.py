@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from formats.errors import DecodeError, FormatError, TensorDataError, Unsupporte
 from formats.ir import walk
 from formats.ir.storage import change_location
 from formats.options import SWITCH, made_each, names_of, option, progress_option, settle
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.interrupted import owner_of

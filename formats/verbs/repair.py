@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 from formats.codecs.contract import MAX_DEPTH
 from formats.errors import FormatError
 from formats.onnxzip import CODEC as ARCHIVE
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.interrupted import is_interrupted, owner_of, strange_files
 from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, undo_path

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL, in_order
 from formats.wording.units import in_units
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from time import perf_counter
@@ -24,7 +25,6 @@ from formats.onnxpb.external.shared_data import check_shared_data, left_behind
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.plan import LEFT_BEHIND, Digest, Permissions, WritePlan, in_order

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
+from dataclasses import dataclass, replace
 from itertools import chain, islice, starmap
 from math import inf
 from pathlib import Path
@@ -19,7 +20,6 @@ from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass, replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files

@@ -6,6 +6,7 @@ import ast
 import errno
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from formats.cli.report_lines import summary
 from formats.cli.verbs import VERBS, convert_groups
 from formats.editing.edits import Edit
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
-from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
 from formats.verbs.report import ConversionReport, WrittenFile
 

@@ -89,7 +89,10 @@ def test_what_looks_works_without_data_and_what_reads_weights_says_what_to_do(
     ]
     for data in (False, True):
         result = formats.verify(path, data=data)
-        assert [("missing", str(tmp_path / "a.data"), told + needs, "V104")] == [tuple(error) for error in result.errors]
+        missing = ("missing", str(tmp_path / "a.data"), told + needs, "V104")
+        assert [missing] == [tuple(error) for error in result.errors]
+            tuple(error) for error in result.errors
+        ]
         assert not [note for note in result.notes if note.kind == "gap"]
 
     for act in (lambda: formats.load(path), lambda: formats.convert(path, tmp_path / "b.rten")):

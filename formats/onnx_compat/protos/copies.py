@@ -7,6 +7,7 @@ be nested as deep as its program likes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -21,7 +22,6 @@ from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ The caller passes functions for the cipher. `crypt.py` has the layout of a file.
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import CryptError, FormatError
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Concat, Literal, Source
 
 if TYPE_CHECKING:

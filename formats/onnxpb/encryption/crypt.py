@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +44,6 @@ from formats.onnxpb.encryption.ciphertext import (
 )
 from formats.onnxpb.wire.decoder import decode
 from formats.python.extras import needed
-from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import INTERFACE, USE, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Concat, Literal
 

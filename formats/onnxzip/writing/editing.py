@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,6 @@ from formats.onnxzip.reading.model import check
 from formats.onnxzip.reading.reader import read_entries
 from formats.onnxzip.regions import checksums_of
 from formats.onnxzip.writing.archive import Packing
-from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import remove

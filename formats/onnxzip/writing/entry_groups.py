@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
 from formats.onnxzip.records import LOCAL_HEADER, Entry, local_header
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.plan import SMALL_BYTES
 from formats.tensordata.sources.digest import Digester, crc32_function, new_digester
 from formats.tensordata.sources.source import READ_BYTES, FileSpan, Literal, Source, contents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from formats.ir.names import Names
 from formats.ir.node_order import defined
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.storage import with_raw_data
-from formats.python.late_dataclasses import replace
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ onnxruntime does so when it loads an .onnx file, but not for an .ort file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import MissingPackageError, UnsupportedError
@@ -17,7 +18,6 @@ from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.ort.writing.operators import ONNX, operator
 from formats.python.extras import needed
-from formats.python.late_dataclasses import replace
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

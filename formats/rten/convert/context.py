@@ -7,13 +7,13 @@ the newest form, so it may use any operator that has a rewriting itself. It rais
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
 from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.names import Names
 from formats.ir.storage import from_numpy
-from formats.python.late_dataclasses import replace
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.ir.node_order import subgraphs, topological
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators import casting, comparison, elementwise, random, reduction, shape, slicing

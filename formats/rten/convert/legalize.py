@@ -8,6 +8,7 @@ the node in the given model, and the other nodes are still legalised.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,6 @@ from formats.ir.layouts import in_usual_layout
 from formats.ir.model import Graph, Model, Node
 from formats.ir.node_order import all_mentioned, graphs, topological
 from formats.ir.walk import inner_place
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
-from formats.python import late_dataclasses
 from formats.rten.graph.attributes import with_fields
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, Loss
 
@@ -26,11 +26,11 @@ _PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", 
 _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
-@late_dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Losses:
     """Losses of the same kind and text, as one loss: their number, the first places, and some names."""
 
-    _groups: dict[tuple[str, str, Seen, bool], list[tuple[str, str]]] = late_dataclasses.field(default_factory=dict)
+    _groups: dict[tuple[str, str, Seen, bool], list[tuple[str, str]]] = field(default_factory=dict)
 
     def add(
         self, kind: str, detail: str, where: str, name: str | None = None, *, seen: Seen, unwanted: bool = False
@@ -63,9 +63,9 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
     `held_keys` are the keys of the model's metadata that are written to the file.
     """
     note = partial(losses.add, seen=DOCUMENTATION)
-    for field in ("producer_name", "producer_version", "domain", "model_version"):
-        if getattr(model, field):
-            note("producer", "RTen does not store who made a model", field)
+    for name in ("producer_name", "producer_version", "domain", "model_version"):
+        if getattr(model, name):
+            note("producer", "RTen does not store who made a model", name)
     held = set(held_keys)
     for entry in model.metadata_props:
         if entry.key not in held:
@@ -128,10 +128,10 @@ def _may_say_more(message: Any) -> bool:
 def _add_graph(note: Callable[..., None], graph: Graph, where: str) -> None:
     if graph.quantization_annotation:
         note("quantization_annotation", "RTen does not store quantisation annotations", where)
-    for field in ("input", "output", "value_info"):
-        values: list[ValueInfo] = getattr(graph, field)
+    for name in ("input", "output", "value_info"):
+        values: list[ValueInfo] = getattr(graph, name)
         for index, value in enumerate(values):
-            place = f"{where}.{field}[{index}]"
+            place = f"{where}.{name}[{index}]"
             if value.doc_string:
                 note("doc_string", "RTen does not store documentation", place, value.name)
             if value.metadata_props:

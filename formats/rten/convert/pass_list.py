@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-from formats.python.late_dataclasses import dataclass
 
 Work = TypeVar("Work")
 

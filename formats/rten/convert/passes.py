@@ -6,13 +6,12 @@ when the node around it is rewritten. A pass reads and changes only the work tha
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import type_name
 from formats.ir.model import OperatorSetId
 from formats.ir.node_order import all_mentioned, graphs
-from formats.python import late_dataclasses
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import NEWEST
 from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
@@ -41,7 +40,7 @@ IR_VERSION: Final = 10  # of the result
 FIRST_IR_WITH_DEFAULTS: Final = 4  # in earlier versions, all initialisers had to be inputs
 
 
-@late_dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class GraphWork:
     """A graph that becomes legal: what its passes know of it, and what they made so far."""
 
@@ -55,9 +54,9 @@ class GraphWork:
     losses: Losses
     kept: Kept | None  # for an ONNX loader
     legal_nodes: Callable[[], list[Node]]  # all nodes of the graph, rewritten
-    tensors: list[Tensor] = late_dataclasses.field(default_factory=list)
-    nodes: list[Node] = late_dataclasses.field(default_factory=list)
-    outputs: list[ValueInfo] = late_dataclasses.field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    outputs: list[ValueInfo] = field(default_factory=list)
 
     @property
     def scope(self) -> Scope:
@@ -65,7 +64,7 @@ class GraphWork:
         return self.constants.scope
 
 
-@late_dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class ModelWork:
     """A model that becomes legal: what its passes know of it, and what they made so far."""
 

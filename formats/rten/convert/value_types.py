@@ -5,10 +5,10 @@ A dimension is a size, a name that stands for one size in the whole model, or un
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
-from formats.python.late_dataclasses import replace
 
 Dim = int | str | None
 Dims = tuple[Dim, ...]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.copies import message_of
 from formats.ir.model import Attribute, Tensor
-from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import AttributeType
 from formats.rten.operators.shared.spec import ANY, ONES, FieldKind
 from formats.rten.target import ALL_RELEASES

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
 from formats.ir.node_order import all_mentioned
-from formats.python.late_dataclasses import replace
 from formats.rten.graph.attributes import MALFORMED
 from formats.rten.operators.shared.deviations import Deviation
 from formats.tensordata.plan import USE

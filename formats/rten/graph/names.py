@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from formats.ir.model import Graph
 from formats.ir.names import Names
 from formats.ir.node_order import defined, graphs, subgraphs
-from formats.python.late_dataclasses import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

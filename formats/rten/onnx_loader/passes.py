@@ -5,14 +5,13 @@ They run once for a model, after those in `convert/passes.py`. docs/operators.md
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from formats.codecs.contract import Change
 from formats.ir.dtypes import type_name
 from formats.ir.storage import entries_of
 from formats.ir.walk import graphs
-from formats.python import late_dataclasses
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.pass_list import Pass, run
 from formats.rten.convert.refusal import Refusal
 from formats.rten.graph.constants import clamped_text, constant_nodes, convert
@@ -36,7 +35,7 @@ IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23:
 REFERENCE_KEYS: Final = ("location", "offset", "length", "checksum")  # keys of external data that the loader accepts
 
 
-@late_dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class LoaderWork:
     """A legal model that becomes readable: what its passes know of it, and what they found so far."""
 

@@ -6,12 +6,12 @@ is replaced by the next larger type that it knows.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.ir.dtypes import BY_NUMBER, INT32, INT64, UINT64, type_name
 from formats.ir.model import Attribute, Dimension, Graph, Tensor, Type, ValueInfo
 from formats.ir.storage import from_numpy, with_raw_data
-from formats.python.late_dataclasses import replace
 from formats.rten.graph.constants import convert
 from formats.rten.types import HOLDERS, INT64_LIMITS, READ_TYPES
 from formats.tensordata.plan import INTERFACE

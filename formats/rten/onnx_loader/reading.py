@@ -120,6 +120,6 @@ def _trimmed(names: list[str]) -> list[Any]:
 
 
 def _with_attributes(node: Node, attributes: list[Attribute]) -> Node:
-    from formats.python.late_dataclasses import replace
+    from dataclasses import replace
 
     return replace(node, attribute=attributes)

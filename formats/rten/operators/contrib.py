@@ -5,10 +5,10 @@ Spec: ONNX Runtime, ContribOperators.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
-from formats.python.late_dataclasses import replace
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string

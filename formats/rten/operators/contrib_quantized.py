@@ -5,10 +5,10 @@ Spec: ONNX Runtime, ContribOperators.md, the operators QLinear... and similar on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT4, INT8, UINT4, UINT8
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.operators import (

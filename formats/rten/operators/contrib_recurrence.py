@@ -5,10 +5,10 @@ Spec: ONNX Runtime, ContribOperators.md, DynamicQuantizeLSTM. Where it is not cl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT64
-from formats.python.late_dataclasses import dataclass
 from formats.rten.operators import (
     comparison,
     dynamic_quantization,

@@ -5,6 +5,7 @@ Spec: ONNX, Operators.md, ai.onnx.preview and ai.onnx.preview.training.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from formats.ir.dtypes import DOUBLE, FLOAT, INT64
 from formats.ir.functions import expand
 from formats.ir.model import Function, Node
 from formats.ir.node_order import defined, mentioned
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Graph, SequenceType, TensorType, Type, ValueInfo
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node

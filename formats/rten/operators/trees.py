@@ -9,10 +9,10 @@ bytes of tables that are allowed, however small the model is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import DOUBLE, FLOAT, INT32
-from formats.python.late_dataclasses import dataclass
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_string
 from formats.rten.operators import (

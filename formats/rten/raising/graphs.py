@@ -7,6 +7,7 @@ Constants are stored in the types in which they are used.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,7 +15,6 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
 from formats.ir.node_order import all_mentioned, defined, topological
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refused, not_well_formed

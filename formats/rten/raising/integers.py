@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.ir.storage import with_raw_data
-from formats.python.late_dataclasses import replace
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS
 from formats.tensordata.sources.transform import Transform, cast, range_of
 

@@ -6,12 +6,12 @@ computes something else than ONNX, this is the loss "deviation".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
 from formats.ir.names import Names
 from formats.ir.node_order import graphs
-from formats.python.late_dataclasses import replace
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses

@@ -12,13 +12,13 @@ import os
 import stat
 import sys
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.file import File
 from formats.wording.system_errors import explain
 

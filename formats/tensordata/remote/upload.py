@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from formats.errors import FormatError, UnsupportedError, file_exists
-from formats.python.late_dataclasses import replace
 from formats.tensordata.engine import Result, execute
 from formats.tensordata.file import File
 from formats.tensordata.remote.address import WEB, Address

@@ -7,11 +7,11 @@ other source with the same bytes.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from formats.errors import TensorDataError, TruncatedError
-from formats.python.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,13 +6,13 @@ Bytes are little-endian on both sides, whatever the machine. Element types are g
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from formats.errors import TruncatedError
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Transformed
 from formats.tensordata.sources.varints import Varints, decode_varints
 

@@ -8,10 +8,10 @@ Spec: Protocol Buffers, "Encoding", "Repeated Elements"; onnx.proto, `TensorProt
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ Spec: protobuf, "Encoding", Base 128 Varints.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from formats.errors import TensorDataError, WireError
-from formats.python.late_dataclasses import dataclass
 from formats.tensordata.sources.source import Transformed
 from formats.tensordata.sources.unpacked import MAX_VARINT_BYTES, Unpacked
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,6 @@ from formats.ir import walk
 from formats.ir.storage import check_is_alone
 from formats.options import made
 from formats.python.collector import collector_paused
-from formats.python.late_dataclasses import replace
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.plan import USE, Loss

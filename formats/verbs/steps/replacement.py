@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,6 @@ from formats.ir import walk
 from formats.ir.storage import change_location, places_of
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
 from formats.onnxpb.wire.encoder import encode
-from formats.python.late_dataclasses import replace
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File

@@ -5,11 +5,11 @@ Spec: ONNX, Operators.md, RNN, GRU and LSTM.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import BOOL, INT64
 from formats.ir.model import Graph
-from formats.python.late_dataclasses import dataclass
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_floats, get_int, get_string, get_strings, make_node
 from formats.rten.operators import activation, comparison, control_flow, elementwise, indexing, matrix, shape, slicing

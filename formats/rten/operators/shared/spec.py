@@ -6,11 +6,11 @@ Spec: RTen, schema.fbs and the operator readers; ONNX, Operators.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from formats.python.late_dataclasses import dataclass, field
 from formats.rten.target import RELEASES, Fault, Release
 from formats.rten.types import INT32_LIMITS
 

@@ -5,9 +5,9 @@ Spec: ONNX, Operators-ml.md, TreeEnsemble, TreeEnsembleClassifier and TreeEnsemb
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from formats.python.late_dataclasses import dataclass, replace
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_ints, get_strings
