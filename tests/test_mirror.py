@@ -115,7 +115,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "flatbuffer.builder flatbuffer.forms flatbuffer.rows rten.file.buffers",
         "the buffers of .rten files, also with the shortcut of forms",
     ),
-    "rten/file/test_fbs.py": ("flatbuffer.columns flatbuffer.fbs", "the buffers of .rten files, and wrong ones"),
+    "rten/file/test_fbs.py": ("flatbuffer.fbs", "the buffers of .rten files, and wrong ones"),
     "ort/reading/test_model.py": (
         "ort.__init__ ort.file.buffers ort.file.regions ort.file.schema ort.reading.left_out",
         "the files of onnxruntime",
