@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
@@ -70,13 +70,10 @@ from formats.tensordata.sources.source import Literal, Source, joined
 from formats.tensordata.sources.unpacked import unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
 
 T = TypeVar("T")
-UsualTensor: TypeAlias = "Callable[[bytes, int, int], dict[str, Any] | None]"
 
 MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
@@ -106,16 +103,15 @@ def decode(
     max_depth: int = MAX_DEPTH,
     *,
     at_once: bool = False,
-    usual_tensor: UsualTensor | None = None,
 ) -> T:
     """The message in `source`, with its weights as slices of `source`.
 
     Messages may be nested up to `max_depth`. A long list of nodes, value infos or small tensors is decoded when it is
-    first read, or `at_once`. `usual_tensor` may know the fields of a tensor in a range of bytes.
+    first read, or `at_once`.
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
-    message, _ = _decoded(source, message_class, max_depth, at_once, usual_tensor)
+    message, _ = _decoded(source, message_class, max_depth, at_once)
     return message
 
 
@@ -172,13 +168,12 @@ def _decoded(
     message_class: type[T],
     max_depth: int = MAX_DEPTH,
     at_once: bool = False,
-    usual_tensor: UsualTensor | None = None,
 ) -> tuple[T, Decoder]:
     """The message, and what decoded it."""
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        decoder = Decoder(source, max_depth, at_once, usual_tensor)
+        decoder = Decoder(source, max_depth, at_once)
         decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
         decoder.join()
     return message, decoder
@@ -198,12 +193,10 @@ class Decoder:
         source: Source,
         max_depth: int,
         at_once: bool = False,
-        usual_tensor: UsualTensor | None = None,
         least: int = 0,
         family: Tables | None = None,
     ) -> None:
         self.source = source
-        self.usual_tensor = usual_tensor
         is_near = isinstance(source, Literal) or all(file.is_local for file in source.files())
         self.inline_bytes = INLINE_BYTES if is_near else FAR_INLINE_BYTES
         self.max_depth = max_depth
@@ -641,8 +634,6 @@ class Decoder:
 
     def known_form(self, data: bytes, begin: int, end: int, origin: int) -> dict[str, Any] | None:
         """The fields of the tensor in `data[begin:end]` if it has a form that one look recognises."""
-        if self.usual_tensor and (fields := self.usual_tensor(data, begin, end)) is not None:
-            return fields
         plain = plain_tensor(data, begin, end)
         if plain is None:
             return None

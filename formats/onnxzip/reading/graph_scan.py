@@ -97,15 +97,12 @@ def scan(
     source: Source,
     judge: Callable[[ExternalTensor], object],
     max_depth: int = MAX_DEPTH,
-    usual: Callable[[bytes, int, int], object] = lambda *_: None,
 ) -> bool:
     """Whether there is a graph in the ModelProto in `source`; `judge` is called with every external tensor in it.
 
-    Except for those about which `usual`, called with a range of bytes, says that they are right.
-
     Raises: DecodeError with the file offset in `source`; the errors of `judge`.
     """
-    scanner = _Scanner(source, judge, max_depth, usual)
+    scanner = _Scanner(source, judge, max_depth)
     scanner.message(_MODEL, 0, source.nbytes, 0, {})
     return scanner.has_graph
 
@@ -164,13 +161,11 @@ class _Scanner:
         source: Source,
         judge: Callable[[ExternalTensor], object],
         max_depth: int,
-        usual: Callable[[bytes, int, int], object] = lambda *_: None,
     ) -> None:
         from formats.onnxzip.reading.forms import Forms  # a conversion to an archive scans no graph
 
         self.source = source
         self.judge = judge
-        self.usual = usual
         self.max_depth = max_depth
         self.has_graph = False
         self.external_tensors = 0
@@ -214,10 +209,9 @@ class _Scanner:
                     raise TruncatedError(f"needed {size} bytes, {end - begin} left")
                 if inner is _NODE:
                     position = self.run_of_nodes(data, (tag, begin, position, end), origin, depth + 1)
-                elif inner is _TENSOR and tag not in message.merged and self.is_right(data, begin, position, depth + 1):
+                elif inner is _TENSOR and tag not in message.merged and _is_plain_tensor(data, begin, position):
                     self.check_depth(depth + 1)
-                    if data[position - 1] != EXTERNAL:  # so it is plain
-                        position = self.run_of_tensors(data, (tag, begin, position, end), depth + 1)
+                    position = self.run_of_tensors(data, (tag, begin, position, end), depth + 1)
                 else:
                     self.enter(message, tag, data, (begin, position, origin), depth + 1, parts)
             if position > end:
@@ -308,13 +302,6 @@ class _Scanner:
         elif not 0 < tag >> 3 <= MAX_FIELD_NUMBER:
             skip_field(window, after, tag)
         return stop
-
-    def is_right(self, data: bytes, begin: int, end: int, depth: int) -> bool:
-        """Whether the tensor in `data[begin:end]` is external and usual, or plain."""
-        is_usual = data[end - 1] == EXTERNAL and depth < self.max_depth and self.usual(data, begin, end)
-        if is_usual:
-            self.external_tensors += 1
-        return bool(is_usual) or _is_plain_tensor(data, begin, end)
 
     def enter(
         self, outer: _Message, tag: int, data: bytes | None, place: tuple[int, int, int], depth: int, parts: _Parts

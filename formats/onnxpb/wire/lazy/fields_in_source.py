@@ -36,7 +36,7 @@ class FieldsInSource:
     is_flat = False  # for everything known
 
     def __init__(self, decoder: Decoder, table: MessageTable, name: str, depth: int) -> None:
-        self.source, self.max_depth, self.usual_tensor = decoder.source, decoder.max_depth, decoder.usual_tensor
+        self.source, self.max_depth = decoder.source, decoder.max_depth
         self._decoder_class = type(decoder)
         self.tables, self.message, self.name, self.depth = decoder.tables, table.name, name, depth  # for copies
         self.ranges: list[tuple[int, int]] = []
@@ -177,9 +177,7 @@ class FieldsInSource:
             file.check_unchanged()
         values: dict[str, Any] = {}
         table = self.tables[self.message]
-        decoder = self._decoder_class(
-            self.source, self.max_depth, at_once=True, usual_tensor=self.usual_tensor, family=self.tables
-        )
+        decoder = self._decoder_class(self.source, self.max_depth, at_once=True, family=self.tables)
         try:
             with collector_paused():
                 for start, stop in self.ranges:
