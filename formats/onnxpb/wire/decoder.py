@@ -17,22 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
-from formats.ir.alike import Alike, Element, shared_keys, with_shared_keys
+from formats.ir.alike import shared_keys
 from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.lazy.entries import Entries, end_of_entries
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.lazy.templates import (
-    ATTRIBUTE,
     KNOWN_BYTES,
     MAX_KNOWN,
-    METADATA,
-    TEXTS,
-    Rest,
     Template,
     Unmade,
     may_be_flat,
-    names_in_front,
 )
 from formats.onnxpb.wire.plain_tensors import count_of_plain, plain_tensor
 from formats.onnxpb.wire.tables import (
@@ -54,7 +49,6 @@ from formats.onnxpb.wire.tables import (
     tables,
 )
 from formats.onnxpb.wire.varints import (
-    MAX_VARINT_BYTES,
     WireType,
     decode_prefix,
     decode_varint,
@@ -70,7 +64,6 @@ from formats.tensordata.sources.source import Literal, Source, joined
 from formats.tensordata.sources.unpacked import unpacked
 
 if TYPE_CHECKING:
-    from formats.ir.model import Undecoded
     from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
 
 T = TypeVar("T")
@@ -85,8 +78,6 @@ FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request co
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
-REST_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
-MAX_RESTS = 1 << 11  # that are known, in all models that this process reads
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
 # value that is longer than necessary. Every reference to another file has this field.
@@ -209,9 +200,7 @@ class Decoder:
         self.left: list[FieldsInSource] = []  # what was not
         self.tables = tables() if family is None else family
         self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
-        self.node, self.entry = self.tables["NodeProto"], self.tables["StringStringEntryProto"]
-        if len(self.node.rests) >= MAX_RESTS:
-            self.node.rests = {}
+        self.entry = self.tables["StringStringEntryProto"]
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def may_have_references(self) -> bool:
@@ -532,10 +521,6 @@ class Decoder:
                             if inner.finish:
                                 inner.finish(present)
                             continue
-                        if inner is self.node:
-                            nodes = values.setdefault(name, [])
-                            position = self.nodes(nodes, inner, data, (tag, begin, position, end), origin, depth + 1)
-                            continue
                         if inner.has_known and size <= KNOWN_BYTES:
                             value = self.message(inner, data, begin, position, origin, depth + 1)
                         else:
@@ -650,109 +635,6 @@ class Decoder:
         small = size <= self.inline_bytes
         fields["raw_data"] = Literal(data[position:end]) if small else self.source.slice(origin + position, size)
         return fields
-
-    def nodes(
-        self,
-        nodes: list[Any],
-        table: MessageTable,
-        data: bytes,
-        place: tuple[int, int, int, int],
-        origin: int,
-        depth: int,
-    ) -> int:
-        """Append the nodes of a run of fields to `nodes` and return its end.
-
-        `place` has their tag, the start and end of the first one, and the end of all fields. The names of each node are
-        read. If the rest of an earlier node has the same bytes, the fields of that are used.
-        """
-        tag, begin, stop, end = place
-        rests, message_class, make_texts = table.rests, table.message_class, table.make_texts
-        values: dict[str, Any]
-        while True:
-            inputs, outputs, name, position = names_in_front(data, begin, stop)
-            rest = None
-            if depth < self.max_depth and self.messages < MAX_MESSAGES:
-                known = rests.get(data[position:stop]) if stop - position <= REST_BYTES else None
-                rest = known or self.rest(data, position, stop, origin, depth)
-            values = {} if rest is None else rest.fields.copy()
-            if inputs:
-                values["input"] = make_texts(inputs) if make_texts else inputs
-            if outputs:
-                values["output"] = make_texts(outputs) if make_texts else outputs
-            if name is not None:
-                values["name"] = name
-            if rest is None:
-                self.fields(_with_lists(values) if make_texts else values, table, data, position, stop, origin, depth)
-                if table.finish:
-                    table.finish(values)
-            else:
-                self.messages += rest.message_count
-            node = _new(message_class)
-            set_fields(node, values)
-            nodes.append(node)
-            if end - stop <= MAX_VARINT_BYTES or data[stop] != tag:
-                return stop
-            size, begin = data[stop + 1], stop + 2
-            if size >= 0x80:
-                size, begin = decode_prefix(data, stop + 1)
-            if begin + size > end:  # the caller reports it
-                return stop
-            stop = begin + size
-
-    def rest(self, data: bytes, position: int, end: int, origin: int, depth: int) -> Rest | None:
-        """The fields of a node in `data[position:end]`, behind its names; `None` if something about them is unusual."""
-        start, messages = position, self.messages
-        fields: dict[str, Any] = {}
-        left: dict[str, Undecoded] = {}
-        count = 1
-        attribute = self.attribute
-        try:
-            while position < end:
-                begin, tag = position, data[position]
-                if tag in TEXTS:
-                    size, after = decode_prefix(data, position + 1)
-                    position = after + size
-                    fields[TEXTS[tag]] = data[after:position].decode()
-                elif tag == ATTRIBUTE and "attribute" not in left:
-                    elements = []
-                    while position < end and data[position] == ATTRIBUTE:
-                        after = position + 2
-                        stop = after + data[position + 1]
-                        if stop > end or stop > after + KNOWN_BYTES or not may_be_flat(data, after, stop):
-                            return None
-                        element = attribute.known.get(data[after:stop])
-                        if element is None:
-                            self.message(attribute, data, after, stop, origin, depth + 1)
-                            element = attribute.known.get(data[after:stop])
-                        if element is None or not element.is_flat:
-                            return None
-                        elements.append(Element(element.message_class, element.fields, element.lists))
-                        position = stop
-                    count += len(elements)
-                    left["attribute"] = Alike(elements, data[begin:position])
-                elif tag == METADATA and "metadata_props" not in left:
-                    position, entries = end_of_entries(data, begin, end)
-                    count += entries
-                    left["metadata_props"] = Entries(data[begin:position], self.entry)
-                    if not entries:
-                        return None
-                else:
-                    return None
-        except (IndexError, FormatError, UnicodeDecodeError):
-            position = -1
-        finally:
-            self.messages = messages
-        if position != end:
-            return None
-        if left:
-            fields["undecoded"] = left
-        if end - start > REST_BYTES:
-            return Rest(fields, count)
-        rest = Rest(with_shared_keys(fields, ("input", "output", "name")), count)
-        rests = self.node.rests
-        if len(rests) < MAX_RESTS:
-            rests[data[start:end]] = rest
-        return rest
 
     def message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> Any:
         """The message in `data[begin:end]`: a copy of an earlier one with the same bytes if there was one."""

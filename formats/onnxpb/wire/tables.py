@@ -14,7 +14,7 @@ from formats.onnxpb.wire.varints import INT64, WireType, encode_varint, make_tag
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from formats.onnxpb.wire.lazy.templates import Rest, Template
+    from formats.onnxpb.wire.lazy.templates import Template
     from formats.onnxpb.wire.schema import MessageField
 
 # What to do with a field. Text comes first, then messages, then other fields with a length.
@@ -76,7 +76,6 @@ class Family(NamedTuple):
     encode_text: Callable[[Any], bytes]  # a text that is not ASCII
     has_closed_enums: bool  # whether a number that an enum does not have is an unknown field, as in protobuf
     finish: Callable[[str], Callable[[dict[str, Any]], None] | None]
-    make_texts: Callable[[list[str]], list[str]] | None = None  # what `finish` makes of a list of texts, if anything
 
 
 class MessageTable:
@@ -87,13 +86,11 @@ class MessageTable:
         self.name = name
         self.decode_text = family.decode_text
         self.finish = family.finish(name)
-        self.make_texts = family.make_texts
         self.by_tag: dict[int, FieldRow] = {}
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
         self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for entries that may be left undecoded
         self.has_known = name in _ALIKE
         self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
-        self.rests: dict[bytes, Rest] = {}  # of nodes: what is behind their names, likewise
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
         self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}

@@ -227,7 +227,7 @@ def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages that are copied from an equal node count like decoded messages."""
+    """Messages of equal nodes count for each node."""
     monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
     node = b"\x22\x01X" + b"\x2a\x00" * 100
     with pytest.raises(LimitError, match="more than 1000 messages"):
@@ -484,21 +484,8 @@ def test_nodes_that_are_alike_are_not_one() -> None:
     assert [expected, bulky_graph().node[2].SerializeToString()] == [encoded(second), encoded(graph.node[2])]
 
 
-def test_what_nodes_have_alike_stays_undecoded() -> None:
-    """Attributes that equal those of another node are written as read, and decoded only when they are read."""
-    proto = bulky_graph()
-    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
-    for node, node_proto in zip(graph.node, proto.node, strict=True):
-        node.name = node_proto.name = "changed"
-    assert (500, 500) == (len(list(walk.nodes(graph))), len(list(walk.tensors(graph))))
-    assert proto.SerializeToString() == encoded(graph)
-    assert not any("attribute" in vars(node) for node in graph.node)
-    assert ["group", "pads"] == [attribute.name for attribute in graph.node[0].attribute]
-
-
-def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_node_has_its_own_attributes() -> None:
     """However many nodes' attributes are read, each node has its own, and all of them are right."""
-    monkeypatch.setattr(alike, "MOST_COPIED", 20)
     proto = bulky_graph()
     graph = decode(Literal(proto.SerializeToString()), ir.Graph)
     lists = [id(node.attribute) for node in graph.node]
@@ -771,7 +758,7 @@ def test_a_run_of_nodes_that_is_cut(nbytes: int) -> None:
 
 
 def test_errors_behind_the_names_of_a_node() -> None:
-    """An error in a part of a node that is shared with other nodes is reported with its place, like any other."""
+    """An error in an attribute of a node is reported with its place."""
     node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)] * 2)
     graph = onnx.GraphProto(node=[onnx.NodeProto(name="first"), node])
     data = bytearray(graph.SerializeToString())

@@ -1,12 +1,9 @@
 """Small messages that models repeat: each is decoded once and then copied.
 
 Types, dimensions and attributes are short, and most have the same bytes as an earlier one, in this model or another.
-The same is true of what follows the names of a node. Without this, it takes up to twice as long to read a model, small
-or large.
 
 What it relies on: messages with the same bytes have equal fields, and only a message without tensors, graphs and
-unknown fields becomes a template. Attributes that stay undecoded in a node have no message in them, and say so
-(`is_flat`); each node gets elements and lists of its own when its field is read.
+unknown fields becomes a template.
 """
 
 from __future__ import annotations
@@ -24,10 +21,6 @@ if TYPE_CHECKING:
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.tables import MessageTable
 
-_TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
-INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
-ATTRIBUTE, METADATA = _TAGS["attribute"], _TAGS["metadata_props"]
-TEXTS = {_TAGS[name]: name for name in ("op_type", "domain", "overload", "doc_string")}
 _NAME, *_ = (make_tag(field.number, WireType.LEN) for field in MESSAGES["AttributeProto"] if field.name == "name")
 _MESSAGE_TAGS = frozenset(
     make_tag(field.number, WireType.LEN) for field in MESSAGES["AttributeProto"] if field.kind == "message"
@@ -36,34 +29,6 @@ KNOWN_BYTES = 1 << 7  # a message up to this size is looked up
 MAX_KNOWN = 1 << 11  # templates of a kind of messages, in all models that this process reads
 _NO_TEMPLATES = ("GraphProto", "TensorProto")
 _new = object.__new__
-
-
-def names_in_front(data: bytes, position: int, end: int) -> tuple[list[str], list[str], str | None, int]:
-    """The inputs, outputs and name at the start of the node in `data[position:end]`, and the position after them.
-
-    If anything about a name is unusual, the caller decodes all of them with the rest.
-    """
-    first = position
-    inputs: list[str] = []
-    outputs: list[str] = []
-    name = None
-    try:
-        # Without the look at `end`, the nodes behind an empty one would be its inputs: they begin with this byte, too.
-        while position < end and data[position] == INPUT and (size := data[position + 1]) < 0x80:
-            start = position + 2
-            position = start + size
-            inputs.append(data[start:position].decode())
-        while position < end and data[position] == OUTPUT and (size := data[position + 1]) < 0x80:
-            start = position + 2
-            position = start + size
-            outputs.append(data[start:position].decode())
-        if position < end and data[position] == NAME and (size := data[position + 1]) < 0x80:
-            start = position + 2
-            position = start + size
-            name = data[start:position].decode()
-    except (IndexError, UnicodeDecodeError):
-        position = end + 1
-    return (inputs, outputs, name, position) if position <= end else ([], [], None, first)
 
 
 class Template(NamedTuple):
@@ -168,13 +133,6 @@ class Unmade:
 
     def differing(self, other: Undecoded) -> None:
         """Nothing: there are few elements."""
-
-
-class Rest(NamedTuple):
-    """What nodes have behind their names: values that never change, and what is undecoded."""
-
-    fields: dict[str, Any]
-    message_count: int
 
 
 def may_be_flat(data: bytes, position: int, end: int) -> bool:
