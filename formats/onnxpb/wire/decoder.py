@@ -22,13 +22,6 @@ from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.lazy.entries import Entries, end_of_entries
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
-from formats.onnxpb.wire.lazy.templates import (
-    KNOWN_BYTES,
-    MAX_KNOWN,
-    Template,
-    Unmade,
-    may_be_flat,
-)
 from formats.onnxpb.wire.plain_tensors import count_of_plain, plain_tensor
 from formats.onnxpb.wire.tables import (
     BULK,
@@ -199,7 +192,7 @@ class Decoder:
         self.has_references = False  # of what was decoded
         self.left: list[FieldsInSource] = []  # what was not
         self.tables = tables() if family is None else family
-        self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
+        self.tensor = self.tables["TensorProto"]
         self.entry = self.tables["StringStringEntryProto"]
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
@@ -521,22 +514,19 @@ class Decoder:
                             if inner.finish:
                                 inner.finish(present)
                             continue
-                        if inner.has_known and size <= KNOWN_BYTES:
-                            value = self.message(inner, data, begin, position, origin, depth + 1)
+                        value = _new(inner.message_class)
+                        fields: dict[str, Any] | None = None
+                        if inner is self.tensor and repeated and depth + 2 < self.max_depth:
+                            fields = self.known_form(data, begin, position, origin)
+                        if fields is not None:
+                            self.messages += 1
+                            set_fields(value, fields)
                         else:
-                            value = _new(inner.message_class)
-                            fields: dict[str, Any] | None = None
-                            if inner is self.tensor and repeated and depth + 2 < self.max_depth:
-                                fields = self.known_form(data, begin, position, origin)
-                            if fields is not None:
-                                self.messages += 1
-                                set_fields(value, fields)
-                            else:
-                                fields = {}
-                                set_fields(value, fields)
-                                self.fields(fields, inner, data, begin, position, origin, depth + 1)
-                            if inner.finish:
-                                inner.finish(fields)
+                            fields = {}
+                            set_fields(value, fields)
+                            self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                        if inner.finish:
+                            inner.finish(fields)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:
@@ -636,24 +626,6 @@ class Decoder:
         fields["raw_data"] = Literal(data[position:end]) if small else self.source.slice(origin + position, size)
         return fields
 
-    def message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> Any:
-        """The message in `data[begin:end]`: a copy of an earlier one with the same bytes if there was one."""
-        known, key = table.known, data[begin:end]
-        template = known.get(key)
-        is_alike = template is not None or table is not self.attribute or may_be_flat(data, begin, end)
-        if template and depth + template.height - 1 <= self.max_depth and self.messages < MAX_MESSAGES:
-            self.messages += template.message_count
-            return template.copy()
-        message = _new(table.message_class)
-        self.fields(message.__dict__, table, data, begin, end, origin, depth)
-        if table.finish:
-            table.finish(message.__dict__)
-        if is_alike and (template := Template.of(message, table)):
-            if len(known) >= MAX_KNOWN:
-                known.clear()
-            known[key] = template
-        return message
-
 
 def _made(table: MessageTable, values: dict[str, Any]) -> Any:
     """The message with these fields, all of which were decoded."""
@@ -665,16 +637,8 @@ def _made(table: MessageTable, values: dict[str, Any]) -> Any:
 
 
 def _to_merge(message: Any) -> dict[str, Any]:
-    """The fields of a message to which others will be added; if it is a copy, all of its lists are made."""
+    """The fields of a message to which others will be added, with lists of Python; who adds to them finishes it."""
     values: dict[str, Any] = message.__dict__
-    for name, left in [*values.get("undecoded", {}).items()]:
-        if isinstance(left, Unmade):
-            decode_left(values, name)
-    return _with_lists(values)
-
-
-def _with_lists(values: dict[str, Any]) -> dict[str, Any]:
-    """The same fields, whose containers are now lists of Python; who adds to them finishes the message."""
     for name, value in values.items():
         if isinstance(value, list) and type(value) is not list:
             values[name] = list(value)

@@ -14,7 +14,6 @@ from formats.onnxpb.wire.varints import INT64, WireType, encode_varint, make_tag
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from formats.onnxpb.wire.lazy.templates import Template
     from formats.onnxpb.wire.schema import MessageField
 
 # What to do with a field. Text comes first, then messages, then other fields with a length.
@@ -28,7 +27,6 @@ _INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum":
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
 _ENTRIES = ("metadata_props", "external_data")  # many uses of a model read none, or only the texts
-_ALIKE = ("TypeProto", "TensorShapeProto.Dimension", "AttributeProto")  # most have the same bytes as an earlier one
 
 
 class FieldRow(NamedTuple):
@@ -89,8 +87,6 @@ class MessageTable:
         self.by_tag: dict[int, FieldRow] = {}
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
         self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for entries that may be left undecoded
-        self.has_known = name in _ALIKE
-        self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
         self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}

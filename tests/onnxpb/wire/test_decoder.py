@@ -789,40 +789,21 @@ def test_messages_with_the_same_bytes_are_not_one() -> None:
     assert proto.SerializeToString() == encoded(first)
 
 
-def test_dimensions_of_a_known_type_are_made_when_they_are_read() -> None:
-    """A type like an earlier one is written as it was read, compares as any other, and has dimensions of its own."""
-    data = typed_value("x", 5, "batch").SerializeToString()
-    earlier, later = (decode(Literal(data), ir.ValueInfo).type for _ in range(2))
-    assert earlier and later and later.tensor_type and later.tensor_type.shape
-    assert "dim" not in vars(later.tensor_type.shape)
-    assert data == encoded(ir.ValueInfo("x", copy.deepcopy(later)))
-    assert earlier == later == pickle.loads(pickle.dumps(later))
-    assert [5, None] == [dim.dim_value for dim in later.tensor_type.shape.dim]
-
-
-def test_a_known_type_that_continues() -> None:
-    """If a type like an earlier one comes in several parts, all parts are in it."""
+def test_a_type_that_continues() -> None:
+    """If a type comes in several parts, all parts are in it."""
     parts = [typed_value("x", 5, "batch").SerializeToString(), typed_value("x", 6).SerializeToString()]
     decode(Literal(parts[0]), ir.ValueInfo)
     data = b"".join(parts)
     assert onnx.ValueInfoProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.ValueInfo))
 
 
-def test_known_messages_are_not_deeper_than_allowed() -> None:
-    """A message that is too deep is refused although another one with the same bytes was not."""
+def test_types_are_not_deeper_than_allowed() -> None:
+    """A part of a type that is too deep is refused, with its place."""
     graph = onnx.GraphProto(input=[typed_value("x", 5)])
     assert decode(Literal(graph.SerializeToString()), ir.Graph, 5).input
     with pytest.raises(LimitError, match="nested more than 4 deep") as error:
         decode(Literal(graph.SerializeToString()), ir.Graph, 4)
     assert "input[0].type.tensor_type.shape.dim[0]" == error.value.where
-
-
-def test_templates_are_bounded() -> None:
-    """However many different messages there are, only so many are kept for later ones."""
-    table = decoder.tables()["TypeProto"]
-    for size in range(2 * decoder.MAX_KNOWN + 10):
-        decode(Literal(typed_value("x", size).SerializeToString()), ir.ValueInfo)
-    assert len(table.known) <= decoder.MAX_KNOWN
 
 
 def test_metadata_is_decoded_when_it_is_read() -> None:

@@ -11,7 +11,6 @@ from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
 from formats.onnxpb.wire.plain_tensors import count_of_plain
 from formats.onnxpb.wire.tables import tables
-from formats.onnxpb.wire.varints import decode_prefix
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from formats.onnxpb.wire.tables import MessageTable, Tables
 
 PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
-NAME_OF_VALUE, TYPE_OF_VALUE = (
-    next(tag for tag, row in tables()["ValueInfoProto"].by_tag.items() if row.name == name) for name in ("name", "type")
-)
 
 
 class FieldsInSource:
@@ -118,47 +114,11 @@ class FieldsInSource:
         Raises: DecodeError.
         """
         self._is_doubtful = False
-        if count := self._count_values() or self._count_tensors():
+        if count := self._count_tensors():
             return count
         elements, self._has_references, count = self._decode()
         self._decoded.append(elements)
         return count
-
-    def _count_values(self) -> int:
-        """The number of messages if all elements are values with a name and a type, and nothing wrong in any; else 0.
-
-        Few programs read values. Types have the same bytes as earlier ones, so that this takes a fifth of the time.
-        """
-        table, data = self.tables[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
-        if table.name != "ValueInfoProto" or not isinstance(data, bytes):
-            return 0
-        types = self.tables["TypeProto"]
-        known = types.known
-        decoder = self._decoder_class(self.source, self.max_depth, family=self.tables)
-        count = 0
-        for position, stop in self.ranges:
-            while position < stop:
-                size, begin = data[position + 1], position + 2
-                if size >= 0x80:
-                    size, begin = decode_prefix(data, position + 1)
-                end = begin + size
-                if data[position] >= 0x80 or size < 4 or data[begin] != NAME_OF_VALUE or data[begin + 1] >= 0x80:
-                    return 0
-                position, type_ = end, begin + 2 + data[begin + 1]  # which is behind the name
-                if (
-                    type_ + 2 > end
-                    or data[type_] != TYPE_OF_VALUE
-                    or data[type_ + 1] >= 0x80
-                    or type_ + 2 + data[type_ + 1] != end
-                ):
-                    return 0
-                template = known.get(data[type_ + 2 : end])
-                if template is None or self.depth + 1 + template.height > self.max_depth:
-                    decoder.message(types, data, type_ + 2, end, 0, self.depth + 2)
-                else:
-                    count += template.message_count
-                count += 1
-        return count + decoder.messages
 
     def _count_tensors(self) -> int:
         """The number of messages if all elements are tensors with their data in them, and nothing wrong in any; else 0.
