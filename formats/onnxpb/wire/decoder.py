@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
-from formats.ir.alike import shared_keys
 from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.lazy.entries import Entries, end_of_entries
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
-from formats.onnxpb.wire.plain_tensors import count_of_plain, plain_tensor
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,
@@ -77,7 +75,6 @@ MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list f
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
-_LEFT = shared_keys(("external_data",))  # what is undecoded in nearly all tensors in which anything is
 _new = object.__new__
 
 
@@ -108,8 +105,7 @@ def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX
 def decode_whole(source: Literal, name: str, family: Tables, max_depth: int) -> Any | None:
     """The message with this name in `source`, as `decode` returns it; `None` if a tensor may have external data.
 
-    `family` has the tables of the classes to make. Lists of tensors with their data in them stay undecoded, too: nobody
-    will move their weights.
+    `family` has the tables of the classes to make.
 
     Raises: DecodeError as `decode` does.
     """
@@ -186,7 +182,6 @@ class Decoder:
         self.max_depth = max_depth
         self.at_once = at_once
         self.is_checked = least > 0
-        self.leaves_weights = family is not None and not self.is_checked  # a message of the IR is searched for them
         self.least = least or BULK_BYTES
         self.messages = 0
         self.has_references = False  # of what was decoded
@@ -376,11 +371,9 @@ class Decoder:
         """
         stop, largest = end_of_run(data, start, end)
         origin, depth = place
-        is_plain = row.inner is self.tensor and self.leaves_weights and count_of_plain(data, start, stop) > 0
-        undecoded = self.undecoded(values, table, row, (stop - start, 0 if is_plain else largest), depth)
+        undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
         if undecoded:
-            is_known = is_plain or self.is_checked
-            has_references = not is_known and self.look_for_references(table, row, data, start, stop)
+            has_references = not self.is_checked and self.look_for_references(table, row, data, start, stop)
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
@@ -515,18 +508,11 @@ class Decoder:
                                 inner.finish(present)
                             continue
                         value = _new(inner.message_class)
-                        fields: dict[str, Any] | None = None
-                        if inner is self.tensor and repeated and depth + 2 < self.max_depth:
-                            fields = self.known_form(data, begin, position, origin)
-                        if fields is not None:
-                            self.messages += 1
-                            set_fields(value, fields)
-                        else:
-                            fields = {}
-                            set_fields(value, fields)
-                            self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                        fields: dict[str, Any] = {}
+                        self.fields(fields, inner, data, begin, position, origin, depth + 1)
                         if inner.finish:
                             inner.finish(fields)
+                        set_fields(value, fields)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:
@@ -606,25 +592,6 @@ class Decoder:
             _locate(error, values, row, origin + start)
             raise
         return end
-
-    def known_form(self, data: bytes, begin: int, end: int, origin: int) -> dict[str, Any] | None:
-        """The fields of the tensor in `data[begin:end]` if it has a form that one look recognises."""
-        plain = plain_tensor(data, begin, end)
-        if plain is None:
-            return None
-        fields, position, size, is_external = plain
-        if is_external:
-            stop, count = end_of_entries(data, position, position + size)
-            if stop != position + size or self.messages + count >= MAX_MESSAGES:
-                return None
-            self.messages += count
-            self.has_references = True
-            fields["undecoded"] = left = _LEFT.copy()
-            left["external_data"] = Entries(data[position:stop], self.entry)
-            return fields
-        small = size <= self.inline_bytes
-        fields["raw_data"] = Literal(data[position:end]) if small else self.source.slice(origin + position, size)
-        return fields
 
 
 def _made(table: MessageTable, values: dict[str, Any]) -> Any:

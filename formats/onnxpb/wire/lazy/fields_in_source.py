@@ -9,7 +9,6 @@ from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
-from formats.onnxpb.wire.plain_tensors import count_of_plain
 from formats.onnxpb.wire.tables import tables
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source
@@ -114,22 +113,9 @@ class FieldsInSource:
         Raises: DecodeError.
         """
         self._is_doubtful = False
-        if count := self._count_tensors():
-            return count
         elements, self._has_references, count = self._decode()
         self._decoded.append(elements)
         return count
-
-    def _count_tensors(self) -> int:
-        """The number of messages if all elements are tensors with their data in them, and nothing wrong in any; else 0.
-
-        Few programs read the weights of a model, and decoding them takes several times as long.
-        """
-        table, data = self.tables[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
-        if table.name != "TensorProto" or not isinstance(data, bytes) or self.depth + 1 > self.max_depth:
-            return 0
-        counts = [count_of_plain(data, start, stop) for start, stop in self.ranges]
-        return sum(counts) if all(counts) else 0
 
     def _decode(self) -> tuple[list[Any], bool, int]:
         """The elements, whether some of them hold a tensor with external data, and how many messages were read."""
