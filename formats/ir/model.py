@@ -80,16 +80,6 @@ class Undecoded(Protocol):
         """Where this list and another differ, without decoding equal elements; `None` if this is not possible."""
 
 
-class UndecodedEntries(Undecoded, Protocol):
-    """The same for entries of a key and a value."""
-
-    def pairs(self) -> list[tuple[str | None, str | None]]:
-        """The key and the value of each entry, without messages for them."""
-
-    def having(self, pairs: SequenceOf[tuple[str | None, str | None]]) -> UndecodedEntries | None:
-        """Entries with other keys and values; `None` if they must be messages."""
-
-
 if TYPE_CHECKING:
 
     class Submessage(Generic[T]):

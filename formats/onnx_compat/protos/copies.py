@@ -15,8 +15,7 @@ from formats.ir.copies import UNCHANGEABLE
 from formats.ir.model import Message, set_fields
 from formats.onnx_compat.protos.descriptor import DESCRIPTORS
 from formats.onnx_compat.protos.values import Valued, made
-from formats.onnxpb.wire.decoder import Decoder, decode_left
-from formats.onnxpb.wire.lazy.entries import Entries
+from formats.onnxpb.wire.decoder import Decoder
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
@@ -253,7 +252,7 @@ def _undecoded_in_ir(left: Undecoded, message: str, name: str) -> Undecoded:
     """The same undecoded elements of the field `name` of a message, as those of the IR."""
     if left.is_of_ir:
         return left
-    if isinstance(left, FieldsInSource | Entries):
+    if isinstance(left, FieldsInSource):
         return left.of(tables())
     return _Encoded(message, name, b"".join(map(_bytes_of, left.segments)), left.is_flat)
 
@@ -290,7 +289,6 @@ class _Encoded:
         decoder = Decoder(Literal(self.field), DEEPEST, at_once=True)
         decoder.merge(values, tables()[self.message], 0, len(self.field), 0)
         decoder.join()
-        decode_left(values, self.name)
         found: list[Any] = values[self.name]
         return found
 

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, set_fields
-from formats.onnxpb.wire.lazy.entries import Entries, end_of_entries
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,
     CLOSED_ENUM,
-    ENTRIES,
     FIXED_WIDTH,
     INTEGER,
     LAST_MESSAGE,
@@ -188,7 +186,6 @@ class Decoder:
         self.left: list[FieldsInSource] = []  # what was not
         self.tables = tables() if family is None else family
         self.tensor = self.tables["TensorProto"]
-        self.entry = self.tables["StringStringEntryProto"]
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def may_have_references(self) -> bool:
@@ -392,22 +389,6 @@ class Decoder:
             values[name] = left.pop(name).decode()
         return False
 
-    def leave_entries(self, values: dict[str, Any], name: str, data: bytes, place: tuple[int, int], depth: int) -> int:
-        """The end of the entries that are left for later in `data`, at a place in a message; else its start.
-
-        If they are not, those of the message that were left before are decoded now.
-        """
-        start, end = place
-        left: dict[str, Any] = values.get("undecoded", {})
-        stop, count = end_of_entries(data, start, end)
-        is_usual = count and self.messages + count <= MAX_MESSAGES and depth < self.max_depth
-        if name in left or name in values or not is_usual:
-            decode_left(values, name)
-            return start
-        self.messages += count
-        values["undecoded"] = {**left, name: Entries(data[start:stop], self.entry)}
-        return stop
-
     def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
         """The end of the list that begins at `position` of the source if it is left there; else `position`."""
         if row.action == PLACE_RUN:
@@ -460,7 +441,7 @@ class Decoder:
         self.messages += 1
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
-        by_tag = table.quick
+        by_tag = table.by_tag
         if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
             by_tag = by_tag | table.lists
         unknown: list[bytes] | None = None
@@ -534,11 +515,6 @@ class Decoder:
                 elif action == FIXED_WIDTH:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
-                elif action == ENTRIES:
-                    position = self.leave_entries(values, name, data, (start, end), depth)
-                    if position == start:
-                        by_tag = table.by_tag  # such a message has no long lists
-                    continue
                 elif action == LONG_LIST:
                     position = end_of_list(data, start, end) if data[start] == tag else start
                     if not self.leave_list(values, row, start, position, origin):
@@ -612,18 +588,9 @@ def _to_merge(message: Any) -> dict[str, Any]:
     return values
 
 
-def decode_left(values: dict[str, Any], name: str) -> None:
-    """The entries of a message that were left undecoded are decoded, if there are any."""
-    left: dict[str, Any] = values.get("undecoded", {})
-    if name in left:
-        values["undecoded"] = {other: fields for other, fields in left.items() if other != name}
-        values[name] = left[name].decode()
-
-
 def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:
     """Set a field, or append to a repeated one."""
     if row.repeated:
-        decode_left(values, row.name)
         values.setdefault(row.name, []).append(value)
     else:
         values[row.name] = value

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 # What to do with a field. Text comes first, then messages, then other fields with a length.
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
-INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, ENTRIES, CLOSED_ENUM = range(7, 14)
+INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, CLOSED_ENUM = range(7, 13)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
-_ENTRIES = ("metadata_props", "external_data")  # many uses of a model read none, or only the texts
 
 
 class FieldRow(NamedTuple):
@@ -86,7 +85,6 @@ class MessageTable:
         self.finish = family.finish(name)
         self.by_tag: dict[int, FieldRow] = {}
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
-        self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for entries that may be left undecoded
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
         self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
@@ -141,9 +139,6 @@ def tables_of(family: Family) -> Tables:
         for field in MESSAGES[name]:
             table.order[field.name] = field.number
             _add_rows(table, field, field.name in in_place, all_tables, family)
-    for table in all_tables.values():
-        entries = {tag: row for tag, row in table.by_tag.items() if row.name in _ENTRIES and tag < 0x80}
-        table.quick = table.by_tag | {tag: row._replace(action=ENTRIES) for tag, row in entries.items()}
     attribute = all_tables["AttributeProto"]
     attribute.lists = {tag: attribute.by_tag[tag]._replace(action=LONG_LIST, inner=tag) for tag in LIST_TAGS}
     tensor = all_tables["TensorProto"]

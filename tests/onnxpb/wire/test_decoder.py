@@ -252,7 +252,7 @@ TYPE = ir.Type(tensor_type=ir.TensorType(elem_type=1, shape=ir.TensorShape(dim=[
 def test_messages_count_however_they_are_read(
     made: Callable[[int], ir.Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries of metadata and of references, and copied types, count like other messages, also if they are left."""
+    """Entries of metadata and of references, and parts of types, count like other messages."""
     monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
     for count in (980, 1000):
         assert decode(Literal(encoded(made(count))), type(made(count))) == made(count)
@@ -533,16 +533,14 @@ def external_tensor() -> onnx.TensorProto:
     return onnx.TensorProto(name="w", data_location=1, external_data=entries, metadata_props=metadata)
 
 
-def test_external_data_stay_undecoded() -> None:
-    """Entries of external data are no messages until they are read, and are written as they were, or as changed."""
+def test_external_data_are_copied_and_changed() -> None:
+    """Entries of external data are written as they were, or as changed; copies have the same."""
     proto = external_tensor()
     tensor = decode(Literal(proto.SerializeToString()), ir.Tensor)
     assert places_of(tensor) == {"location": "w.bin", "offset": "4096"}
     assert places_of(copied(tensor)) == places_of(tensor)
-    assert "external_data" not in vars(tensor)
     assert proto.SerializeToString() == encoded(tensor)
     for other in (copied(tensor), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
-        assert "external_data" not in vars(other)
         assert other == tensor
         assert str(other) == str(tensor)
     again = decode(Literal(proto.SerializeToString()), ir.Tensor)
@@ -554,18 +552,16 @@ def test_external_data_stay_undecoded() -> None:
 
 
 def test_removed_external_data_are_gone() -> None:
-    """A field that is removed is empty, whether it was decoded or not; other undecoded fields stay."""
-    for is_read in (False, True):
-        tensor = decode(Literal(external_tensor().SerializeToString()), ir.Tensor)
-        assert not is_read or tensor.external_data
-        ir.remove(tensor, "external_data")
-        assert places_of(tensor) == {}
-        assert tensor.external_data == []
-        assert [entry.key for entry in tensor.metadata_props] == ["k"]
+    """A field that is removed is empty; others stay."""
+    tensor = decode(Literal(external_tensor().SerializeToString()), ir.Tensor)
+    ir.remove(tensor, "external_data")
+    assert places_of(tensor) == {}
+    assert tensor.external_data == []
+    assert [entry.key for entry in tensor.metadata_props] == ["k"]
 
 
 def test_external_data_that_are_not_usual() -> None:
-    """Entries of external data that are in parts, or deeper than allowed, are decoded at once, with their errors."""
+    """Entries of external data may be in parts; if they are deeper than allowed, they are refused."""
     parts = [external_tensor(), onnx.TensorProto(doc_string="d"), external_tensor()]
     tensor = decode(Literal(b"".join(part.SerializeToString() for part in parts)), ir.Tensor)
     assert ["w.bin", "4096"] * 2 == [entry.value for entry in vars(tensor)["external_data"]]
@@ -806,15 +802,13 @@ def test_types_are_not_deeper_than_allowed() -> None:
     assert "input[0].type.tensor_type.shape.dim[0]" == error.value.where
 
 
-def test_metadata_is_decoded_when_it_is_read() -> None:
-    """Usual entries stay as they are until then, and are written as they were read."""
+def test_metadata_of_any_length() -> None:
+    """Entries of metadata are read whatever their size, and are written as they were read."""
     long = [onnx.StringStringEntryProto(key=f"k{size}", value="v" * size) for size in (0, 1, 127, 128, 16000)]
     node = onnx.NodeProto(op_type="Relu", input=["x"], metadata_props=long, output=["y"])
     value = onnx.ValueInfoProto(name="x", metadata_props=long)
     graph = decode(Literal(onnx.GraphProto(node=[node], value_info=[value]).SerializeToString()), ir.Graph)
     for proto, found in ((node, graph.node[0]), (value, graph.value_info[0])):
-        assert "metadata_props" not in vars(found)
-        assert proto.SerializeToString() == encoded(found)
         assert [(entry.key, entry.value) for entry in long] == [(e.key, e.value) for e in found.metadata_props]
         assert proto.SerializeToString() == encoded(found)
 
