@@ -19,7 +19,6 @@ from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
-from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,
@@ -28,11 +27,10 @@ from formats.onnxpb.wire.tables import (
     INTEGER,
     LAST_MESSAGE,
     LAST_WITH_LENGTH,
-    LONG_LIST,
     MESSAGE,
     PACKED,
     PLACE,
-    PLACE_RUN,
+    PLACE_ONE,
     PLACES,
     TEXT,
     tables,
@@ -50,7 +48,7 @@ from formats.onnxpb.wire.varints import (
 )
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source, joined
-from formats.tensordata.sources.unpacked import unpacked
+from formats.tensordata.sources.unpacked import BLOCK_BYTES, unpacked, whole_fields
 
 if TYPE_CHECKING:
     from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
@@ -66,6 +64,8 @@ INLINE_BYTES = 1 << 8  # data this small is kept in memory, which takes less of 
 FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request costs time
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
+RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
+VARINT_BYTES = 1 << 15  # of numbers in a row: decoding fewer one by one takes no longer than importing numpy
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
@@ -185,7 +185,7 @@ class Decoder:
         self.has_references = False  # of what was decoded
         self.left: list[FieldsInSource] = []  # what was not
         self.tables = tables() if family is None else family
-        self.tensor = self.tables["TensorProto"]
+        self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def may_have_references(self) -> bool:
@@ -244,15 +244,17 @@ class Decoder:
             raise self.excess(depth)
         position = start
         ahead = min(HEAD_BYTES, WINDOW_BYTES) if table is self.tensor else WINDOW_BYTES
-        lists = table.lists
+        if table is self.attribute:
+            window = b""  # in a short window, a long list would look short
+        numbers = {tag: row for tag, row in table.runs.items() if row.action != BYTES}
         while position < end:
-            if window and window[0] in lists:
-                stop = self.list_in_source(values, lists[window[0]], window[0], position, end)
+            if window and window[0] in numbers:
+                stop = self.numbers_in_source(values, table, window[0], position, end, depth)
                 if stop > position:
                     position, window = stop, window[stop - position :]
                     continue
-                lists = {}  # this one must be decoded
-            if stop := end_of_whole_fields(window, lists):
+                numbers = {}  # these must be decoded
+            if stop := end_of_whole_fields(window, numbers):
                 self.fields(values, table, window, 0, stop, position, depth)
                 position, window = position + stop, window[stop:]
                 ahead = min(2 * ahead, WINDOW_BYTES)  # after small fields, more of them are likely
@@ -292,7 +294,8 @@ class Decoder:
                     fields: dict[str, Any] = {}
                     self.large(fields, row.inner, begin, stop, depth + 1, window[after:])
                     inner = _made(row.inner, fields)
-                    if undecoded := self.undecoded(values, table, row, (size, size), depth):
+                    undecoded = self.undecoded(values, table, row, (size, size), depth) if row.action == BULK else None
+                    if undecoded:
                         undecoded.add_known(position, stop, inner)
                     else:
                         _set(values, row, inner)
@@ -342,7 +345,7 @@ class Decoder:
 
         `sizes` are the size of all elements and that of the largest one, in bytes.
         """
-        if self.at_once or row.action != BULK:
+        if self.at_once:
             return None
         left: dict[str, FieldsInSource] = values.get("undecoded", {})
         moved = row.inner is self.tensor and sizes[1] >= MOVED_BYTES and not self.is_checked
@@ -374,30 +377,53 @@ class Decoder:
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
-    def leave_list(self, values: dict[str, Any], row: FieldRow, start: int, stop: int, origin: int = 0) -> bool:
-        """Whether the elements of a list stay undecoded: from `start` to `stop` in data, at `origin` of the source.
+    def numbers_in_source(
+        self, values: dict[str, Any], table: MessageTable, tag: int, start: int, end: int, depth: int
+    ) -> int:
+        """The end of the numbers behind tags from `start` of the source on if they stay there; else `start`."""
+        row = table.runs[tag]
+        run = unpacked(self.source, start, end, tag, _width(row))
+        if run is None:
+            return start
+        stop = start + run.source.nbytes
+        if row.action == PLACE_ONE:
+            self.place(values, row, [run])
+        elif undecoded := self.undecoded(values, table, row, (stop - start, 0), depth):
+            undecoded.add(start, stop, 0, False)
+        else:
+            return start
+        return stop
 
-        If they do not, the undecoded lists of the message are decoded now, because the rest of it will be.
+    def run(
+        self, values: dict[str, Any], table: MessageTable, data: bytes, place: tuple[int, int], origin: int, depth: int
+    ) -> int:
+        """The end of the values of a list of an attribute, which stay undecoded or are decoded together.
+
+        `place` has the start of the first one, and the end of the attribute. The result is the start if the values are
+        few, or the first one is wrong.
         """
-        left: dict[str, Any] = values.get("undecoded", {})
-        if start < stop and (row.name in left or (row.name not in values and stop - start >= BULK_BYTES)):
-            if row.name not in left:
-                left = values["undecoded"] = {**left, row.name: LongList(self.source)}
-            left[row.name].add(row.inner, origin + start, origin + stop)
-            return True
-        for name in [name for name, fields in left.items() if isinstance(fields, LongList)]:
-            values[name] = left.pop(name).decode()
-        return False
-
-    def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
-        """The end of the list that begins at `position` of the source if it is left there; else `position`."""
-        if row.action == PLACE_RUN:
-            if run := unpacked(self.source, position, end, tag, row.inner):
-                self.place(values, row, [run])
-                return position + run.source.nbytes
-            return position
-        stop = end_of_list_in_source(self.source, position, end)
-        return stop if self.leave_list(values, row, position, stop) else position
+        start, end = place
+        tag = data[start]
+        row = table.runs[tag]
+        if row.action == BYTES:
+            try:
+                stop, _ = end_of_run(data, start, end)
+            except (IndexError, FormatError):  # decoding one by one will find the place
+                return start
+            undecoded = self.undecoded(values, table, row, (stop - start, 0), depth) if stop <= end else None
+            if undecoded is None:
+                return start
+            undecoded.add(origin + start, origin + stop, 0, False)
+            return stop
+        stop = origin + start
+        if not self.at_once:
+            stop = self.numbers_in_source(values, table, tag, origin + start, origin + end, depth)
+        if stop == origin + start and row.name not in values.get("undecoded", ()):
+            numbers, nbytes = _numbers_of_run(data, start, end, row)
+            if numbers:
+                values.setdefault(row.name, []).extend(numbers)
+            stop += nbytes
+        return stop - origin
 
     def look_for_references(
         self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int
@@ -442,8 +468,9 @@ class Decoder:
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
         by_tag = table.by_tag
-        if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
-            by_tag = by_tag | table.lists
+        has_left = "undecoded" in values
+        has_runs = has_left or end - position >= BULK_BYTES  # maybe: a search costs as much as decoding some values
+        runs = table.runs
         unknown: list[bytes] | None = None
         places: dict[str, tuple[FieldRow, list[Source]]] | None = None
         run_end = 0  # the elements of a bulk field up to here are decoded one by one
@@ -463,6 +490,15 @@ class Decoder:
                     unknown.append(data[start:position])
                     continue
                 action, name, repeated, inner, siblings = row
+                if has_runs and tag in runs and data[start] == tag and action != PLACE_ONE:
+                    stop = self.run(values, table, data, (start, end), origin, depth)
+                    has_runs, has_left = stop - start >= RUN_BYTES, "undecoded" in values
+                    if stop > start:
+                        position = stop
+                        continue
+                if has_left and action != BULK and name in values["undecoded"]:  # its last values are decoded, so all
+                    values[name] = values["undecoded"][name].decode()
+                    values["undecoded"] = {other: left for other, left in values["undecoded"].items() if other != name}
                 if action <= LAST_WITH_LENGTH:
                     size = data[position]
                     position += 1
@@ -515,11 +551,6 @@ class Decoder:
                 elif action == FIXED_WIDTH:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
-                elif action == LONG_LIST:
-                    position = end_of_list(data, start, end) if data[start] == tag else start
-                    if not self.leave_list(values, row, start, position, origin):
-                        position, by_tag = start, table.by_tag
-                    continue
                 elif action == CLOSED_ENUM:
                     value, position = decode_varint(data, position)
                     value = signed(value, inner.width)
@@ -527,18 +558,15 @@ class Decoder:
                         unknown = unknown or []
                         unknown.append(data[start:position])
                         continue
-                elif action == PLACE_RUN:
-                    run = data[start] == tag and unpacked(self.source, origin + start, origin + end, tag, inner)
-                    if run:
-                        places = places or {}
-                        places.setdefault(name, (row, []))[1].append(run)
-                        position = start + run.source.nbytes
-                    else:
-                        position, by_tag = start, table.by_tag
-                    continue
                 else:
-                    begin, position = position, skip_field(data, position, tag)
                     places = places or {}
+                    if has_runs and data[start] == tag:
+                        run = unpacked(self.source, origin + start, origin + end, tag, inner)
+                        if has_runs := run is not None:
+                            places.setdefault(name, (row, []))[1].append(run)
+                            position = start + run.source.nbytes
+                            continue
+                    begin, position = position, skip_field(data, position, tag)
                     places.setdefault(name, (row, []))[1].append(Literal(data[begin:position]))
                     continue
                 if repeated:
@@ -586,6 +614,33 @@ def _to_merge(message: Any) -> dict[str, Any]:
         if isinstance(value, list) and type(value) is not list:
             values[name] = list(value)
     return values
+
+
+def _width(row: FieldRow) -> int:
+    """The size in bytes of the numbers in a field; 0 for varints."""
+    if row.action == INTEGER:
+        return 0
+    return row.inner if row.action == PLACE_ONE else row.inner.size  # type: ignore[no-any-return]
+
+
+def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[list[Any], int]:
+    """The numbers in the fields of the list of `row` from `start` on, and the size of the fields in bytes.
+
+    There are none if the first one is wrong, or if all are so few that one by one is as fast. A wrong one ends them.
+    """
+    fields = data[start : min(start + BLOCK_BYTES, end)]
+    tag, width = data[start], _width(row)
+    if width:
+        nbytes, _ = whole_fields(fields, tag, width)
+        return [value for (value,) in struct.iter_unpack(f"<x{row.inner.format[1:]}", fields[:nbytes])], nbytes
+    if len(fields) < VARINT_BYTES:
+        return [], 0
+    import numpy
+
+    from formats.tensordata.sources.varints import decode_varints
+
+    nbytes, _ = whole_fields(fields, tag, 0)
+    return decode_varints(fields[:nbytes], numpy.dtype("<i8"), 2).view("<i8").tolist(), nbytes
 
 
 def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:

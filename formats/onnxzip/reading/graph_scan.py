@@ -16,7 +16,6 @@ from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Tensor
 from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
-from formats.onnxpb.wire.lazy.long_lists import LIST_TAGS, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire.varints import (
     MAX_FIELD_NUMBER,
     GroupError,
@@ -72,7 +71,6 @@ _REFUSED = frozenset((SEGMENT, *OWN_DATA))
 _INT32, _INT64 = (32, True), (64, True)
 _NODE_BYTES = 1 << 9  # the rest of a node this small is looked up: a large graph usually has an equal one
 _MAX_NODES = 1 << 14
-_LONG_BYTES = 1 << 12  # of a list in an attribute: a shorter one is skipped as fast as it is checked
 
 
 class _Message:
@@ -90,7 +88,6 @@ for _name, _fields in ENTERED.items():
         {make_tag(number, WireType.LEN): _MESSAGES[inner] for number, inner in _fields.items()}
     )
 _MODEL, _NODE, _TENSOR = (_MESSAGES[name] for name in ("ModelProto", "NodeProto", "TensorProto"))
-_ATTRIBUTE = _MESSAGES["AttributeProto"]
 
 
 def scan(
@@ -197,8 +194,6 @@ class _Scanner:
                 inner = entered.get(tag)
                 if inner is None:
                     position = tensor.add(data, position, tag) if tensor else skip_field(data, position, tag)
-                    if message is _ATTRIBUTE and end - position >= _LONG_BYTES and data[position] in LIST_TAGS:
-                        position = end_of_list(data, position, end)
                     continue
                 size = data[position]
                 position += 1
@@ -263,11 +258,6 @@ class _Scanner:
         position = start
         while position < end:
             window = self.source.read(position, min(WINDOW_BYTES, end - position))
-            if message is _ATTRIBUTE and window[0] in LIST_TAGS:
-                stop = end_of_list_in_source(self.source, position, end)
-                if stop > position:
-                    position = stop
-                    continue
             stop = end_of_whole_fields(window)
             if stop:
                 self.fields(message, window, 0, stop, position, depth, parts)
