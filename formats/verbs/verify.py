@@ -326,7 +326,7 @@ def _check_part(
         if check is not None and (found := check.problems(node, node_inputs, node_outputs)):
             place = walk.inner_place(where, "node", index)
             yield from (Finding(kind, f"{place}.{step}" if step else place, detail) for kind, step, detail in found)
-        if _may_have_subgraphs(node):
+        if entries(node, "attribute"):
             for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
                 yield from _check_part(inner, graph, is_known, domains, check)
         if len(node_outputs) > 1 or not made.isdisjoint(node_outputs):
@@ -357,14 +357,6 @@ def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Se
     sparse = (item.values for item in entries(part, "sparse_initializer") if item.values is not None)
     constants = [tensor.name or "" for tensor in (*entries(part, "initializer"), *sparse)]
     return [value.name or "" for value in inputs], constants, [value.name or "" for value in outputs]
-
-
-def _may_have_subgraphs(node: Node) -> bool:
-    """Whether attributes of a node may have graphs; undecoded ones without a message in them have none."""
-    if "attribute" in vars(node):
-        return True
-    left = node.undecoded.get("attribute")
-    return left is not None and not left.is_flat
 
 
 def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
@@ -415,7 +407,7 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
 
 def _sparse(model: Model) -> Iterator[Finding]:
     """Find errors in the dims of sparse tensors."""
-    for where, sparse in walk.visit(model, SparseTensor, enter=lambda left: not left.is_flat):
+    for where, sparse in walk.visit(model, SparseTensor):
         if problem := sparse_problem(sparse):
             yield Finding("tensor", where, problem)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir import walk
 from formats.ir.model import VALUE_FIELDS, entries, values_held
+from formats.ir.sameness import content
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, versions_of
 from formats.onnxpb.wire.schema import ENUMS
 
@@ -49,11 +50,10 @@ class NodeCheck:
         self.functions = functions
         self.ir_version, self.in_function = ir_version, in_function
         self._known: dict[Any, tuple[tuple[str, str, str], ...]] = {}
-        self._keys: dict[int, tuple[Any, Any]] = {}  # by identities; the lists are held, so that these stay
 
     def problems(self, node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Sequence[tuple[str, str, str]]:
         """What is wrong with a node, as (kind, place in the node, detail)."""
-        attributes = self._attribute_key(node)
+        attributes = content(entries(node, "attribute"))
         if attributes is None:
             return list(self._problems(node))
         key = (
@@ -68,21 +68,6 @@ class NodeCheck:
         if (found := self._known.get(key)) is None:
             found = self._known[key] = tuple(self._problems(node))
         return found
-
-    def _attribute_key(self, node: Node) -> Any:
-        """What tells attributes from others without decoding them; `None` if they must be looked at."""
-        held = vars(node)
-        if "attribute" in held:
-            return None if held["attribute"] else b""
-        lists = node.undecoded
-        if (left := lists.get("attribute")) is None:
-            return b""
-        if not left.is_flat:
-            return None
-        if (found := self._keys.get(id(lists))) is None:  # nodes of one form share their undecoded lists
-            key = tuple(left.segments) if all(isinstance(part, bytes) for part in left.segments) else None
-            found = self._keys[id(lists)] = (lists, key)
-        return found[1]
 
     def _problems(self, node: Node) -> Iterator[tuple[str, str, str]]:
         operator, domain = node.op_type or "", node.domain or ONNX

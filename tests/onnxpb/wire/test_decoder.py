@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import time
-import tracemalloc
 import typing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +19,8 @@ from hypothesis import strategies as st
 from protos import CLASSES, Watched, encoded, protos
 
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
-from formats.ir import alike, walk
 from formats.ir import model as ir
+from formats.ir import walk
 from formats.ir.copies import copied
 from formats.ir.storage import places_of
 from formats.onnxpb.wire import decoder, encoder
@@ -899,57 +898,3 @@ def test_many_messages_are_encoded_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
     model = decode(Literal(data), ir.Model, at_once=True)
     monkeypatch.setattr(encoder, "MAX_SEGMENTS", 5)
     assert data == encoded(model)
-
-
-# Dictionaries that share their keys
-
-
-def nbytes_of(make: Callable[[], dict[str, Any]]) -> float:
-    """Return the memory of one of many dictionaries."""
-    kept: list[Any] = [None] * 10_000  # Python reuses some memory of earlier dictionaries, so of few each counts less
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        for index in range(len(kept)):
-            kept[index] = make()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    return (after - before) / len(kept)
-
-
-def test_copies_need_less_memory() -> None:
-    """Copies need less than two thirds of the memory of dictionaries with own keys, also if later keys are added."""
-
-    def shared() -> dict[str, Any]:
-        fields = alike.shared_keys(("dims", "name", "size"), ("place",)).copy()
-        fields["name"], fields["place"] = "w", 1
-        return fields
-
-    def alone() -> dict[str, Any]:
-        return {"dims": None, "name": "w", "size": None, "place": 1}
-
-    assert shared() == alone()
-    assert [*shared()] == [*alone()]
-    assert nbytes_of(shared) < nbytes_of(alone) * 2 / 3
-
-
-def test_copies_are_apart() -> None:
-    """A value or a key that one copy gets or loses is not in another."""
-    first, second = alike.shared_keys(("a", "b")).copy(), alike.shared_keys(("a", "b")).copy()
-    first["a"], first["c"] = 1, 2
-    del second["b"]
-    assert first == {"a": 1, "b": None, "c": 2}
-    assert second == {"a": None}
-    assert alike.shared_keys(("a", "b")) == {"a": None, "b": None}
-
-
-def test_fields_keep_their_order_and_values() -> None:
-    """Fields whose keys are shared have the same values in the same order, and their copies can get later ones."""
-    fields = {"b": 1, "a": 2}
-    shared = alike.with_shared_keys(fields, ("c",))
-    assert [*shared.items()] == [*fields.items()]
-    copy = shared.copy()
-    copy["c"] = 3
-    assert [*copy.items()] == [("b", 1), ("a", 2), ("c", 3)]
-    assert shared == fields

@@ -9,7 +9,6 @@ from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
-from formats.onnxpb.wire.tables import tables
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source
 
@@ -28,8 +27,6 @@ class FieldsInSource:
     They are those of the field `name` of a message `message` at `depth`.
     """
 
-    is_flat = False  # for everything known
-
     def __init__(self, decoder: Decoder, table: MessageTable, name: str, depth: int) -> None:
         self.source, self.max_depth = decoder.source, decoder.max_depth
         self._decoder_class = type(decoder)
@@ -40,13 +37,10 @@ class FieldsInSource:
         self._has_references = self._is_doubtful = False
         self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know what is in them
 
-    @property
-    def is_of_ir(self) -> bool:
-        """Whether the elements are messages of the IR."""
-        return self.tables is tables()
-
     def of(self, family: Tables) -> FieldsInSource:
         """The same elements, as messages of the family with these tables."""
+        if self.tables is family:
+            return self
         other = copy(self)
         other.tables, other.known, other._decoded = family, {}, []
         return other
