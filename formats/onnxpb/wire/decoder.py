@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, set_fields
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
+from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,

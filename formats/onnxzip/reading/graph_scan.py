@@ -15,7 +15,7 @@ from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Tensor
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
+from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.varints import (
     MAX_FIELD_NUMBER,
     GroupError,

@@ -96,7 +96,9 @@ def make_attribute(name: str, value: Any) -> Attribute:
         return message_of(Attribute, name=name, type=AttributeType.GRAPH.value, g=value)
     items = list(value)
     if items and isinstance(items[0], str):
-        return message_of(Attribute, name=name, type=AttributeType.STRINGS.value, strings=[text.encode() for text in items])
+        return message_of(
+            Attribute, name=name, type=AttributeType.STRINGS.value, strings=[text.encode() for text in items]
+        )
     if items and isinstance(items[0], float):
         return message_of(Attribute, name=name, type=AttributeType.FLOATS.value, floats=items)
     return message_of(Attribute, name=name, type=AttributeType.INTS.value, ints=[int(item) for item in items])
