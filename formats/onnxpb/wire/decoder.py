@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
@@ -41,7 +40,6 @@ from formats.onnxpb.wire.varints import (
     decode_varint,
     end_of_run,
     end_of_whole_fields,
-    ends_of_fields,
     signed,
     skip_field,
     unpack,
@@ -373,7 +371,7 @@ class Decoder:
         origin, depth = place
         undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
         if undecoded:
-            has_references = not self.is_checked and self.look_for_references(table, row, data, start, stop)
+            has_references = not self.is_checked and self.look_for_references(row, data, start, stop)
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
@@ -425,37 +423,11 @@ class Decoder:
             stop += nbytes
         return stop - origin
 
-    def look_for_references(
-        self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int
-    ) -> bool | None:
-        """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so.
-
-        In the elements of tensors, these bytes are common, so such a tensor is decoded to be certain.
-        """
+    def look_for_references(self, row: FieldRow, data: bytes, start: int, stop: int) -> bool | None:
+        """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so."""
         if row.inner.name == "ValueInfoProto":  # in which there are no tensors
             return False
-        if all(data.find(text, start, stop) < 0 for text in _EXTERNAL):  # a third of the time that the pattern takes
-            return False
-        if row.inner is not self.tensor:
-            return None if _ANY_EXTERNAL.search(data, start, stop) else False
-        elements = data[start:stop]
-        ends = ends_of_fields(elements, 0)
-        last = -1
-        for match in _ANY_EXTERNAL.finditer(elements):
-            index = bisect_right(ends, match.start())
-            if index == last:
-                continue
-            last = index
-            element: dict[str, Any] = {}
-            begin = ends[index - 1] if index else 0
-            try:
-                decoder = Decoder(Literal(elements), self.max_depth, at_once=True, family=self.tables)
-                decoder.merge(element, table, begin, ends[index], 0)
-            except FormatError:  # decoding all of them will find the place
-                return True
-            if element[row.name][0].data_location == EXTERNAL:
-                return True
-        return False
+        return None if _ANY_EXTERNAL.search(data, start, stop) else False
 
     def fields(
         self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
