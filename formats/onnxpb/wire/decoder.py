@@ -46,7 +46,7 @@ from formats.onnxpb.wire.varints import (
 )
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source, joined
-from formats.tensordata.sources.unpacked import BLOCK_BYTES, unpacked, whole_fields
+from formats.tensordata.sources.unpacked import BLOCK_BYTES, numbers_behind_tags, unpacked, whole_fields
 
 if TYPE_CHECKING:
     from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
@@ -63,7 +63,7 @@ FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request co
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
 RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
-VARINT_BYTES = 1 << 15  # of numbers in a row: decoding fewer one by one takes no longer than importing numpy
+NUMPY_BYTES = 1 << 15  # of numbers in a row: decoding fewer one by one takes no longer than importing numpy
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
@@ -440,8 +440,8 @@ class Decoder:
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
         by_tag = table.by_tag
-        has_left = "undecoded" in values
-        has_runs = has_left or end - position >= BULK_BYTES  # maybe: a search costs as much as decoding some values
+        is_long = end - position >= BULK_BYTES or "undecoded" in values
+        has_runs = is_long  # maybe: a search costs as much as decoding some values
         runs = table.runs
         unknown: list[bytes] | None = None
         places: dict[str, tuple[FieldRow, list[Source]]] | None = None
@@ -462,15 +462,18 @@ class Decoder:
                     unknown.append(data[start:position])
                     continue
                 action, name, repeated, inner, siblings = row
-                if has_runs and tag in runs and data[start] == tag and action != PLACE_ONE:
-                    stop = self.run(values, table, data, (start, end), origin, depth)
-                    has_runs, has_left = stop - start >= RUN_BYTES, "undecoded" in values
-                    if stop > start:
-                        position = stop
-                        continue
-                if has_left and action != BULK and name in values["undecoded"]:  # its last values are decoded, so all
-                    values[name] = values["undecoded"][name].decode()
-                    values["undecoded"] = {other: left for other, left in values["undecoded"].items() if other != name}
+                if is_long and action != BULK:
+                    if has_runs and tag in runs and data[start] == tag and action != PLACE_ONE:
+                        stop = self.run(values, table, data, (start, end), origin, depth)
+                        has_runs = stop - start >= RUN_BYTES
+                        if stop > start:
+                            position = stop
+                            continue
+                    if name in values.get("undecoded", ()):  # its last values are decoded, and so are all
+                        elements = values["undecoded"][name].decode()
+                        left = values["undecoded"].items()
+                        values["undecoded"] = {other: fields for other, fields in left if other != name}
+                        values[name] = elements
                 if action <= LAST_WITH_LENGTH:
                     size = data[position]
                     position += 1
@@ -601,17 +604,16 @@ def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[l
     There are none if the first one is wrong, or if all are so few that one by one is as fast. A wrong one ends them.
     """
     fields = data[start : min(start + BLOCK_BYTES, end)]
-    tag, width = data[start], _width(row)
-    if width:
-        nbytes, _ = whole_fields(fields, tag, width)
-        return [value for (value,) in struct.iter_unpack(f"<x{row.inner.format[1:]}", fields[:nbytes])], nbytes
-    if len(fields) < VARINT_BYTES:
+    if len(fields) < NUMPY_BYTES:
         return [], 0
     import numpy
 
     from formats.tensordata.sources.varints import decode_varints
 
-    nbytes, _ = whole_fields(fields, tag, 0)
+    width = _width(row)
+    nbytes, _ = whole_fields(fields, data[start], width)
+    if width:
+        return numbers_behind_tags(fields[:nbytes], f"<f{width}").tolist(), nbytes
     return decode_varints(fields[:nbytes], numpy.dtype("<i8"), 2).view("<i8").tolist(), nbytes
 
 
