@@ -91,11 +91,9 @@ IMPORTED = {"onnxz": (100, 0), "rten": (166, 22)}
 OF_OTHER_CODECS = {
     ("onnxzip", "formats.onnxpb.wire.decoder"): {"decode"},
     ("onnxzip", "formats.onnxpb.wire.encoder"): {"encode"},
-    ("onnxzip", "formats.onnxpb.wire.lazy.fields_in_source"): {"FieldsInSource"},
-    ("onnxzip", "formats.onnxpb.wire.lazy.long_lists"): None,
+    ("onnxzip", "formats.onnxpb.wire.fields_in_source"): {"FieldsInSource"},
     ("onnxzip", "formats.onnxpb.external.other_graphs"): {"OtherGraphs"},
     ("onnxzip", "formats.onnxpb.external.references"): {"referring"},
-    ("onnxzip", "formats.onnxpb.wire.plain_tensors"): None,
     ("onnxzip", "formats.onnxpb.wire.varints"): None,  # all of it
     ("rten", "formats.onnxpb.wire.encoder"): {"encode"},
 }

@@ -48,13 +48,7 @@ class Scope(NamedTuple):
 
 
 def subgraphs(node: Node) -> list[tuple[str, Graph]]:
-    """The graphs in the attributes of a node, each with the name of the attribute.
-
-    Undecoded attributes stay so if they are known to contain no messages.
-    """
-    left = None if "attribute" in vars(node) else node.undecoded.get("attribute")
-    if left is not None and left.is_flat:
-        return []
+    """The graphs in the attributes of a node, each with the name of the attribute."""
     found = []
     for attribute in entries(node, "attribute"):
         name = attribute.name or ""

@@ -55,12 +55,10 @@ def all_types(model: Model) -> Iterator[Type]:
 
 
 def _types_in(node: Node) -> Iterator[Type]:
-    left = None if "attribute" in vars(node) else node.undecoded.get("attribute")
-    if left is None or not left.is_flat:
-        for attribute in entries(node, "attribute"):
-            if attribute.tp is not None:
-                yield attribute.tp
-            yield from entries(attribute, "type_protos")
+    for attribute in entries(node, "attribute"):
+        if attribute.tp is not None:
+            yield attribute.tp
+        yield from entries(attribute, "type_protos")
 
 
 def all_dims(model: Model) -> Iterator[Dimension | SimpleShardedDim]:

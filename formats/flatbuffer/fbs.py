@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import struct
 from functools import cache, lru_cache
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
@@ -25,7 +24,6 @@ from formats.errors import DecodeError, FormatError, LimitError, TruncatedError,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from formats.flatbuffer.columns import Array, Columns
     from formats.flatbuffer.rows import Schema, TableField
 
 Table: TypeAlias = "dict[str, Any]"
@@ -39,7 +37,6 @@ MAX_TABLES = 1_000_000
 VISITS_PER_BYTE = 8
 TOO_OFTEN = "offsets lead to the same bytes too often for a file of this size"
 
-LONG = 1 << 14  # tables in a vector: from this number on, columns of them are worth the import of numpy
 MAX_ALIKE = 1 << 12  # attribute tables that are kept to compare others with
 ALIKE_BYTES = 1 << 8  # of such a table with its content, at most: content may be at the other end of the file
 PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables that have no table in them
@@ -419,8 +416,6 @@ class _Reader:
         start, nbytes = self._vector("I", at, offset)
         self._visits_left -= nbytes
         tables: list[Table] = []
-        if nbytes >= 4 * LONG and (found := self._by_columns(name, start, nbytes // 4, depth)) is not None:
-            return found
         try:
             for place, (inner,) in enumerate(UOFFSET.iter_unpack(self._data[start : start + nbytes])):
                 tables.append(self._table(name, start + 4 * place, inner, depth))
@@ -428,116 +423,6 @@ class _Reader:
             error.where = f"[{len(tables)}]{error.where or ''}"
             raise
         return tables
-
-    def _by_columns(self, name: str, start: int, count: int, depth: int) -> list[Table] | None:
-        """The tables that so many offsets from `start` on lead to, or `None` if they must be read one by one.
-
-        Both ways count the same, so a limit is exceeded by both or by none.
-        """
-        from formats.flatbuffer import columns
-
-        before = self._tables_left, self._visits_left, self._layouts.copy()
-        try:
-            whole = columns.Columns(self._data)
-            return self._tables(whole, name, whole.targets(columns.offsets(start, count)), depth)
-        except FormatError:
-            self._tables_left, self._visits_left, self._layouts = before
-            return None
-
-    def _tables(self, whole: Columns, name: str, positions: Array, depth: int) -> list[Table]:
-        """The tables at these positions."""
-        from formats.flatbuffer import columns
-
-        self._tables_left -= len(positions)
-        columns.check(name not in self._shared and self._tables_left >= 0 and depth < MAX_DEPTH)
-        found = []
-        for vtable, places in columns.groups(whole.vtables(positions)):
-            layout = self._layouts.get((name, vtable))
-            if layout is None:
-                layout = self._layouts[name, vtable] = self._read_vtable(name, vtable)
-            some = positions[places]
-            whole.check_end(some + layout.nbytes)
-            self._visit(layout.nbytes * len(some))
-            found.append((places, self._tables_alike(whole, layout, some, depth)))
-        return columns.joined(found)
-
-    def _tables_alike(self, whole: Columns, layout: _Layout, positions: Array, depth: int) -> list[Table]:
-        """The tables at these positions, which share a vtable; those without a value in them are one object."""
-        known, defaults = layout.known, layout.defaults
-        if known is not None:
-            return self._one_by_one(lambda position: self._alike(layout, known, position, depth), positions)
-        if not layout.steps:
-            return [defaults.copy()] * len(positions)
-        names = [*defaults, *(step.name for step in layout.steps)]
-        values = [self._values(whole, step, positions + step.place, depth + 1) for step in layout.steps]
-        rows = zip(*map(repeat, defaults.values()), *values, strict=False)
-        if len(names) == 2:  # as in most tables of a large graph
-            first, second = names
-            return [{first: one, second: other} for one, other in rows]
-        return [*map(dict, map(zip, repeat(names), rows))]
-
-    def _values(self, whole: Columns, step: _Step, at: Array, depth: int) -> list[Any]:
-        """The values of a field of tables, at these positions."""
-        from formats.flatbuffer import columns
-
-        kind, element = step.kind, step.element
-        if kind == "scalar":
-            return [*whole.numbers(element, at).tolist()]
-        if kind == "enum":
-            members, code = self._schema.members[element], _FORMATS[self._schema.enums[element].base]
-            return [members.get(number, number) for number in whole.numbers(code, at).tolist()]
-        targets = whole.targets(at)
-        if kind == "table":
-            return self._tables(whole, element, targets, depth)
-        if kind == "union":
-            return self._unions(whole, element[0], whole.numbers("B", at + element[1]), targets, depth)
-        if kind not in ("string", "scalars", "weights", "tables"):
-            finish = step.finish
-            assert finish is not None
-            return self._one_by_one(lambda place, offset: finish(element, place, offset, depth), at, targets - at)
-        size = 1 if kind == "string" else 4 if kind == "tables" else _SIZES[element]
-        starts, counts = whole.vectors(targets, size)
-        if kind == "weights":
-            return [*map(Span, starts.tolist(), (counts * size).tolist())]
-        self._visit(int(counts.sum()) * size)
-        if kind == "string":
-            return whole.strings(starts, counts)
-        if kind == "scalars":
-            return whole.scalars(element, starts, counts)
-        tables = self._tables(whole, element, whole.targets(columns.elements(starts, counts, 4)), depth)
-        return columns.parts(tables, counts)
-
-    def _unions(self, whole: Columns, union: str, tags: Array, targets: Array, depth: int) -> list[Any]:
-        """The values of a union with these tags."""
-        from formats.flatbuffer import columns
-
-        members, found = self._schema.unions[union], []
-        for tag, places in columns.groups(tags):
-            columns.check(1 <= tag <= len(members))
-            member = members[tag - 1]
-            tables = self._tables(whole, member, targets[places], depth)
-            found.append((places, [(member, table) for table in tables]))
-        return columns.joined(found)
-
-    def _one_by_one(self, read: Callable[..., Any], *arguments: Array) -> list[Any]:
-        """What `read`, which counts the bytes that it visits, makes of one element of each array after the other.
-
-        Raises: LimitError as soon as they are too many.
-        """
-        found = []
-        for each in zip(*(array.tolist() for array in arguments), strict=True):
-            found.append(read(*each))
-            self._visit(0)
-        return found
-
-    def _visit(self, nbytes: int) -> None:
-        """Count bytes of many tables.
-
-        Raises: LimitError if they are too many.
-        """
-        self._visits_left -= nbytes
-        if self._visits_left < 0:
-            raise LimitError(TOO_OFTEN)
 
     def _vector(self, element: str, at: int, offset: int) -> tuple[int, int]:
         """The position and the size in bytes of the elements, which are in the buffer and aligned, but not visited."""

@@ -55,6 +55,17 @@ def copied(message: T) -> T:
     return copy
 
 
+def copies(messages: list[T]) -> list[T]:
+    """Messages equal to others, with lists of their own; messages in them are the same."""
+    made = [shallow(message) for message in messages]
+    for message in made:
+        values = message.__dict__
+        for name, value in values.items():
+            if isinstance(value, list):
+                values[name] = value[:]
+    return made
+
+
 def shallow(message: T) -> T:
     """A message with the same values."""
     new: T = object.__new__(type(message))

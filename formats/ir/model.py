@@ -68,14 +68,6 @@ class Undecoded(Protocol):
         """Whether an element may contain a tensor with external data."""
 
     @property
-    def is_flat(self) -> bool:
-        """Whether no element contains a message: no tensor, graph or node."""
-
-    @property
-    def is_of_ir(self) -> bool:
-        """Whether the elements are those of the IR, not messages that are like those of `onnx`."""
-
-    @property
     def segments(self) -> list[bytes | Source]:
         """The elements as they are in the file, including their tags."""
 
@@ -85,18 +77,11 @@ class Undecoded(Protocol):
         Raises: DecodeError.
         """
 
+    def of(self, family: Any) -> Undecoded:
+        """The same elements, as messages of the family with these tables."""
+
     def differing(self, other: Undecoded) -> Differing | None:
         """Where this list and another differ, without decoding equal elements; `None` if this is not possible."""
-
-
-class UndecodedEntries(Undecoded, Protocol):
-    """The same for entries of a key and a value."""
-
-    def pairs(self) -> list[tuple[str | None, str | None]]:
-        """The key and the value of each entry, without messages for them."""
-
-    def having(self, pairs: SequenceOf[tuple[str | None, str | None]]) -> UndecodedEntries | None:
-        """Entries with other keys and values; `None` if they must be messages."""
 
 
 if TYPE_CHECKING:

@@ -29,30 +29,13 @@ def graphs(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
 
 
 def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:
-    """The graphs in nodes, each with the index of the node and the name of the attribute.
-
-    Undecoded attributes stay so if they are known to contain no messages (`is_flat`).
-    """
-    found: list[tuple[int, str, Graph]] = []
-    without: set[int] = set()  # what has no graphs, which many nodes share; the nodes keep it in memory
-    for index, node in enumerate(nodes):
-        held = node.__dict__
-        attributes = held.get("attribute")
-        if attributes is None:
-            undecoded = held.get("undecoded")
-            if undecoded is None or id(undecoded) in without:
-                continue
-            left = undecoded.get("attribute")
-            if left is None or left.is_flat:
-                without.add(id(undecoded))
-                continue
-            attributes = node.attribute
-        if attributes and id(attributes) not in without:
-            inner = [(index, attribute.name or "", attribute.g) for attribute in attributes if attribute.g is not None]
-            found += inner
-            if not inner:
-                without.add(id(attributes))
-    return found
+    """The graphs in nodes, each with the index of the node and the name of the attribute."""
+    return [
+        (index, attribute.name or "", attribute.g)
+        for index, node in enumerate(nodes)
+        for attribute in vars(node).get("attribute", ())
+        if attribute.g is not None
+    ]
 
 
 def mentioned(node: Node) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
+from marshal import dumps
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.model import Node, ValueInfo
+from formats.ir.model import Node, ValueInfo, entries
 from formats.tensordata.sources.source import Concat, Literal
 
 if TYPE_CHECKING:
@@ -39,10 +40,24 @@ def _joined(left: Undecoded) -> Source:
     return Concat.of(*(Literal(part) if isinstance(part, bytes) else part for part in left.segments))
 
 
+def content(messages: list[Any]) -> bytes | None:
+    """Bytes that are equal for equal messages, only numbers and texts; `None` if there is anything else in one of them.
+
+    They differ for values that differ, even only in type or in the sign of zero.
+    """
+    try:
+        return dumps([*map(vars, messages)], 2)
+    except ValueError:  # for a message, a source, or a list that is still in the file
+        return None
+
+
 def is_plainly_equal(first: Any, second: Any) -> bool:
     """Whether two entries are certainly equal: this compares their fields, but no tensors."""
     if type(first) is Node:
-        return "attribute" not in vars(first) and second is not None and vars(first) == vars(second)
+        if second is None:
+            return False
+        mine, theirs = ({**vars(node), "attribute": content(entries(node, "attribute"))} for node in (first, second))
+        return mine["attribute"] is not None and mine == theirs
     return type(first) is ValueInfo and first == second
 
 

@@ -7,11 +7,11 @@ Spec: onnx.proto, the comments of TensorProto's data fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from formats.errors import ExternalDataError, TensorDataError
 from formats.ir import dtypes, walk
-from formats.ir.model import EXTERNAL, Message, StringStringEntry, Tensor, set_fields
+from formats.ir.model import EXTERNAL, Message, StringStringEntry, Tensor, entries, set_fields
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.dtypes import DataType
-    from formats.ir.model import Model, UndecodedEntries
+    from formats.ir.model import Model
     from formats.tensordata.file import File
 
 STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"))
@@ -181,25 +181,14 @@ def with_raw_data(tensor: Tensor, source: Source) -> Tensor:
 def _stored(tensor: Tensor, **storage: Any) -> Tensor:
     """A copy of the tensor whose elements are only in the fields of `storage`."""
     values = {name: value for name, value in vars(tensor).items() if name not in STORAGE}
-    if "undecoded" in values:
-        values["undecoded"] = {name: left for name, left in values["undecoded"].items() if name not in STORAGE}
-        if not values["undecoded"]:
-            del values["undecoded"]
     new = object.__new__(Tensor)
     set_fields(new, values | storage)  # a fifth of the time of `replace`, once for each weight
     return new
 
 
 def entries_of(tensor: Tensor) -> list[tuple[str | None, str | None]]:
-    """The key and the value of each entry of the tensor's external data.
-
-    Entries that are undecoded stay so: their messages would need seven times the memory.
-    """
-    values = vars(tensor)
-    if "external_data" in values:
-        return [(entry.key, entry.value) for entry in values["external_data"]]
-    left = values["undecoded"].get("external_data") if "undecoded" in values else None
-    return cast("UndecodedEntries", left).pairs() if left else []
+    """The key and the value of each entry of the tensor's external data."""
+    return [(entry.key, entry.value) for entry in entries(tensor, "external_data")]
 
 
 def places_of(tensor: Tensor) -> dict[str, str]:
@@ -214,17 +203,9 @@ def location_of(tensor: Tensor) -> str:
 
 def change_location(tensor: Tensor, new: Callable[[str], str | None]) -> None:
     """Change the location in the tensor's external data to what `new` returns for it; `None` changes nothing."""
-    old = entries_of(tensor)
-    changed = [(key, (new(value or "") or value) if key == "location" else value) for key, value in old]
-    if changed == old:
-        return
-    if "external_data" not in vars(tensor):
-        left = cast("UndecodedEntries", tensor.undecoded["external_data"]).having(changed)
-        if left is not None:
-            vars(tensor)["undecoded"] = {**tensor.undecoded, "external_data": left}
-            return
-    for entry, (_, value) in zip(tensor.external_data, changed, strict=True):
-        entry.value = value
+    for entry in entries(tensor, "external_data"):
+        if entry.key == "location":
+            entry.value = new(entry.value or "") or entry.value
 
 
 def with_reference(
@@ -234,8 +215,8 @@ def with_reference(
 
     `others` are entries with other keys.
     """
-    entries = [*(StringStringEntry(key, value) for key, value in places.items()), *others]
-    return _stored(tensor, data_location=EXTERNAL, external_data=entries, external_source=source)
+    made = [*(StringStringEntry(key, value) for key, value in places.items()), *others]
+    return _stored(tensor, data_location=EXTERNAL, external_data=made, external_source=source)
 
 
 def check_is_alone(model: Model) -> None:

@@ -16,7 +16,6 @@ from formats.ir.model import (
     Attribute,
     Function,
     Graph,
-    Message,
     Model,
     Node,
     SparseTensor,
@@ -98,7 +97,7 @@ def _inner(
 
     Wanted tensors come as a list, with the place of the message and the name of the field: there may be very many.
     """
-    all_of_nodes = enter is None  # then attributes may be wanted themselves
+    all_of_nodes = issubclass(Attribute, wanted) or issubclass(Node, wanted)
     for name in _INNER_FIELDS.get(type(message), ()):
         value = vars(message).get(name)
         if value is None and (left := message.undecoded.get(name)) and (enter is None or enter(left)):
@@ -107,7 +106,7 @@ def _inner(
             if wanted is Tensor and value and type(value[0]) is Tensor:
                 yield (outer, name), value
                 continue
-            if value and type(value[0]) is Node and not (all_of_nodes or issubclass(Node, wanted)):
+            if value and type(value[0]) is Node and not all_of_nodes:
                 for index, node in nodes_with_messages(value):
                     yield [outer, name, index, node, None], node
                 continue
@@ -135,17 +134,11 @@ def _tensors_in(field: Any, tensors: list[Any], only: Callable[[Any], bool]) -> 
 
 def nodes_with_messages(nodes: Iterable[Node]) -> Iterator[tuple[int, Node]]:
     """The nodes with a message in an attribute, each with its index; those with only numbers and texts are skipped."""
-    flat = {id(Message.undecoded): Message.undecoded}  # most nodes share what is undecoded with others of their form
+    ways_in = _WAYS_IN[Attribute]
     for index, node in enumerate(nodes):
-        if "attribute" in vars(node):
-            if all(_WAYS_IN[Attribute].isdisjoint(vars(attribute)) for attribute in node.attribute):
-                continue
-        elif id(node.undecoded) in flat:
-            continue
-        elif (left := node.undecoded.get("attribute")) is None or left.is_flat:
-            flat[id(node.undecoded)] = node.undecoded  # held, so that no other gets its identity
-            continue
-        yield index, node
+        attributes = vars(node).get("attribute", ())
+        if not all(ways_in.isdisjoint(vars(attribute)) for attribute in attributes):
+            yield index, node
 
 
 def _has_way_in(message: Any) -> bool:
@@ -185,7 +178,7 @@ def inner_place(where: str, field: str, index: int | None = None, message: Any =
 
 def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of a model or a part of it: initialisers, attributes, and the two parts of sparse tensors."""
-    return visit(message, Tensor, enter=_is_deep)
+    return visit(message, Tensor)
 
 
 def tensor_named(model: Model, name: str) -> Tensor:
@@ -231,10 +224,6 @@ def movable_tensors(
     return visit(message, Tensor, enter=enter)
 
 
-def _is_deep(left: Undecoded) -> bool:
-    return not left.is_flat
-
-
 def is_external(tensor: Tensor) -> bool:
     """Whether the bytes of a tensor are in another file."""
     return tensor.data_location == EXTERNAL
@@ -242,7 +231,7 @@ def is_external(tensor: Tensor) -> bool:
 
 def graphs(message: Any) -> Iterator[tuple[str, Graph]]:
     """Every graph: the model's, its subgraphs and those of training information."""
-    return visit(message, Graph, enter=_is_deep)
+    return visit(message, Graph)
 
 
 def node_lists(model: Model) -> Iterator[tuple[str, list[Node]]]:
@@ -265,4 +254,4 @@ def constant_names(model: Model) -> dict[str, str]:
 
 def nodes(message: Any) -> Iterator[tuple[str, Node]]:
     """Every node of every graph and function."""
-    return visit(message, Node, enter=_is_deep)
+    return visit(message, Node)

@@ -9,7 +9,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from formats.ir import dtypes, walk
-from formats.ir.model import Message
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 
 if TYPE_CHECKING:
@@ -55,7 +54,9 @@ def newer_parts(model: Model) -> Iterator[tuple[str, str]]:
     if not ir_version or ir_version >= NEWEST_IR_VERSION:
         return
     fields = {message: _fields_to_look_at(message, ir_version) for message in MESSAGES}
-    interest = {message: frozenset((*newer, *types, *inner)) for message, (newer, types, inner) in fields.items()}
+    interest = {
+        message: frozenset((*newer, *types, *inner, "undecoded")) for message, (newer, types, inner) in fields.items()
+    }
     stack: list[tuple[Any, Any]] = [("", model)]
     while stack:
         place, message = stack.pop()
@@ -72,26 +73,15 @@ def newer_parts(model: Model) -> Iterator[tuple[str, str]]:
                 yield _dotted((place, name, None)), detail
         for name in inner:
             value = values.get(name)
-            if value is None and (left := message.undecoded.get(name)) and not (name == "attribute" and left.is_flat):
+            if value is None and name in message.undecoded:
                 value = getattr(message, name)
             if isinstance(value, list) and value:
                 wanted = interest[value[0].message]
-                plain = {id(Message.undecoded): Message.undecoded}  # nodes share what is undecoded with others
                 for index, entry in enumerate(value):
-                    if wanted.isdisjoint(vars(entry)):
-                        if id(entry.undecoded) in plain:
-                            continue
-                        if _is_plain(entry):
-                            plain[id(entry.undecoded)] = entry.undecoded  # held, so that no other gets its identity
-                            continue
-                    stack.append(((place, name, index), entry))
+                    if not wanted.isdisjoint(vars(entry)):
+                        stack.append(((place, name, index), entry))
             elif value:
                 stack.append(((place, name, None), value))
-
-
-def _is_plain(message: Any) -> bool:
-    """Whether nothing is undecoded in a message but attributes without messages in them."""
-    return all(name == "attribute" and left.is_flat for name, left in message.undecoded.items())
 
 
 def _fields_to_look_at(message: str, ir_version: int) -> tuple[dict[str, int], tuple[str, ...], tuple[str, ...]]:

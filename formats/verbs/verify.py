@@ -319,7 +319,7 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
 
 def _sparse(model: Model, data: bool) -> Iterator[Finding]:
     """Find errors in the parts of sparse tensors; short indices are read, with `data` all."""
-    for where, sparse in walk.visit(model, SparseTensor, enter=lambda left: not left.is_flat):
+    for where, sparse in walk.visit(model, SparseTensor):
         if problem := sparse_problem(sparse):
             yield found("V604", where, problem)
         elif sparse.indices is not None and (data or dtypes.count(sparse.indices.dims) * 8 <= SMALL_BYTES):

@@ -1,4 +1,4 @@
-"""Graphs in nodes are found, even if the attributes of nodes are undecoded."""
+"""Graphs in nodes are found, and nodes are sorted."""
 
 from __future__ import annotations
 
@@ -10,41 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from formats.ir.model import Attribute, Graph, Node, set_fields
-from formats.ir.node_order import mentioned, subgraphs, topological
+from formats.ir.model import Attribute, Graph, Node
+from formats.ir.node_order import subgraphs, topological
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
-
-
-class Left:
-    """Attributes that are undecoded."""
-
-    largest_nbytes = 0
-    has_references = False
-    segments: tuple[bytes, ...] = ()
-
-    def __init__(self, is_flat: bool) -> None:
-        self.is_flat = is_flat
-
-    def decode(self) -> list[Attribute]:
-        """Return a branch that reads `outer`."""
-        assert not self.is_flat, "nobody need look"
-        return [Attribute(name="then_branch", g=Graph(node=[Node(input=["outer"], output=["inner"])]))]
-
-
-def undecoded(is_flat: bool) -> Node:
-    """Return a node with undecoded attributes."""
-    node = Node()
-    set_fields(node, {"op_type": "If", "input": ["c"], "undecoded": {"attribute": Left(is_flat)}})
-    return node
-
-
-def test_undecoded_attributes_are_free_of_graphs_where_they_say_so() -> None:
-    """Attributes stay undecoded if they contain no message, and are decoded if they may contain one."""
-    nodes = [undecoded(True), undecoded(False), Node(op_type="Relu")]
-    assert [(1, "then_branch")] == [(index, name) for index, name, _ in subgraphs(nodes)]
-    assert "attribute" not in vars(nodes[0])
-    assert [["c"], ["c", "outer"], []] == [*map(mentioned, nodes)]
 
 
 def branch(*names: str) -> onnx.GraphProto:

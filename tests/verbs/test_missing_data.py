@@ -91,8 +91,6 @@ def test_what_looks_works_without_data_and_what_reads_weights_says_what_to_do(
         result = formats.verify(path, data=data)
         missing = ("missing", str(tmp_path / "a.data"), told + needs, "V104")
         assert [missing] == [tuple(error) for error in result.errors]
-            tuple(error) for error in result.errors
-        ]
         assert not [note for note in result.notes if note.kind == "gap"]
 
     for act in (lambda: formats.load(path), lambda: formats.convert(path, tmp_path / "b.rten")):

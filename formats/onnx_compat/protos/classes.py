@@ -53,7 +53,7 @@ for _class in CLASSES.values():
     for _property in _repeated:
         _property.connect()
     _class._lists_of_texts = {each.name: each.container for each in _repeated if each.container.holds_texts}
-_FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made, CLASSES["NodeProto"]._lists_of_texts["input"])
+_FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made)
 ProtoMessage._tables = tables_of(_FAMILY)
 for _name, _descriptor in DESCRIPTORS.items():
     if _descriptor.containing_type:

@@ -7,29 +7,21 @@ be nested as deep as its program likes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from formats.codecs.contract import DEEPEST
 from formats.ir.copies import UNCHANGEABLE
 from formats.ir.model import Message, set_fields
 from formats.onnx_compat.protos.descriptor import DESCRIPTORS
 from formats.onnx_compat.protos.values import Valued, made
-from formats.onnxpb.wire.decoder import Decoder, decode_left
-from formats.onnxpb.wire.lazy.entries import Entries
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
 from formats.python.collector import collector_paused
-from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from formats.ir.model import Undecoded
     from formats.onnx_compat.protos.message import ProtoMessage
-    from formats.tensordata.sources.source import Source
 
 M = TypeVar("M", bound="ProtoMessage")
 
@@ -120,15 +112,6 @@ def adopted(message: Any) -> Any:
     return new
 
 
-def all_adopted(messages: list[Any]) -> list[Any]:
-    """The messages that have the fields of messages of the IR, as `adopted` returns them."""
-    stack: list[tuple[dict[str, Any], _Fields]] = []
-    new = [_adopt(message, stack) for message in messages]
-    while stack:
-        _adopt_parts(*stack.pop(), stack)
-    return new
-
-
 def _adopt(message: Any, stack: list[tuple[dict[str, Any], _Fields]]) -> Any:
     if not isinstance(message, Message):
         return message  # a program put something wrong there; who writes it is told
@@ -204,7 +187,6 @@ def in_ir(message: Any, tensors: dict[int, Any] | None = None) -> Any:
     `tensors` gets, by the id of each tensor of the IR, the one of ours that it was made of; all are decoded for that.
     """
     stack: list[tuple[dict[str, Any], str]] = []
-    left: dict[int, dict[str, Undecoded]] = {}  # by the ids of the mappings that nodes of one form share
     new = _of_ir(message, stack, tensors)
     while stack:
         values, message_name = stack.pop()
@@ -215,11 +197,7 @@ def in_ir(message: Any, tensors: dict[int, Any] | None = None) -> Any:
                 if kind is bytes and name in texts:
                     values[name] = _stored_text(value)
                 elif kind is dict:
-                    if id(value) not in left:
-                        left[id(value)] = {
-                            each: _undecoded_in_ir(fields, message_name, each) for each, fields in value.items()
-                        }
-                    values[name] = left[id(value)]
+                    values[name] = {each: left.of(tables()) for each, left in value.items()}
             elif isinstance(value, list):
                 if kind.holds_messages:
                     values[name] = [_of_ir(each, stack, tensors) for each in value]
@@ -238,64 +216,14 @@ def _of_ir(message: Any, stack: list[tuple[dict[str, Any], str]], tensors: dict[
     ir_class = message.DESCRIPTOR.ir_class
     new = _new(ir_class)
     if tensors is not None:
-        for name, left in message.__dict__.get("undecoded", {}).items():
-            if not left.is_flat:
-                getattr(message, name)
+        for name in message.__dict__.get("undecoded", ()):
+            getattr(message, name)
     values = message.__dict__.copy()
     set_fields(new, values)
     stack.append((values, ir_class.message))
     if tensors is not None and ir_class.message == "TensorProto":
         tensors[id(new)] = message
     return new
-
-
-def _undecoded_in_ir(left: Undecoded, message: str, name: str) -> Undecoded:
-    """The same undecoded elements of the field `name` of a message, as those of the IR."""
-    if left.is_of_ir:
-        return left
-    if isinstance(left, FieldsInSource | Entries):
-        return left.of(tables())
-    return _Encoded(message, name, b"".join(map(_bytes_of, left.segments)), left.is_flat)
-
-
-def _bytes_of(segment: bytes | Source) -> bytes:
-    return segment if isinstance(segment, bytes) else segment.read()
-
-
-@dataclass(frozen=True)
-class _Encoded:
-    """Undecoded elements of the field `name` of a message, few and without references: their fields."""
-
-    message: str
-    name: str
-    field: bytes
-    is_flat: bool
-
-    has_references: ClassVar[bool] = False
-    is_of_ir: ClassVar[bool] = True
-
-    @property
-    def largest_nbytes(self) -> int:
-        """A number of bytes that no element exceeds."""
-        return len(self.field)
-
-    @property
-    def segments(self) -> list[bytes | Source]:
-        """The fields of the elements."""
-        return [self.field]
-
-    def decode(self) -> list[Any]:
-        """The elements, new."""
-        values: dict[str, Any] = {}
-        decoder = Decoder(Literal(self.field), DEEPEST, at_once=True)
-        decoder.merge(values, tables()[self.message], 0, len(self.field), 0)
-        decoder.join()
-        decode_left(values, self.name)
-        found: list[Any] = values[self.name]
-        return found
-
-    def differing(self, other: Undecoded) -> None:
-        """Nothing: there are few elements."""
 
 
 def _stored_text(text: Any) -> str:

@@ -18,9 +18,8 @@ from formats.onnx_compat.protos.containers import (
     are_texts,
     container_class,
 )
-from formats.onnx_compat.protos.copies import all_adopted, copied
+from formats.onnx_compat.protos.copies import copied
 from formats.onnx_compat.protos.values import State, forget_state, in_use, made, state_of
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -187,12 +186,7 @@ class RepeatedProperty(Property):
 
     def _decoded(self, message: ProtoMessage, left: Undecoded) -> list[Any]:
         """The elements of an undecoded list."""
-        if not self.container.holds_messages:
-            return left.decode()  # of numbers or bytes: texts are never left
-        if left.is_of_ir and isinstance(left, FieldsInSource):
-            return left.of(message._tables).decode()
-        elements = left.decode()
-        return all_adopted(elements) if left.is_of_ir else elements
+        return left.of(message._tables).decode()
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
         """Append a constructor's argument; for messages, also dictionaries of their fields."""

@@ -19,7 +19,7 @@ from formats.onnxpb.wire.varints import encode_varint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_USUAL = frozenset(("dims", "data_type", "name", "undecoded", *STORAGE))
+_USUAL = frozenset(("dims", "data_type", "name", *STORAGE))
 
 
 def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor | bytes:
@@ -29,7 +29,7 @@ def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor | bytes:
     """
     values = vars(tensor)
     name = values.get("name")
-    if name is None or not values.keys() <= _USUAL or ("undecoded" in values and values["undecoded"].keys() - STORAGE):
+    if name is None or not values.keys() <= _USUAL:
         return with_reference(tensor, places)
     text = name.encode("utf-8", "surrogateescape")
     parts = [_head(tuple(tensor.dims), tensor.data_type), _before_name(len(text)), text]

@@ -12,71 +12,46 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
-from formats.ir.alike import Alike, Element, shared_keys, with_shared_keys
 from formats.ir.model import EXTERNAL, set_fields
-from formats.onnxpb.wire.lazy.entries import Entries, end_of_entries
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
-from formats.onnxpb.wire.lazy.long_lists import LongList, end_of_list, end_of_list_in_source
-from formats.onnxpb.wire.lazy.templates import (
-    ATTRIBUTE,
-    KNOWN_BYTES,
-    MAX_KNOWN,
-    METADATA,
-    TEXTS,
-    Rest,
-    Template,
-    Unmade,
-    may_be_flat,
-    names_in_front,
-)
-from formats.onnxpb.wire.plain_tensors import count_of_plain, plain_tensor
+from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import (
     BULK,
     BYTES,
     CLOSED_ENUM,
-    ENTRIES,
     FIXED_WIDTH,
     INTEGER,
     LAST_MESSAGE,
     LAST_WITH_LENGTH,
-    LONG_LIST,
     MESSAGE,
     PACKED,
     PLACE,
-    PLACE_RUN,
+    PLACE_ONE,
     PLACES,
     TEXT,
     tables,
 )
 from formats.onnxpb.wire.varints import (
-    MAX_VARINT_BYTES,
     WireType,
     decode_prefix,
     decode_varint,
     end_of_run,
     end_of_whole_fields,
-    ends_of_fields,
     signed,
     skip_field,
     unpack,
 )
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source, joined
-from formats.tensordata.sources.unpacked import unpacked
+from formats.tensordata.sources.unpacked import BLOCK_BYTES, numbers_behind_tags, unpacked, whole_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from formats.ir.model import Undecoded
     from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
 
 T = TypeVar("T")
-UsualTensor: TypeAlias = "Callable[[bytes, int, int], dict[str, Any] | None]"
 
 MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
@@ -87,16 +62,15 @@ INLINE_BYTES = 1 << 8  # data this small is kept in memory, which takes less of 
 FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request costs time
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
+RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
+NUMPY_BYTES = 1 << 15  # of numbers in a row: decoding fewer one by one takes no longer than importing numpy
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
-REST_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
-MAX_RESTS = 1 << 11  # that are known, in all models that this process reads
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
 # value that is longer than necessary. Every reference to another file has this field.
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
-_LEFT = shared_keys(("external_data",))  # what is undecoded in nearly all tensors in which anything is
 _new = object.__new__
 
 
@@ -106,16 +80,15 @@ def decode(
     max_depth: int = MAX_DEPTH,
     *,
     at_once: bool = False,
-    usual_tensor: UsualTensor | None = None,
 ) -> T:
     """The message in `source`, with its weights as slices of `source`.
 
     Messages may be nested up to `max_depth`. A long list of nodes, value infos or small tensors is decoded when it is
-    first read, or `at_once`. `usual_tensor` may know the fields of a tensor in a range of bytes.
+    first read, or `at_once`.
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
-    message, _ = _decoded(source, message_class, max_depth, at_once, usual_tensor)
+    message, _ = _decoded(source, message_class, max_depth, at_once)
     return message
 
 
@@ -128,8 +101,7 @@ def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX
 def decode_whole(source: Literal, name: str, family: Tables, max_depth: int) -> Any | None:
     """The message with this name in `source`, as `decode` returns it; `None` if a tensor may have external data.
 
-    `family` has the tables of the classes to make. Lists of tensors with their data in them stay undecoded, too: nobody
-    will move their weights.
+    `family` has the tables of the classes to make.
 
     Raises: DecodeError as `decode` does.
     """
@@ -172,13 +144,12 @@ def _decoded(
     message_class: type[T],
     max_depth: int = MAX_DEPTH,
     at_once: bool = False,
-    usual_tensor: UsualTensor | None = None,
 ) -> tuple[T, Decoder]:
     """The message, and what decoded it."""
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        decoder = Decoder(source, max_depth, at_once, usual_tensor)
+        decoder = Decoder(source, max_depth, at_once)
         decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
         decoder.join()
     return message, decoder
@@ -198,27 +169,21 @@ class Decoder:
         source: Source,
         max_depth: int,
         at_once: bool = False,
-        usual_tensor: UsualTensor | None = None,
         least: int = 0,
         family: Tables | None = None,
     ) -> None:
         self.source = source
-        self.usual_tensor = usual_tensor
         is_near = isinstance(source, Literal) or all(file.is_local for file in source.files())
         self.inline_bytes = INLINE_BYTES if is_near else FAR_INLINE_BYTES
         self.max_depth = max_depth
         self.at_once = at_once
         self.is_checked = least > 0
-        self.leaves_weights = family is not None and not self.is_checked  # a message of the IR is searched for them
         self.least = least or BULK_BYTES
         self.messages = 0
         self.has_references = False  # of what was decoded
         self.left: list[FieldsInSource] = []  # what was not
         self.tables = tables() if family is None else family
         self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
-        self.node, self.entry = self.tables["NodeProto"], self.tables["StringStringEntryProto"]
-        if len(self.node.rests) >= MAX_RESTS:
-            self.node.rests = {}
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def may_have_references(self) -> bool:
@@ -283,15 +248,17 @@ class Decoder:
             raise self.excess(depth)
         position = start
         ahead = min(HEAD_BYTES, WINDOW_BYTES) if table is self.tensor else WINDOW_BYTES
-        lists = table.lists
+        if table is self.attribute:
+            window = b""  # in a short window, a long list would look short
+        numbers = {tag: row for tag, row in table.runs.items() if row.action != BYTES}
         while position < end:
-            if window and window[0] in lists:
-                stop = self.list_in_source(values, lists[window[0]], window[0], position, end)
+            if window and window[0] in numbers:
+                stop = self.numbers_in_source(values, table, window[0], position, end, depth)
                 if stop > position:
                     position, window = stop, window[stop - position :]
                     continue
-                lists = {}  # this one must be decoded
-            if stop := end_of_whole_fields(window, lists):
+                numbers = {}  # these must be decoded
+            if stop := end_of_whole_fields(window, numbers):
                 self.fields(values, table, window, 0, stop, position, depth)
                 position, window = position + stop, window[stop:]
                 ahead = min(2 * ahead, WINDOW_BYTES)  # after small fields, more of them are likely
@@ -331,7 +298,8 @@ class Decoder:
                     fields: dict[str, Any] = {}
                     self.large(fields, row.inner, begin, stop, depth + 1, window[after:])
                     inner = _made(row.inner, fields)
-                    if undecoded := self.undecoded(values, table, row, (size, size), depth):
+                    undecoded = self.undecoded(values, table, row, (size, size), depth) if row.action == BULK else None
+                    if undecoded:
                         undecoded.add_known(position, stop, inner)
                     else:
                         _set(values, row, inner)
@@ -381,7 +349,7 @@ class Decoder:
 
         `sizes` are the size of all elements and that of the largest one, in bytes.
         """
-        if self.at_once or row.action != BULK:
+        if self.at_once:
             return None
         left: dict[str, FieldsInSource] = values.get("undecoded", {})
         moved = row.inner is self.tensor and sizes[1] >= MOVED_BYTES and not self.is_checked
@@ -407,86 +375,65 @@ class Decoder:
         """
         stop, largest = end_of_run(data, start, end)
         origin, depth = place
-        is_plain = row.inner is self.tensor and self.leaves_weights and count_of_plain(data, start, stop) > 0
-        undecoded = self.undecoded(values, table, row, (stop - start, 0 if is_plain else largest), depth)
+        undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
         if undecoded:
-            is_known = is_plain or self.is_checked
-            has_references = not is_known and self.look_for_references(table, row, data, start, stop)
+            has_references = not self.is_checked and self.look_for_references(row, data, start, stop)
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
-    def leave_list(self, values: dict[str, Any], row: FieldRow, start: int, stop: int, origin: int = 0) -> bool:
-        """Whether the elements of a list stay undecoded: from `start` to `stop` in data, at `origin` of the source.
-
-        If they do not, the undecoded lists of the message are decoded now, because the rest of it will be.
-        """
-        left: dict[str, Any] = values.get("undecoded", {})
-        if start < stop and (row.name in left or (row.name not in values and stop - start >= BULK_BYTES)):
-            if row.name not in left:
-                left = values["undecoded"] = {**left, row.name: LongList(self.source)}
-            left[row.name].add(row.inner, origin + start, origin + stop)
-            return True
-        for name in [name for name, fields in left.items() if isinstance(fields, LongList)]:
-            values[name] = left.pop(name).decode()
-        return False
-
-    def leave_entries(self, values: dict[str, Any], name: str, data: bytes, place: tuple[int, int], depth: int) -> int:
-        """The end of the entries that are left for later in `data`, at a place in a message; else its start.
-
-        If they are not, those of the message that were left before are decoded now.
-        """
-        start, end = place
-        left: dict[str, Any] = values.get("undecoded", {})
-        stop, count = end_of_entries(data, start, end)
-        is_usual = count and self.messages + count <= MAX_MESSAGES and depth < self.max_depth
-        if name in left or name in values or not is_usual:
-            decode_left(values, name)
+    def numbers_in_source(
+        self, values: dict[str, Any], table: MessageTable, tag: int, start: int, end: int, depth: int
+    ) -> int:
+        """The end of the numbers behind tags from `start` of the source on if they stay there; else `start`."""
+        row = table.runs[tag]
+        run = unpacked(self.source, start, end, tag, _width(row))
+        if run is None:
             return start
-        self.messages += count
-        values["undecoded"] = {**left, name: Entries(data[start:stop], self.entry)}
+        stop = start + run.source.nbytes
+        if row.action == PLACE_ONE:
+            self.place(values, row, [run])
+        elif undecoded := self.undecoded(values, table, row, (stop - start, 0), depth):
+            undecoded.add(start, stop, 0, False)
+        else:
+            return start
         return stop
 
-    def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
-        """The end of the list that begins at `position` of the source if it is left there; else `position`."""
-        if row.action == PLACE_RUN:
-            if run := unpacked(self.source, position, end, tag, row.inner):
-                self.place(values, row, [run])
-                return position + run.source.nbytes
-            return position
-        stop = end_of_list_in_source(self.source, position, end)
-        return stop if self.leave_list(values, row, position, stop) else position
+    def run(
+        self, values: dict[str, Any], table: MessageTable, data: bytes, place: tuple[int, int], origin: int, depth: int
+    ) -> int:
+        """The end of the values of a list of an attribute, which stay undecoded or are decoded together.
 
-    def look_for_references(
-        self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int
-    ) -> bool | None:
-        """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so.
-
-        In the elements of tensors, these bytes are common, so such a tensor is decoded to be certain.
+        `place` has the start of the first one, and the end of the attribute. The result is the start if the values are
+        few, or the first one is wrong.
         """
+        start, end = place
+        tag = data[start]
+        row = table.runs[tag]
+        if row.action == BYTES:
+            try:
+                stop, _ = end_of_run(data, start, end)
+            except (IndexError, FormatError):  # decoding one by one will find the place
+                return start
+            undecoded = self.undecoded(values, table, row, (stop - start, 0), depth) if stop <= end else None
+            if undecoded is None:
+                return start
+            undecoded.add(origin + start, origin + stop, 0, False)
+            return stop
+        stop = origin + start
+        if not self.at_once:
+            stop = self.numbers_in_source(values, table, tag, origin + start, origin + end, depth)
+        if stop == origin + start and row.name not in values.get("undecoded", ()):
+            numbers, nbytes = _numbers_of_run(data, start, end, row)
+            if numbers:
+                values.setdefault(row.name, []).extend(numbers)
+            stop += nbytes
+        return stop - origin
+
+    def look_for_references(self, row: FieldRow, data: bytes, start: int, stop: int) -> bool | None:
+        """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so."""
         if row.inner.name == "ValueInfoProto":  # in which there are no tensors
             return False
-        if all(data.find(text, start, stop) < 0 for text in _EXTERNAL):  # a third of the time that the pattern takes
-            return False
-        if row.inner is not self.tensor:
-            return None if _ANY_EXTERNAL.search(data, start, stop) else False
-        elements = data[start:stop]
-        ends = ends_of_fields(elements, 0)
-        last = -1
-        for match in _ANY_EXTERNAL.finditer(elements):
-            index = bisect_right(ends, match.start())
-            if index == last:
-                continue
-            last = index
-            element: dict[str, Any] = {}
-            begin = ends[index - 1] if index else 0
-            try:
-                decoder = Decoder(Literal(elements), self.max_depth, at_once=True, family=self.tables)
-                decoder.merge(element, table, begin, ends[index], 0)
-            except FormatError:  # decoding all of them will find the place
-                return True
-            if element[row.name][0].data_location == EXTERNAL:
-                return True
-        return False
+        return None if _ANY_EXTERNAL.search(data, start, stop) else False
 
     def fields(
         self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
@@ -498,9 +445,10 @@ class Decoder:
         self.messages += 1
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
-        by_tag = table.quick
-        if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
-            by_tag = by_tag | table.lists
+        by_tag = table.by_tag
+        is_long = end - position >= BULK_BYTES or "undecoded" in values
+        has_runs = is_long  # maybe: a search costs as much as decoding some values
+        runs = table.runs
         unknown: list[bytes] | None = None
         places: dict[str, tuple[FieldRow, list[Source]]] | None = None
         run_end = 0  # the elements of a bulk field up to here are decoded one by one
@@ -520,6 +468,18 @@ class Decoder:
                     unknown.append(data[start:position])
                     continue
                 action, name, repeated, inner, siblings = row
+                if is_long and action != BULK:
+                    if has_runs and tag in runs and data[start] == tag and action != PLACE_ONE:
+                        stop = self.run(values, table, data, (start, end), origin, depth)
+                        has_runs = stop - start >= RUN_BYTES
+                        if stop > start:
+                            position = stop
+                            continue
+                    if name in values.get("undecoded", ()):  # its last values are decoded, and so are all
+                        elements = values["undecoded"][name].decode()
+                        left = values["undecoded"].items()
+                        values["undecoded"] = {other: fields for other, fields in left if other != name}
+                        values[name] = elements
                 if action <= LAST_WITH_LENGTH:
                     size = data[position]
                     position += 1
@@ -545,26 +505,12 @@ class Decoder:
                             if inner.finish:
                                 inner.finish(present)
                             continue
-                        if inner is self.node:
-                            nodes = values.setdefault(name, [])
-                            position = self.nodes(nodes, inner, data, (tag, begin, position, end), origin, depth + 1)
-                            continue
-                        if inner.has_known and size <= KNOWN_BYTES:
-                            value = self.message(inner, data, begin, position, origin, depth + 1)
-                        else:
-                            value = _new(inner.message_class)
-                            fields: dict[str, Any] | None = None
-                            if inner is self.tensor and repeated and depth + 2 < self.max_depth:
-                                fields = self.known_form(data, begin, position, origin)
-                            if fields is not None:
-                                self.messages += 1
-                                set_fields(value, fields)
-                            else:
-                                fields = {}
-                                set_fields(value, fields)
-                                self.fields(fields, inner, data, begin, position, origin, depth + 1)
-                            if inner.finish:
-                                inner.finish(fields)
+                        value = _new(inner.message_class)
+                        fields: dict[str, Any] = {}
+                        self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                        if inner.finish:
+                            inner.finish(fields)
+                        set_fields(value, fields)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:
@@ -586,16 +532,6 @@ class Decoder:
                 elif action == FIXED_WIDTH:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
-                elif action == ENTRIES:
-                    position = self.leave_entries(values, name, data, (start, end), depth)
-                    if position == start:
-                        by_tag = table.by_tag  # such a message has no long lists
-                    continue
-                elif action == LONG_LIST:
-                    position = end_of_list(data, start, end) if data[start] == tag else start
-                    if not self.leave_list(values, row, start, position, origin):
-                        position, by_tag = start, table.by_tag
-                    continue
                 elif action == CLOSED_ENUM:
                     value, position = decode_varint(data, position)
                     value = signed(value, inner.width)
@@ -603,18 +539,15 @@ class Decoder:
                         unknown = unknown or []
                         unknown.append(data[start:position])
                         continue
-                elif action == PLACE_RUN:
-                    run = data[start] == tag and unpacked(self.source, origin + start, origin + end, tag, inner)
-                    if run:
-                        places = places or {}
-                        places.setdefault(name, (row, []))[1].append(run)
-                        position = start + run.source.nbytes
-                    else:
-                        position, by_tag = start, table.by_tag
-                    continue
                 else:
-                    begin, position = position, skip_field(data, position, tag)
                     places = places or {}
+                    if has_runs and data[start] == tag:
+                        run = unpacked(self.source, origin + start, origin + end, tag, inner)
+                        if has_runs := run is not None:
+                            places.setdefault(name, (row, []))[1].append(run)
+                            position = start + run.source.nbytes
+                            continue
+                    begin, position = position, skip_field(data, position, tag)
                     places.setdefault(name, (row, []))[1].append(Literal(data[begin:position]))
                     continue
                 if repeated:
@@ -645,148 +578,6 @@ class Decoder:
             raise
         return end
 
-    def known_form(self, data: bytes, begin: int, end: int, origin: int) -> dict[str, Any] | None:
-        """The fields of the tensor in `data[begin:end]` if it has a form that one look recognises."""
-        if self.usual_tensor and (fields := self.usual_tensor(data, begin, end)) is not None:
-            return fields
-        plain = plain_tensor(data, begin, end)
-        if plain is None:
-            return None
-        fields, position, size, is_external = plain
-        if is_external:
-            stop, count = end_of_entries(data, position, position + size)
-            if stop != position + size or self.messages + count >= MAX_MESSAGES:
-                return None
-            self.messages += count
-            self.has_references = True
-            fields["undecoded"] = left = _LEFT.copy()
-            left["external_data"] = Entries(data[position:stop], self.entry)
-            return fields
-        small = size <= self.inline_bytes
-        fields["raw_data"] = Literal(data[position:end]) if small else self.source.slice(origin + position, size)
-        return fields
-
-    def nodes(
-        self,
-        nodes: list[Any],
-        table: MessageTable,
-        data: bytes,
-        place: tuple[int, int, int, int],
-        origin: int,
-        depth: int,
-    ) -> int:
-        """Append the nodes of a run of fields to `nodes` and return its end.
-
-        `place` has their tag, the start and end of the first one, and the end of all fields. The names of each node are
-        read. If the rest of an earlier node has the same bytes, the fields of that are used.
-        """
-        tag, begin, stop, end = place
-        rests, message_class, make_texts = table.rests, table.message_class, table.make_texts
-        values: dict[str, Any]
-        while True:
-            inputs, outputs, name, position = names_in_front(data, begin, stop)
-            rest = None
-            if depth < self.max_depth and self.messages < MAX_MESSAGES:
-                known = rests.get(data[position:stop]) if stop - position <= REST_BYTES else None
-                rest = known or self.rest(data, position, stop, origin, depth)
-            values = {} if rest is None else rest.fields.copy()
-            if inputs:
-                values["input"] = make_texts(inputs) if make_texts else inputs
-            if outputs:
-                values["output"] = make_texts(outputs) if make_texts else outputs
-            if name is not None:
-                values["name"] = name
-            if rest is None:
-                self.fields(_with_lists(values) if make_texts else values, table, data, position, stop, origin, depth)
-                if table.finish:
-                    table.finish(values)
-            else:
-                self.messages += rest.message_count
-            node = _new(message_class)
-            set_fields(node, values)
-            nodes.append(node)
-            if end - stop <= MAX_VARINT_BYTES or data[stop] != tag:
-                return stop
-            size, begin = data[stop + 1], stop + 2
-            if size >= 0x80:
-                size, begin = decode_prefix(data, stop + 1)
-            if begin + size > end:  # the caller reports it
-                return stop
-            stop = begin + size
-
-    def rest(self, data: bytes, position: int, end: int, origin: int, depth: int) -> Rest | None:
-        """The fields of a node in `data[position:end]`, behind its names; `None` if something about them is unusual."""
-        start, messages = position, self.messages
-        fields: dict[str, Any] = {}
-        left: dict[str, Undecoded] = {}
-        count = 1
-        attribute = self.attribute
-        try:
-            while position < end:
-                begin, tag = position, data[position]
-                if tag in TEXTS:
-                    size, after = decode_prefix(data, position + 1)
-                    position = after + size
-                    fields[TEXTS[tag]] = data[after:position].decode()
-                elif tag == ATTRIBUTE and "attribute" not in left:
-                    elements = []
-                    while position < end and data[position] == ATTRIBUTE:
-                        after = position + 2
-                        stop = after + data[position + 1]
-                        if stop > end or stop > after + KNOWN_BYTES or not may_be_flat(data, after, stop):
-                            return None
-                        element = attribute.known.get(data[after:stop])
-                        if element is None:
-                            self.message(attribute, data, after, stop, origin, depth + 1)
-                            element = attribute.known.get(data[after:stop])
-                        if element is None or not element.is_flat:
-                            return None
-                        elements.append(Element(element.message_class, element.fields, element.lists))
-                        position = stop
-                    count += len(elements)
-                    left["attribute"] = Alike(elements, data[begin:position])
-                elif tag == METADATA and "metadata_props" not in left:
-                    position, entries = end_of_entries(data, begin, end)
-                    count += entries
-                    left["metadata_props"] = Entries(data[begin:position], self.entry)
-                    if not entries:
-                        return None
-                else:
-                    return None
-        except (IndexError, FormatError, UnicodeDecodeError):
-            position = -1
-        finally:
-            self.messages = messages
-        if position != end:
-            return None
-        if left:
-            fields["undecoded"] = left
-        if end - start > REST_BYTES:
-            return Rest(fields, count)
-        rest = Rest(with_shared_keys(fields, ("input", "output", "name")), count)
-        rests = self.node.rests
-        if len(rests) < MAX_RESTS:
-            rests[data[start:end]] = rest
-        return rest
-
-    def message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> Any:
-        """The message in `data[begin:end]`: a copy of an earlier one with the same bytes if there was one."""
-        known, key = table.known, data[begin:end]
-        template = known.get(key)
-        is_alike = template is not None or table is not self.attribute or may_be_flat(data, begin, end)
-        if template and depth + template.height - 1 <= self.max_depth and self.messages < MAX_MESSAGES:
-            self.messages += template.message_count
-            return template.copy()
-        message = _new(table.message_class)
-        self.fields(message.__dict__, table, data, begin, end, origin, depth)
-        if table.finish:
-            table.finish(message.__dict__)
-        if is_alike and (template := Template.of(message, table)):
-            if len(known) >= MAX_KNOWN:
-                known.clear()
-            known[key] = template
-        return message
-
 
 def _made(table: MessageTable, values: dict[str, Any]) -> Any:
     """The message with these fields, all of which were decoded."""
@@ -798,34 +589,43 @@ def _made(table: MessageTable, values: dict[str, Any]) -> Any:
 
 
 def _to_merge(message: Any) -> dict[str, Any]:
-    """The fields of a message to which others will be added; if it is a copy, all of its lists are made."""
+    """The fields of a message to which others will be added, with lists of Python; who adds to them finishes it."""
     values: dict[str, Any] = message.__dict__
-    for name, left in [*values.get("undecoded", {}).items()]:
-        if isinstance(left, Unmade):
-            decode_left(values, name)
-    return _with_lists(values)
-
-
-def _with_lists(values: dict[str, Any]) -> dict[str, Any]:
-    """The same fields, whose containers are now lists of Python; who adds to them finishes the message."""
     for name, value in values.items():
         if isinstance(value, list) and type(value) is not list:
             values[name] = list(value)
     return values
 
 
-def decode_left(values: dict[str, Any], name: str) -> None:
-    """The entries of a message that were left undecoded are decoded, if there are any."""
-    left: dict[str, Any] = values.get("undecoded", {})
-    if name in left:
-        values["undecoded"] = {other: fields for other, fields in left.items() if other != name}
-        values[name] = left[name].decode()
+def _width(row: FieldRow) -> int:
+    """The size in bytes of the numbers in a field; 0 for varints."""
+    if row.action == INTEGER:
+        return 0
+    return row.inner if row.action == PLACE_ONE else row.inner.size  # type: ignore[no-any-return]
+
+
+def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[list[Any], int]:
+    """The numbers in the fields of the list of `row` from `start` on, and the size of the fields in bytes.
+
+    There are none if the first one is wrong, or if all are so few that one by one is as fast. A wrong one ends them.
+    """
+    fields = data[start : min(start + BLOCK_BYTES, end)]
+    if len(fields) < NUMPY_BYTES:
+        return [], 0
+    import numpy
+
+    from formats.tensordata.sources.varints import decode_varints
+
+    width = _width(row)
+    nbytes, _ = whole_fields(fields, data[start], width)
+    if width:
+        return numbers_behind_tags(fields[:nbytes], f"<f{width}").tolist(), nbytes
+    return decode_varints(fields[:nbytes], numpy.dtype("<i8"), 2).view("<i8").tolist(), nbytes
 
 
 def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:
     """Set a field, or append to a repeated one."""
     if row.repeated:
-        decode_left(values, row.name)
         values.setdefault(row.name, []).append(value)
     else:
         values[row.name] = value

@@ -7,28 +7,26 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
-from formats.onnxpb.wire.lazy.long_lists import LIST_TAGS
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.onnxpb.wire.varints import INT64, WireType, encode_varint, make_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from formats.onnxpb.wire.lazy.templates import Rest, Template
     from formats.onnxpb.wire.schema import MessageField
 
 # What to do with a field. Text comes first, then messages, then other fields with a length.
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
-INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, ENTRIES, CLOSED_ENUM = range(7, 14)
+INTEGER, FIXED_WIDTH, PLACE_ONE, CLOSED_ENUM = range(7, 11)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
+# Numbers in place that are not packed, and lists of attributes, such as the trees of an ensemble.
+_RUNS = {"TensorProto": (PLACE_ONE,), "AttributeProto": (BYTES, INTEGER, FIXED_WIDTH)}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
-_ENTRIES = ("metadata_props", "external_data")  # many uses of a model read none, or only the texts
-_ALIKE = ("TypeProto", "TensorShapeProto.Dimension", "AttributeProto")  # most have the same bytes as an earlier one
 
 
 class FieldRow(NamedTuple):
@@ -76,7 +74,6 @@ class Family(NamedTuple):
     encode_text: Callable[[Any], bytes]  # a text that is not ASCII
     has_closed_enums: bool  # whether a number that an enum does not have is an unknown field, as in protobuf
     finish: Callable[[str], Callable[[dict[str, Any]], None] | None]
-    make_texts: Callable[[list[str]], list[str]] | None = None  # what `finish` makes of a list of texts, if anything
 
 
 class MessageTable:
@@ -87,13 +84,8 @@ class MessageTable:
         self.name = name
         self.decode_text = family.decode_text
         self.finish = family.finish(name)
-        self.make_texts = family.make_texts
         self.by_tag: dict[int, FieldRow] = {}
-        self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
-        self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for entries that may be left undecoded
-        self.has_known = name in _ALIKE
-        self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
-        self.rests: dict[bytes, Rest] = {}  # of nodes: what is behind their names, likewise
+        self.runs: dict[int, FieldRow] = {}  # by tags of one byte, lists that can have very many fields in a row
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
         self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
@@ -148,14 +140,11 @@ def tables_of(family: Family) -> Tables:
         for field in MESSAGES[name]:
             table.order[field.name] = field.number
             _add_rows(table, field, field.name in in_place, all_tables, family)
-    for table in all_tables.values():
-        entries = {tag: row for tag, row in table.by_tag.items() if row.name in _ENTRIES and tag < 0x80}
-        table.quick = table.by_tag | {tag: row._replace(action=ENTRIES) for tag, row in entries.items()}
-    attribute = all_tables["AttributeProto"]
-    attribute.lists = {tag: attribute.by_tag[tag]._replace(action=LONG_LIST, inner=tag) for tag in LIST_TAGS}
-    tensor = all_tables["TensorProto"]
-    unpacked = {tag: row for tag, row in tensor.by_tag.items() if row.action == PLACE_ONE and tag < 0x80}
-    tensor.lists = {tag: row._replace(action=PLACE_RUN) for tag, row in unpacked.items()}
+    for name, actions in _RUNS.items():
+        table = all_tables[name]
+        table.runs = {
+            tag: row for tag, row in table.by_tag.items() if row.repeated and row.action in actions and tag < 0x80
+        }
     return all_tables
 
 

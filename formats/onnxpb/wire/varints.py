@@ -214,7 +214,7 @@ def unpack(data: bytes, inner: Any) -> list[Any]:
     if isinstance(inner, struct.Struct):
         if len(data) % inner.size:
             raise WireError(f"{len(data)} bytes are not a whole number of {inner.size}-byte elements")
-        return [value for (value,) in inner.iter_unpack(data)]
+        return [*struct.unpack(f"<{len(data) // inner.size}{inner.format[1:]}", data)]
     values: list[int] = []
     append = values.append
     value = shift = 0

@@ -15,8 +15,7 @@ from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Tensor
-from formats.onnxpb.wire.lazy.fields_in_source import FieldsInSource
-from formats.onnxpb.wire.lazy.long_lists import LIST_TAGS, end_of_list, end_of_list_in_source
+from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.varints import (
     MAX_FIELD_NUMBER,
     GroupError,
@@ -72,7 +71,6 @@ _REFUSED = frozenset((SEGMENT, *OWN_DATA))
 _INT32, _INT64 = (32, True), (64, True)
 _NODE_BYTES = 1 << 9  # the rest of a node this small is looked up: a large graph usually has an equal one
 _MAX_NODES = 1 << 14
-_LONG_BYTES = 1 << 12  # of a list in an attribute: a shorter one is skipped as fast as it is checked
 
 
 class _Message:
@@ -90,22 +88,18 @@ for _name, _fields in ENTERED.items():
         {make_tag(number, WireType.LEN): _MESSAGES[inner] for number, inner in _fields.items()}
     )
 _MODEL, _NODE, _TENSOR = (_MESSAGES[name] for name in ("ModelProto", "NodeProto", "TensorProto"))
-_ATTRIBUTE = _MESSAGES["AttributeProto"]
 
 
 def scan(
     source: Source,
     judge: Callable[[ExternalTensor], object],
     max_depth: int = MAX_DEPTH,
-    usual: Callable[[bytes, int, int], object] = lambda *_: None,
 ) -> bool:
     """Whether there is a graph in the ModelProto in `source`; `judge` is called with every external tensor in it.
 
-    Except for those about which `usual`, called with a range of bytes, says that they are right.
-
     Raises: DecodeError with the file offset in `source`; the errors of `judge`.
     """
-    scanner = _Scanner(source, judge, max_depth, usual)
+    scanner = _Scanner(source, judge, max_depth)
     scanner.message(_MODEL, 0, source.nbytes, 0, {})
     return scanner.has_graph
 
@@ -164,13 +158,11 @@ class _Scanner:
         source: Source,
         judge: Callable[[ExternalTensor], object],
         max_depth: int,
-        usual: Callable[[bytes, int, int], object] = lambda *_: None,
     ) -> None:
         from formats.onnxzip.reading.forms import Forms  # a conversion to an archive scans no graph
 
         self.source = source
         self.judge = judge
-        self.usual = usual
         self.max_depth = max_depth
         self.has_graph = False
         self.external_tensors = 0
@@ -202,8 +194,6 @@ class _Scanner:
                 inner = entered.get(tag)
                 if inner is None:
                     position = tensor.add(data, position, tag) if tensor else skip_field(data, position, tag)
-                    if message is _ATTRIBUTE and end - position >= _LONG_BYTES and data[position] in LIST_TAGS:
-                        position = end_of_list(data, position, end)
                     continue
                 size = data[position]
                 position += 1
@@ -214,10 +204,9 @@ class _Scanner:
                     raise TruncatedError(f"needed {size} bytes, {end - begin} left")
                 if inner is _NODE:
                     position = self.run_of_nodes(data, (tag, begin, position, end), origin, depth + 1)
-                elif inner is _TENSOR and tag not in message.merged and self.is_right(data, begin, position, depth + 1):
+                elif inner is _TENSOR and tag not in message.merged and _is_plain_tensor(data, begin, position):
                     self.check_depth(depth + 1)
-                    if data[position - 1] != EXTERNAL:  # so it is plain
-                        position = self.run_of_tensors(data, (tag, begin, position, end), depth + 1)
+                    position = self.run_of_tensors(data, (tag, begin, position, end), depth + 1)
                 else:
                     self.enter(message, tag, data, (begin, position, origin), depth + 1, parts)
             if position > end:
@@ -269,11 +258,6 @@ class _Scanner:
         position = start
         while position < end:
             window = self.source.read(position, min(WINDOW_BYTES, end - position))
-            if message is _ATTRIBUTE and window[0] in LIST_TAGS:
-                stop = end_of_list_in_source(self.source, position, end)
-                if stop > position:
-                    position = stop
-                    continue
             stop = end_of_whole_fields(window)
             if stop:
                 self.fields(message, window, 0, stop, position, depth, parts)
@@ -308,13 +292,6 @@ class _Scanner:
         elif not 0 < tag >> 3 <= MAX_FIELD_NUMBER:
             skip_field(window, after, tag)
         return stop
-
-    def is_right(self, data: bytes, begin: int, end: int, depth: int) -> bool:
-        """Whether the tensor in `data[begin:end]` is external and usual, or plain."""
-        is_usual = data[end - 1] == EXTERNAL and depth < self.max_depth and self.usual(data, begin, end)
-        if is_usual:
-            self.external_tensors += 1
-        return bool(is_usual) or _is_plain_tensor(data, begin, end)
 
     def enter(
         self, outer: _Message, tag: int, data: bytes | None, place: tuple[int, int, int], depth: int, parts: _Parts

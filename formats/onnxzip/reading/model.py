@@ -18,7 +18,6 @@ from formats.onnxzip.reading.external_tensors import check_external, external_te
 from formats.onnxzip.reading.far_entries import payload_of
 from formats.onnxzip.reading.graph_scan import check_undecoded, scan
 from formats.onnxzip.reading.lenient import LENIENT, is_about_others, is_graph, model_entry, read_loose_entries
-from formats.onnxzip.reading.usual_tensors import UsualTensors
 from formats.onnxzip.writing.archive import has_typed_data
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import Literal
@@ -53,10 +52,8 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH, name: str | None = No
     message = _message(source, graph)
     try:
         try:
-            usual = UsualTensors(contents.tensors, source, unused)
-            model = decode(message, Model, max_depth, usual_tensor=usual.fields)
+            model = decode(message, Model, max_depth)
             _attach_entries(model, contents, source, unused, max_depth)
-            usual.entries.clear()  # lists that are still undecoded have no such tensors
         except DecodeError as error:
             if error.requirement is None:
                 _check_graph(message, None, contents, unused, max_depth)
@@ -119,10 +116,9 @@ def _check_graph(
 ) -> None:
     """Check a graph, or the ModelProto that is all of `source`; remove the entries of its tensors from `unused`."""
     sizes = {entry.name: entry.nbytes for entry in contents.tensors}
-    usual = UsualTensors(contents.tensors, source, unused)
     message = source if graph is None else _message(source, graph)
     try:
-        if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth, usual.found):
+        if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
             raise _without_graph()
     except FormatError as error:
         if graph is not None and error.file_offset is not None:

@@ -16,6 +16,7 @@ from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.flatbuffer.builder import Shared
 from formats.ir import dtypes
 from formats.ir.model import Attribute, values_held
+from formats.ir.sameness import content
 from formats.ir.storage import raw_source
 from formats.ort.writing.operators import ONNX, operator
 from formats.ort.writing.preparation import lifted
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.flatbuffer.fbs import Table
-    from formats.ir.model import Graph, Node, SparseTensor, Tensor, TensorShape, Type, Undecoded
+    from formats.ir.model import Graph, Node, SparseTensor, Tensor, TensorShape, Type
     from formats.ort.writing.operators import Operator
     from formats.ort.writing.types import Types
     from formats.tensordata.sources.source import Source
@@ -46,9 +47,7 @@ class Encoder:
         self._versions = versions
         self._kinds: dict[Any, Table] = {}  # the tables of types, by content
         self._attributes: dict[Any, Table] = {}  # those of attributes without messages, by content
-        # Those of the attributes of a node that are undecoded, which many nodes share: by its operator and their `id`,
-        # and the list itself, which has to live as long.
-        self._lists: dict[tuple[Any, int], tuple[list[Table], Undecoded]] = {}
+        self._lists: dict[Any, list[Table]] = {}  # those of the attributes of nodes, by operator and content
         self.uncast: dict[str, str] = {}  # operators without a kernel for float16 on the CPU, and a place of each
 
     def graph(self, graph: Graph, outer: Mapping[str, Type], where: str = "graph") -> Table:
@@ -118,17 +117,16 @@ class Encoder:
         self, node: Node, row: Operator | None, visible: Mapping[str, Type], where: str
     ) -> tuple[list[Table], list[Graph]]:
         """The attributes of a node, with the defaults of those that are missing, and the graphs in them."""
-        left = None if "attribute" in vars(node) else node.undecoded.get("attribute")
-        is_shared = left is not None and left.is_flat
-        key = (node.domain, node.op_type), id(left)
-        if is_shared and key in self._lists:
-            return self._lists[key][0], []
+        plain = content(node.attribute)
+        key = node.domain, node.op_type, plain
+        if plain is not None and key in self._lists:
+            return self._lists[key], []
         tables = [self._attribute(attribute, visible, where) for attribute in node.attribute]
         held = {table["name"] for table in tables}
         if row is not None:
             tables += [self._attribute(other, visible, where) for other in row.defaults if other.name not in held]
-        if is_shared and left is not None:
-            self._lists[key] = tables, left
+        if plain is not None:
+            self._lists[key] = tables
         return tables, [attribute.g for attribute in node.attribute if attribute.g is not None]
 
     def _attribute(self, attribute: Attribute, visible: Mapping[str, Type], where: str) -> Table:

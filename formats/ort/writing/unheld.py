@@ -27,7 +27,7 @@ def unheld(model: Model) -> tuple[Loss, ...]:
         add("training_info", "an .ort file for inference has no training information", "training_info", INTERFACE)
     if model.configuration:
         add("device_configuration", "an .ort file does not distribute a model over devices", "configuration")
-    for where, message in visit(model, object, enter=lambda left: not left.is_flat):
+    for where, message in visit(model, object):
         held = vars(message)
         if isinstance(message, Graph):
             _add_graph(add, message, where)

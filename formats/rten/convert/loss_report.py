@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_NAMES = 3  # the names that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
 # The fields of nodes and attributes that have nothing to report.
-_PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute", "undecoded"))
+_PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute"))
 _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
@@ -97,21 +97,13 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
     """The messages that may have documentation, metadata or the like, each with its place, in the order of `visit`."""
     graph = model.graph
 
-    plain: dict[int, bool] = {}  # whether what is undecoded is plain: many nodes share it, and keep it in memory
     without_nodes = with_fields(model, graph=with_fields(graph, node=[])) if graph else model
     for where, message in visit(without_nodes, object, only=_may_say_more):
         yield where, message
         if where == "graph" and graph:  # it can have many nodes, most of which have few parts
             for index, node in enumerate(graph.node):
                 held = vars(node)
-                left = held.get("undecoded")
-                if left is not None and id(left) not in plain:
-                    plain[id(left)] = all(_are_plain(each.decode()) for each in left.values())
-                if (
-                    not _PLAIN.issuperset(held)
-                    or ("attribute" in held and not _are_plain(held["attribute"]))
-                    or (left is not None and not plain[id(left)])
-                ):
+                if not _PLAIN.issuperset(held) or not _are_plain(held.get("attribute", ())):
                     yield from visit(node, object, f"graph.node[{index}]", only=_may_say_more)
 
 

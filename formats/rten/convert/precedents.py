@@ -5,16 +5,16 @@ Large graphs repeat themselves: most nodes have the same attributes and input ty
 
 from __future__ import annotations
 
-from marshal import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.rten.graph.attributes import alike, shared_attributes, with_fields
+from formats.ir.copies import copies
+from formats.rten.graph.attributes import attributes_key, with_fields
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.types import FLOATS
 
 if TYPE_CHECKING:
-    from formats.ir.model import Node, Undecoded
+    from formats.ir.model import Attribute, Node
     from formats.rten.convert.context import Constants, ValueNames
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import ValueType
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class Precedent(NamedTuple):
-    """The result for a node: its new attributes, undecoded, or `None` if they stay, and the types of its outputs.
+    """The result for a node: its new attributes, or `None` if they stay, and the types of its outputs.
 
     `scalars` are the places of inputs that are constants of one element and became scalars.
     """
 
     spec: OperatorSpec
-    attributes: dict[str, Undecoded] | None  # as a node holds them; all that are like it share the mapping
+    attributes: list[Attribute] | None  # of which each node gets a copy
     types: list[ValueType]
     scalars: tuple[int, ...]
 
@@ -41,10 +41,8 @@ class Precedents:
     They rely on this: if the `OperatorSpec` of a node is plain, only the node's likeness decides its result. The
     likeness is its operator, its operator set (a function has its own, and a precedent never crosses operator sets),
     its attributes, the types of its inputs, the declared types of its outputs, and which of its outputs after the
-    first are read. Attributes are compared by value, or by the undecoded
-    object that nodes with the same bytes share; the likeness keeps that object, so no other object can get its id. A
-    node is a precedent only if its result is one node of the same operator, inputs and outputs, and all outputs are
-    floats: for integers, the contents may be known, too.
+    first are read. A node is a precedent only if its result is one node of the same operator, inputs and outputs, and
+    all outputs are floats: for integers, the contents may be known, too.
     """
 
     def __init__(self, names: ValueNames) -> None:
@@ -64,12 +62,9 @@ class Precedents:
             return None
         if scope.expanded and not scope.expanded.isdisjoint((tuple(names), tuple(reversed(names)))):
             return None
-        attributes: Any = shared_attributes(node)
-        if isinstance(attributes, list):
-            try:  # different for values that differ, even only in type or in the sign of zero
-                attributes = dumps([*map(vars, attributes)], 2)
-            except ValueError:  # for a tensor or graph
-                return None
+        attributes = attributes_key(node)
+        if attributes is None:
+            return None
         types, declared = scope.types, scope.declared
         inputs = [types.get(name) for name in names]
         if None in inputs:  # omitted, or of an outer graph
@@ -95,10 +90,7 @@ class Precedents:
                 inputs[place] = constants.add_scalar(inputs[place], tensor)
             made = with_fields(node, input=inputs)
         if attributes is not None:
-            left = node.undecoded
-            has_more = len(left) > ("attribute" in left)
-            made = with_fields(made, undecoded={**left, **attributes} if has_more else attributes)
-            vars(made).pop("attribute", None)
+            made = with_fields(made, attribute=copies(attributes))
         scope.types.update(zip(node.output, types, strict=True))
         scope.note_maker(made, spec)
         return made
@@ -115,11 +107,10 @@ class Precedents:
         if (made.op_type, made.output, len(made.input)) != (node.op_type, node.output, len(node.input)):
             return
         changed = [place for place, name in enumerate(node.input) if made.input[place] != name]
-        shared = None if made is node else alike(made.attribute)
         if (
             all(constants.is_scalar_of(made.input[place], node.input[place]) for place in changed)
             and all(entry.elem_type in FLOATS for entry in types)
-            and (made is node or shared is not None)
+            and (made is node or attributes_key(made) is not None)
         ):
-            attributes: dict[str, Undecoded] | None = None if shared is None else {"attribute": shared}
+            attributes = None if made is node else copies(made.attribute)
             self._found[likeness] = Precedent(SPECS[node.op_type or ""], attributes, types, tuple(changed))

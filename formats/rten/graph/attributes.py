@@ -5,14 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from formats.ir.alike import Alike, elements_of
 from formats.ir.copies import message_of
 from formats.ir.model import Attribute, Graph, Message, Node, Tensor, set_fields
+from formats.ir.sameness import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from formats.ir.model import Undecoded
 
 M = TypeVar("M", bound=Message)
 
@@ -78,47 +77,31 @@ def get_floats(node: Node, name: str) -> list[float] | None:
     return None if attribute is None else attribute.floats
 
 
-def shared_attributes(node: Node) -> list[Attribute] | Undecoded | None:
-    """The attributes of a node, undecoded if they still are: one object for all nodes with the same attributes.
-
-    Code that uses its `id` as a key must keep the object, and must finish before the node changes.
-    """
-    held = vars(node)
-    return (held["attribute"] or None) if "attribute" in held else node.undecoded.get("attribute")
-
-
-def alike(attributes: list[Attribute]) -> Alike | None:
-    """The attributes as one object that many nodes can share, undecoded; `None` if one has a message in it."""
-    elements = elements_of(attributes)
-    return None if elements is None else Alike(elements, _encoded)
-
-
-def _encoded(attributes: list[Attribute]) -> bytes:
-    from formats.onnxpb.wire.encoder import encode
-
-    (field,) = encode(message_of(Node, attribute=attributes))
-    assert isinstance(field, bytes)
-    return field
+def attributes_key(node: Node) -> bytes | None:
+    """What is equal for nodes with equal attributes; `None` if there is a tensor or a graph among them."""
+    return content(vars(node).get("attribute") or [])
 
 
 def make_attribute(name: str, value: Any) -> Attribute:
     """An attribute of the type that `value` has: a number, text, a tensor, a graph, or a list of numbers or texts."""
     if isinstance(value, bool | int):
-        return message_of(Attribute, name=name, type=AttributeType.INT, i=int(value))
+        return message_of(Attribute, name=name, type=AttributeType.INT.value, i=int(value))
     if isinstance(value, float):
-        return message_of(Attribute, name=name, type=AttributeType.FLOAT, f=value)
+        return message_of(Attribute, name=name, type=AttributeType.FLOAT.value, f=value)
     if isinstance(value, str):
-        return message_of(Attribute, name=name, type=AttributeType.STRING, s=value.encode())
+        return message_of(Attribute, name=name, type=AttributeType.STRING.value, s=value.encode())
     if isinstance(value, Tensor):
-        return message_of(Attribute, name=name, type=AttributeType.TENSOR, t=value)
+        return message_of(Attribute, name=name, type=AttributeType.TENSOR.value, t=value)
     if isinstance(value, Graph):
-        return message_of(Attribute, name=name, type=AttributeType.GRAPH, g=value)
+        return message_of(Attribute, name=name, type=AttributeType.GRAPH.value, g=value)
     items = list(value)
     if items and isinstance(items[0], str):
-        return message_of(Attribute, name=name, type=AttributeType.STRINGS, strings=[text.encode() for text in items])
+        return message_of(
+            Attribute, name=name, type=AttributeType.STRINGS.value, strings=[text.encode() for text in items]
+        )
     if items and isinstance(items[0], float):
-        return message_of(Attribute, name=name, type=AttributeType.FLOATS, floats=items)
-    return message_of(Attribute, name=name, type=AttributeType.INTS, ints=[int(item) for item in items])
+        return message_of(Attribute, name=name, type=AttributeType.FLOATS.value, floats=items)
+    return message_of(Attribute, name=name, type=AttributeType.INTS.value, ints=[int(item) for item in items])
 
 
 def make_node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], **attributes: Any) -> Node:

@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
+from formats.ir.copies import copies
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo, set_fields
 from formats.ir.names import Names
+from formats.ir.sameness import content
 from formats.rten.graph.attribute_tables import decode_attributes
-from formats.rten.graph.attributes import alike
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.types import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
@@ -146,7 +147,10 @@ class Decoder:
                     outputs[place] = self._names.new(output, avoid=scope.last)
                 producers.add(number)
         node = object.__new__(Node)
-        set_fields(node, {**common, "name": name or None, "input": inputs, "output": outputs})
+        values = {**common, "name": name or None, "input": inputs, "output": outputs}
+        if "attribute" in common:
+            values["attribute"] = copies(common["attribute"])
+        set_fields(node, values)
         return node
 
     def _new_common(self, table: Table, scope: _Scope) -> dict[str, Any]:
@@ -160,14 +164,12 @@ class Decoder:
 
         attrs = table.get("attrs")
         attributes = decode_attributes(spec, attrs, subgraph)
-        shared = alike(attributes)
-        common = {"op_type": spec.name, "domain": RTEN_DOMAIN}
-        if shared is None:  # there is a graph or a tensor among them
-            return {**common, "attribute": attributes}
-        found = self._common[spec.name, id(attrs[1]) if attrs else 0] = (
-            {**common, "undecoded": {"attribute": shared}} if attributes else common
-        )
-        return found
+        common: dict[str, Any] = {"op_type": spec.name, "domain": RTEN_DOMAIN}
+        if attributes:
+            common["attribute"] = attributes
+        if content(attributes) is not None:  # there is no graph or tensor among them
+            self._common[spec.name, id(attrs[1]) if attrs else 0] = common
+        return common
 
     def _value_names(self, ids: Sequence[int], field: str, scope: _Scope) -> list[str]:
         """The names of an operator's inputs or outputs, "" for a missing one; those missing at the end are left out."""

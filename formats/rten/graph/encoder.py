@@ -21,7 +21,7 @@ from formats.ir.node_order import defined, graphs, mentioned, subgraphs
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.refusal import Refusal
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
-from formats.rten.graph.attributes import shared_attributes
+from formats.rten.graph.attributes import attributes_key
 from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, constant_nodes, convert, densify
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, shape, spec_of
@@ -90,8 +90,7 @@ class Encoder:
         self._native = target is None
         self._inline = inline
         self._ir_version = model.ir_version or 0
-        self._forms: dict[Any, Form] = {}  # by all common parts; for operators, by the id of their attributes
-        self._known: list[Any] = []  # the attributes that have a form: while they exist, no other object has their id
+        self._forms: dict[Any, Form] = {}  # by all common parts; for operators, by the content of their attributes
         all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
         computed = [*chain.from_iterable([node.output for graph in all_graphs for node in graph.node])]
         self._names = Names(chain(computed, _given_names(all_graphs)))
@@ -249,15 +248,14 @@ class Encoder:
             if most is not None and len(outputs) > most:
                 outputs = _used_outputs(node, most, uses)
             values = _ids(node.input, ids), _ids(outputs, ids)
-            attributes = shared_attributes(node)
-            key = spec.name, id(attributes), len(values[0]), len(values[1]), bool(node.name)
-            form = forms.get(key)
+            attributes = attributes_key(node)
+            key = spec.name, attributes, len(values[0]), len(values[1]), bool(node.name)
+            form = forms.get(key) if attributes is not None else None
             if form is None:
                 refused = len(self.refusals)
                 form = self._operator_form(spec, row, node, where, visible, len(values[0]), len(values[1]))
-                if len(self.refusals) == refused:
+                if len(self.refusals) == refused and attributes is not None:
                     forms[key] = form
-                    self._known.append(attributes)
             name = self._operator_name(node, where) if node.name else ""  # after those of the subgraphs in it
             nodes.tables.add(form, name, values)
 

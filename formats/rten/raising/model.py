@@ -15,7 +15,7 @@ from formats.ir.node_order import graphs
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses
-from formats.rten.graph.attributes import get_int, shared_attributes
+from formats.rten.graph.attributes import attributes_key, get_int
 from formats.rten.graph.names import used_and_read
 from formats.rten.onnx_loader.captures import with_reached_names
 from formats.rten.operators import SPECS
@@ -74,10 +74,10 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
 def _version(graph: Graph) -> int:
     """The operator set that a graph needs."""
     version = VERSION
-    seen: dict[tuple[str | None, int], Node] = {}  # a node for each operator with some attributes
+    seen: dict[tuple[str | None, bytes | None], Node] = {}  # a node for each operator with some attributes
     for _, found in graphs(graph):
         for node in found.node:
-            seen.setdefault((node.op_type, id(shared_attributes(node))), node)
+            seen.setdefault((node.op_type, attributes_key(node)), node)
     for node in seen.values():
         spec = SPECS.get(node.op_type or "")
         version = max(version, CEIL_MODE if get_int(node, "ceil_mode") else 0, spec.raised_version if spec else 0)

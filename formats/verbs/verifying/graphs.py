@@ -112,7 +112,7 @@ def name_problems(
         if check is not None and (found := check.problems(node, node_inputs, node_outputs)):
             place = walk.inner_place(where, "node", index)
             yield from ((code, f"{place}.{step}" if step else place, detail) for code, step, detail in found)
-        if _may_have_subgraphs(node):
+        if entries(node, "attribute"):
             scope.index = index
             for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
                 yield from name_problems(inner, graph, domains, check, scope)
@@ -203,14 +203,6 @@ def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Se
     sparse = (item.values for item in entries(part, "sparse_initializer") if item.values is not None)
     constants = [tensor.name or "" for tensor in (*entries(part, "initializer"), *sparse)]
     return [value.name or "" for value in inputs], constants, [value.name or "" for value in outputs]
-
-
-def _may_have_subgraphs(node: Node) -> bool:
-    """Whether attributes of a node may have graphs; undecoded ones without a message in them have none."""
-    if "attribute" in vars(node):
-        return True
-    left = node.undecoded.get("attribute")
-    return left is not None and not left.is_flat
 
 
 def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:

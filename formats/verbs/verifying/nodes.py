@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir import dtypes, walk
 from formats.ir.model import VALUE_FIELDS, entries, values_held
+from formats.ir.sameness import content
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
 from formats.onnxpb.wire.schema import ENUMS
@@ -16,7 +17,7 @@ from formats.onnxpb.wire.schema import ENUMS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formats.ir.model import Attribute, Function, Message, Node, OperatorSetId
+    from formats.ir.model import Attribute, Function, Node, OperatorSetId
     from formats.onnxpb.operator_sets import Form, Parameters
 
 TYPE_NAMES = {number: name for name, number in ENUMS["AttributeProto.AttributeType"].items()}
@@ -27,29 +28,6 @@ REMOVED = {"ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", 
 REMOVED |= {"ParametricSoftplus", "Scale", "ScaledTanh"}
 # onnxruntime registers these in the domain of ONNX for each version, and language models are full of them.
 OF_ONNXRUNTIME = {"LayerNormalization", "SimplifiedLayerNormalization"}
-
-
-class Keys:
-    """Tells the lists of messages from each other without decoding them, such as the attributes of nodes."""
-
-    def __init__(self, field: str) -> None:
-        self._field = field
-        self._keys: dict[int, tuple[Any, Any]] = {}  # by identities; the lists are held, so that these stay
-
-    def of(self, message: Message) -> Any:
-        """What is equal only for equal lists; `None` if the elements must be looked at."""
-        held = vars(message)
-        if self._field in held:
-            return None if held[self._field] else b""
-        lists = message.undecoded
-        if (left := lists.get(self._field)) is None:
-            return b""
-        if not left.is_flat:
-            return None
-        if (found := self._keys.get(id(lists))) is None:  # messages of one form share their undecoded lists
-            key = tuple(left.segments) if all(isinstance(part, bytes) for part in left.segments) else None
-            found = self._keys[id(lists)] = (lists, key)
-        return found[1]
 
 
 class NodeCheck:
@@ -73,11 +51,10 @@ class NodeCheck:
         self.domains_of_functions = {domain for domain, _ in functions} - {ONNX}
         self.ir_version, self.in_function = ir_version, in_function
         self._known: dict[Any, tuple[tuple[str, str, str], ...]] = {}
-        self._keys = Keys("attribute")
 
     def problems(self, node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Sequence[tuple[str, str, str]]:
         """What is wrong with a node, as (code, place in the node, detail)."""
-        attributes = self._keys.of(node)
+        attributes = content(entries(node, "attribute"))
         if attributes is None:
             return list(self._problems(node))
         key = (

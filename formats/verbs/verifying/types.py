@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir import walk
 from formats.ir.model import entries
+from formats.ir.sameness import content
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, signature_of
 from formats.onnxpb.value_types import tensor_text, type_text, types_made
 from formats.verbs.verifying.dims import dims_of_results, dims_problem
-from formats.verbs.verifying.nodes import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +54,6 @@ class Part:
         self.versions = {entry.domain or ONNX: entry.version or 0 for entry in imports}
         if ir_version < 3:
             self.versions.setdefault(ONNX, 1)
-        self.keys = Keys("attribute")
         self.made: dict[Any, Made] = {}
 
 
@@ -76,7 +75,6 @@ class _TypeCheck:
         self.types: dict[str, Kind] = {}
         self._kinds: dict[tuple[str, Dims | None], Kind] = {}
         self._declared: dict[tuple[Any, ...], Kind] = {}  # what a type says, by its content
-        self._dim_keys = Keys("dim")
         self._joined: dict[tuple[Kind, Kind], Kind] = {}  # what two kinds say together that do not contradict
         self._functions: dict[tuple[str, str, str], tuple[int, Function, Part]] = {}
         for index, each in enumerate(model.functions):
@@ -99,7 +97,7 @@ class _TypeCheck:
         if (tensor := kind.tensor_type) is None:
             return self.kind(type_text(kind))
         shape = tensor.shape  # there may be very many, and most are alike
-        key = tensor.elem_type, None if shape is None else self._dim_keys.of(shape)
+        key = tensor.elem_type, None if shape is None else content(entries(shape, "dim"))
         if (found := self._declared.get(key)) is None:
             dims = None if shape is None else tuple(_dim(dim) for dim in shape.dim)
             found = self.kind(tensor_text(tensor.elem_type), dims)
@@ -172,14 +170,14 @@ class _TypeCheck:
         depth: int,
     ) -> None:
         """Check nodes in their order; `before` is missing for the main graph, whose names nobody needs later."""
-        types, known, key_of = self.types, part.made, part.keys.of
+        types, known = self.types, part.made
         get = types.get
         for index, node in enumerate(nodes):  # there may be very many
             held = vars(node)
             inputs = held["input"] if "input" in held else entries(node, "input")
             outputs = held["output"] if "output" in held else entries(node, "output")
             given = tuple(map(get, inputs))
-            attributes = key_of(node)
+            attributes = content(entries(node, "attribute"))
             key = node.domain, node.op_type, attributes, given, len(outputs)
             made = known.get(key)
             if made is None:
@@ -254,9 +252,7 @@ class _TypeCheck:
         nothing: list[Kind | None] = [None] * count
         if (called := self._called(node)) is not None:
             return Made([*self._call(called, given, depth), *nothing][:count], ())
-        inner: list[tuple[Attribute, Graph]] = []
-        if not part.keys.of(node):
-            inner = [(each, each.g) for each in entries(node, "attribute") if each.g is not None]
+        inner = [(each, each.g) for each in entries(node, "attribute") if each.g is not None]
         version = part.versions.get(domain)
         limit = newest(domain)
         row = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import time
-import tracemalloc
 import typing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +19,8 @@ from hypothesis import strategies as st
 from protos import CLASSES, Watched, encoded, protos
 
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
-from formats.ir import alike, walk
 from formats.ir import model as ir
+from formats.ir import walk
 from formats.ir.copies import copied
 from formats.ir.storage import places_of
 from formats.onnxpb.wire import decoder, encoder
@@ -227,7 +226,7 @@ def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages that are copied from an equal node count like decoded messages."""
+    """Messages of equal nodes count for each node."""
     monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
     node = b"\x22\x01X" + b"\x2a\x00" * 100
     with pytest.raises(LimitError, match="more than 1000 messages"):
@@ -252,7 +251,7 @@ TYPE = ir.Type(tensor_type=ir.TensorType(elem_type=1, shape=ir.TensorShape(dim=[
 def test_messages_count_however_they_are_read(
     made: Callable[[int], ir.Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries of metadata and of references, and copied types, count like other messages, also if they are left."""
+    """Entries of metadata and of references, and parts of types, count like other messages."""
     monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
     for count in (980, 1000):
         assert decode(Literal(encoded(made(count))), type(made(count))) == made(count)
@@ -485,21 +484,8 @@ def test_nodes_that_are_alike_are_not_one() -> None:
     assert [expected, bulky_graph().node[2].SerializeToString()] == [encoded(second), encoded(graph.node[2])]
 
 
-def test_what_nodes_have_alike_stays_undecoded() -> None:
-    """Attributes that equal those of another node are written as read, and decoded only when they are read."""
-    proto = bulky_graph()
-    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
-    for node, node_proto in zip(graph.node, proto.node, strict=True):
-        node.name = node_proto.name = "changed"
-    assert (500, 500) == (len(list(walk.nodes(graph))), len(list(walk.tensors(graph))))
-    assert proto.SerializeToString() == encoded(graph)
-    assert not any("attribute" in vars(node) for node in graph.node)
-    assert ["group", "pads"] == [attribute.name for attribute in graph.node[0].attribute]
-
-
-def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_node_has_its_own_attributes() -> None:
     """However many nodes' attributes are read, each node has its own, and all of them are right."""
-    monkeypatch.setattr(alike, "MOST_COPIED", 20)
     proto = bulky_graph()
     graph = decode(Literal(proto.SerializeToString()), ir.Graph)
     lists = [id(node.attribute) for node in graph.node]
@@ -547,16 +533,14 @@ def external_tensor() -> onnx.TensorProto:
     return onnx.TensorProto(name="w", data_location=1, external_data=entries, metadata_props=metadata)
 
 
-def test_external_data_stay_undecoded() -> None:
-    """Entries of external data are no messages until they are read, and are written as they were, or as changed."""
+def test_external_data_are_copied_and_changed() -> None:
+    """Entries of external data are written as they were, or as changed; copies have the same."""
     proto = external_tensor()
     tensor = decode(Literal(proto.SerializeToString()), ir.Tensor)
     assert places_of(tensor) == {"location": "w.bin", "offset": "4096"}
     assert places_of(copied(tensor)) == places_of(tensor)
-    assert "external_data" not in vars(tensor)
     assert proto.SerializeToString() == encoded(tensor)
     for other in (copied(tensor), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
-        assert "external_data" not in vars(other)
         assert other == tensor
         assert str(other) == str(tensor)
     again = decode(Literal(proto.SerializeToString()), ir.Tensor)
@@ -568,18 +552,16 @@ def test_external_data_stay_undecoded() -> None:
 
 
 def test_removed_external_data_are_gone() -> None:
-    """A field that is removed is empty, whether it was decoded or not; other undecoded fields stay."""
-    for is_read in (False, True):
-        tensor = decode(Literal(external_tensor().SerializeToString()), ir.Tensor)
-        assert not is_read or tensor.external_data
-        ir.remove(tensor, "external_data")
-        assert places_of(tensor) == {}
-        assert tensor.external_data == []
-        assert [entry.key for entry in tensor.metadata_props] == ["k"]
+    """A field that is removed is empty; others stay."""
+    tensor = decode(Literal(external_tensor().SerializeToString()), ir.Tensor)
+    ir.remove(tensor, "external_data")
+    assert places_of(tensor) == {}
+    assert tensor.external_data == []
+    assert [entry.key for entry in tensor.metadata_props] == ["k"]
 
 
 def test_external_data_that_are_not_usual() -> None:
-    """Entries of external data that are in parts, or deeper than allowed, are decoded at once, with their errors."""
+    """Entries of external data may be in parts; if they are deeper than allowed, they are refused."""
     parts = [external_tensor(), onnx.TensorProto(doc_string="d"), external_tensor()]
     tensor = decode(Literal(b"".join(part.SerializeToString() for part in parts)), ir.Tensor)
     assert ["w.bin", "4096"] * 2 == [entry.value for entry in vars(tensor)["external_data"]]
@@ -771,7 +753,7 @@ def test_a_run_of_nodes_that_is_cut(nbytes: int) -> None:
 
 
 def test_errors_behind_the_names_of_a_node() -> None:
-    """An error in a part of a node that is shared with other nodes is reported with its place, like any other."""
+    """An error in an attribute of a node is reported with its place."""
     node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)] * 2)
     graph = onnx.GraphProto(node=[onnx.NodeProto(name="first"), node])
     data = bytearray(graph.SerializeToString())
@@ -802,27 +784,16 @@ def test_messages_with_the_same_bytes_are_not_one() -> None:
     assert proto.SerializeToString() == encoded(first)
 
 
-def test_dimensions_of_a_known_type_are_made_when_they_are_read() -> None:
-    """A type like an earlier one is written as it was read, compares as any other, and has dimensions of its own."""
-    data = typed_value("x", 5, "batch").SerializeToString()
-    earlier, later = (decode(Literal(data), ir.ValueInfo).type for _ in range(2))
-    assert earlier and later and later.tensor_type and later.tensor_type.shape
-    assert "dim" not in vars(later.tensor_type.shape)
-    assert data == encoded(ir.ValueInfo("x", copy.deepcopy(later)))
-    assert earlier == later == pickle.loads(pickle.dumps(later))
-    assert [5, None] == [dim.dim_value for dim in later.tensor_type.shape.dim]
-
-
-def test_a_known_type_that_continues() -> None:
-    """If a type like an earlier one comes in several parts, all parts are in it."""
+def test_a_type_that_continues() -> None:
+    """If a type comes in several parts, all parts are in it."""
     parts = [typed_value("x", 5, "batch").SerializeToString(), typed_value("x", 6).SerializeToString()]
     decode(Literal(parts[0]), ir.ValueInfo)
     data = b"".join(parts)
     assert onnx.ValueInfoProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.ValueInfo))
 
 
-def test_known_messages_are_not_deeper_than_allowed() -> None:
-    """A message that is too deep is refused although another one with the same bytes was not."""
+def test_types_are_not_deeper_than_allowed() -> None:
+    """A part of a type that is too deep is refused, with its place."""
     graph = onnx.GraphProto(input=[typed_value("x", 5)])
     assert decode(Literal(graph.SerializeToString()), ir.Graph, 5).input
     with pytest.raises(LimitError, match="nested more than 4 deep") as error:
@@ -830,23 +801,13 @@ def test_known_messages_are_not_deeper_than_allowed() -> None:
     assert "input[0].type.tensor_type.shape.dim[0]" == error.value.where
 
 
-def test_templates_are_bounded() -> None:
-    """However many different messages there are, only so many are kept for later ones."""
-    table = decoder.tables()["TypeProto"]
-    for size in range(2 * decoder.MAX_KNOWN + 10):
-        decode(Literal(typed_value("x", size).SerializeToString()), ir.ValueInfo)
-    assert len(table.known) <= decoder.MAX_KNOWN
-
-
-def test_metadata_is_decoded_when_it_is_read() -> None:
-    """Usual entries stay as they are until then, and are written as they were read."""
+def test_metadata_of_any_length() -> None:
+    """Entries of metadata are read whatever their size, and are written as they were read."""
     long = [onnx.StringStringEntryProto(key=f"k{size}", value="v" * size) for size in (0, 1, 127, 128, 16000)]
     node = onnx.NodeProto(op_type="Relu", input=["x"], metadata_props=long, output=["y"])
     value = onnx.ValueInfoProto(name="x", metadata_props=long)
     graph = decode(Literal(onnx.GraphProto(node=[node], value_info=[value]).SerializeToString()), ir.Graph)
     for proto, found in ((node, graph.node[0]), (value, graph.value_info[0])):
-        assert "metadata_props" not in vars(found)
-        assert proto.SerializeToString() == encoded(found)
         assert [(entry.key, entry.value) for entry in long] == [(e.key, e.value) for e in found.metadata_props]
         assert proto.SerializeToString() == encoded(found)
 
@@ -937,60 +898,6 @@ def test_many_messages_are_encoded_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
     model = decode(Literal(data), ir.Model, at_once=True)
     monkeypatch.setattr(encoder, "MAX_SEGMENTS", 5)
     assert data == encoded(model)
-
-
-# Dictionaries that share their keys
-
-
-def nbytes_of(make: Callable[[], dict[str, Any]]) -> float:
-    """Return the memory of one of many dictionaries."""
-    kept: list[Any] = [None] * 10_000  # Python reuses some memory of earlier dictionaries, so of few each counts less
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        for index in range(len(kept)):
-            kept[index] = make()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    return (after - before) / len(kept)
-
-
-def test_copies_need_less_memory() -> None:
-    """Copies need less than two thirds of the memory of dictionaries with own keys, also if later keys are added."""
-
-    def shared() -> dict[str, Any]:
-        fields = alike.shared_keys(("dims", "name", "size"), ("place",)).copy()
-        fields["name"], fields["place"] = "w", 1
-        return fields
-
-    def alone() -> dict[str, Any]:
-        return {"dims": None, "name": "w", "size": None, "place": 1}
-
-    assert shared() == alone()
-    assert [*shared()] == [*alone()]
-    assert nbytes_of(shared) < nbytes_of(alone) * 2 / 3
-
-
-def test_copies_are_apart() -> None:
-    """A value or a key that one copy gets or loses is not in another."""
-    first, second = alike.shared_keys(("a", "b")).copy(), alike.shared_keys(("a", "b")).copy()
-    first["a"], first["c"] = 1, 2
-    del second["b"]
-    assert first == {"a": 1, "b": None, "c": 2}
-    assert second == {"a": None}
-    assert alike.shared_keys(("a", "b")) == {"a": None, "b": None}
-
-
-def test_fields_keep_their_order_and_values() -> None:
-    """Fields whose keys are shared have the same values in the same order, and their copies can get later ones."""
-    fields = {"b": 1, "a": 2}
-    shared = alike.with_shared_keys(fields, ("c",))
-    assert [*shared.items()] == [*fields.items()]
-    copy = shared.copy()
-    copy["c"] = 3
-    assert [*copy.items()] == [("b", 1), ("a", 2), ("c", 3)]
-    assert shared == fields
 
 
 @pytest.mark.parametrize("field", ["int32_data", "int64_data", "uint64_data"])

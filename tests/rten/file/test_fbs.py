@@ -12,7 +12,7 @@ import flatbuffers
 import pytest
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
-from formats.flatbuffer import columns, fbs
+from formats.flatbuffer import fbs
 from formats.flatbuffer.fbs import Span, Table
 from formats.flatbuffer.rows import Schema, TableField
 from formats.rten.file.buffers import SCHEMA, build, read
@@ -53,12 +53,6 @@ def patched(buffer: bytes, *changes: tuple[int, str, int]) -> bytes:
     for position, code, value in changes:
         struct.pack_into(f"<{code}", changed, position, value)
     return bytes(changed)
-
-
-@pytest.fixture(autouse=True, params=[fbs.LONG, 1], ids=["one by one", "columns"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests hold for tables that are read one by one, and for tables that are read by columns."""
-    monkeypatch.setattr(fbs, "LONG", request.param)
 
 
 def test_a_table_by_hand() -> None:
@@ -422,68 +416,9 @@ def test_attributes_of_damaged_files_are_read_as_if_each_were_the_first(monkeypa
     assert {str, tuple} == set(map(type, found))
 
 
-def many_kinds(rng: random.Random, count: int) -> list[Table]:
-    """Nodes of many kinds, in any order."""
-    texts, numbers = ("", "x", "Größe", "a long name" * 9), (0, 1, -1, 255, 1 << 30)
-    kinds = [
-        lambda: {"data": ("ValueNode", {})},
-        lambda: {"name": rng.choice(texts), "data": ("ValueNode", {"dtype": "Float"})},
-        lambda: {"data": ("ValueNode", {"shape": [{"name": rng.choice(texts)}, {"value": 3}][: rng.randrange(3)]})},
-        lambda: {
-            "name": rng.choice(texts),
-            "data": ("ConstantNode", {**CONSTANT, "data_offset": abs(rng.choice(numbers))}),
-        },
-        lambda: {"data": ("OperatorNode", {"type": "Relu", "inputs": tuple(rng.choices(numbers, k=rng.randrange(4)))})},
-        lambda: {"data": ("OperatorNode", {"type": "Conv", "attrs": CONV, "inputs": (0, 1), "outputs": (2,)})},
-        lambda: {
-            "data": ("OperatorNode", {"type": "Gemm", "attrs": ("GemmAttrs", {"alpha": 0.5, "transpose_a": True})})
-        },
-        lambda: {"name": "unknown", "data": ("OperatorNode", {"type": 200})},
-        lambda: {"data": ("OperatorNode", IF)},
-    ]
-    return [rng.choice(kinds)() for _ in range(count)]
-
-
-def one_by_one(buffer: bytes, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What reading tells if no vector is long."""
-    with monkeypatch.context() as patch:
-        patch.setattr(fbs, "LONG", len(buffer))
-        return told(outcome(buffer, "Graph"))
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_columns_read_what_is_read_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables of any kinds are the same, and no table of a long vector needs to be read by itself."""
-    buffer = built({"nodes": many_kinds(random.Random(seed), 50)}, "Graph")
-    expected = one_by_one(buffer, monkeypatch)
-    monkeypatch.setattr(fbs, "LONG", 1)
-    single: list[str] = []
-    read_single = fbs._Reader._table
-
-    def counted(reader: Any, name: str, *arguments: Any) -> Table:
-        single.append(name)
-        return read_single(reader, name, *arguments)
-
-    monkeypatch.setattr(fbs._Reader, "_table", counted)
-    assert expected.startswith("{'nodes': [")
-    assert (expected, ["Graph"]) == (told(outcome(buffer, "Graph")), single)
-
-
-@pytest.mark.sample(5)
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(each, marks=pytest.mark.outer) for each in range(2, 8))])
-def test_columns_find_the_same_errors(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is wrong in a long vector, the error is that of reading one by one: its kind, text and place."""
-    rng = random.Random(seed)
-    buffer = built({"nodes": many_kinds(rng, 12)}, "Graph")
-    for _ in range(200):
-        place = rng.randrange(len(buffer) // 2) * 2
-        damaged = patched(buffer, (place, "H", rng.choice((0, 1, 3, 4, 6, 8, 12, 0x80, 0xFFFF))))
-        assert one_by_one(damaged, monkeypatch) == told(outcome(damaged, "Graph"))
-
-
 def test_any_number_of_vtables_is_read() -> None:
-    """Each table may have its own vtable, though columns are only of tables that share one."""
-    count = columns.MAX_GROUPS + 1
+    """Each table may have its own vtable, although most share one."""
+    count = 65
     dims = b"".join(struct.pack("<4HiI", 8, 8, 4, 0, 8, number) for number in range(count))
     places = [4 * count + 16 * number + 8 - 4 * number for number in range(count)]
     buffer = struct.pack("<I3H2xiII", 12, 6, 8, 4, 8, 4, count) + struct.pack(f"<{count}I", *places) + dims

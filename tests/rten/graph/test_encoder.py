@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import replace
-from weakref import ref
 
 import numpy as np
 import pytest
 from rten_forms import expanded
 
 from formats.errors import EncodeError
-from formats.ir.model import Attribute, Graph, Node, SparseTensor, ValueInfo, set_fields
+from formats.ir.model import Node, SparseTensor
 from formats.ir.storage import from_numpy
 from formats.rten.graph.encoder import Encoder
 from formats.rten.target import RTEN_0_26
@@ -44,36 +42,6 @@ def constants(table):
 def values(table):
     """Return the values by name."""
     return {node.get("name"): node["data"][1] for node in table["nodes"] if node["data"][0] == "ValueNode"}
-
-
-class LeftAttributes:
-    """The attribute `alpha` of a node, undecoded."""
-
-    is_flat = True
-
-    def __init__(self, alpha):
-        self.alpha = alpha
-
-    def decode(self):
-        """Return the attribute."""
-        return [Attribute(name="alpha", type=1, f=self.alpha)]
-
-
-def test_attributes_live_as_long_as_what_was_made_of_them(make):
-    """Nodes are identified by the id of their attributes, which no other object gets while the encoder is in use."""
-    encoder = Encoder(make.model(make.graph([], ["a"], [])))
-    held = []
-    for alpha in (0.25, 0.5, 0.75):
-        node, left = Node(), LeftAttributes(alpha)
-        fields = {"op_type": "LeakyRelu", "input": ["a"], "output": ["b"], "undecoded": {"attribute": left}}
-        set_fields(node, fields)
-        graph = Graph(node=[node], input=[ValueInfo(name="a")], output=[ValueInfo(name="b")])
-        attrs = ("LeakyReluAttrs", {"alpha": alpha})
-        assert attrs == operators(expanded(encoder.encode(graph)))["LeakyRelu"]["attrs"]
-        held.append(ref(left))
-        del node, left, fields, graph
-        gc.collect()
-        assert None not in [reference() for reference in held]
 
 
 def test_order(make):

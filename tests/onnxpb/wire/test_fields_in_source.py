@@ -21,12 +21,13 @@ from formats.ir.model import Attribute, Graph, Tensor
 from formats.ir.walk import movable_tensors, visit
 from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.lazy import long_lists
-from formats.onnxpb.wire.lazy.long_lists import FLOAT, INT, PACKED_FLOATS, PACKED_INTS, STRING
 from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.sources import unpacked
 from formats.tensordata.sources.source import Literal
 
 LISTS = ("floats", "ints", "strings")
+FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS = 0x3D, 0x40, 0x4A, 0x3A, 0x42  # tags of these fields
+RUNS = ((unpacked, "LEAST_BYTES"), (unpacked, "LEAST_VARINT_BYTES"), (decoder, "NUMPY_BYTES"), (decoder, "RUN_BYTES"))
 
 
 def field(tag: int, payload: bytes) -> bytes:
@@ -88,7 +89,6 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, bulk: int, window: int | Non
         source = Watched(data)
         patch.setattr(decoder, "WHOLE_BYTES", 0)
         patch.setattr(decoder, "WINDOW_BYTES", window)
-        patch.setattr(long_lists, "READ_BYTES", max(window, long_lists.LONGEST_BYTES))
     try:
         attribute = decode(source, Attribute)
         deque(visit(attribute, Tensor), 0)  # damaged bytes may look like messages, which also stay undecoded
@@ -103,7 +103,7 @@ def test_lists_are_what_protobuf_reads(data: bytes) -> None:
     """Packed or not, overlong, negative, in parts or between other fields: the elements are those that `onnx` reads."""
     expected = onnx.AttributeProto.FromString(data)
     with pytest.MonkeyPatch.context() as patch:
-        for bulk, window, numpy in (
+        for bulk, window, least in (
             (1 << 30, None, 0),
             (0, None, 0),
             (0, None, 1 << 30),
@@ -111,11 +111,11 @@ def test_lists_are_what_protobuf_reads(data: bytes) -> None:
             (0, 8, 0),
             (30, 64, 0),
         ):
-            patch.setattr(long_lists, "WITH_NUMPY_BYTES", numpy)  # numbers of more bytes are decoded with it
-            patch.setattr(long_lists, "WITH_NUMPY_AT_ONCE", numpy)  # and integers are checked with it
+            for module, name in RUNS:  # runs of fewer bytes are decoded one by one
+                patch.setattr(module, name, least)
             attribute = outcome(data, patch, bulk, window)
             unread = encoded(attribute)
-            assert lists(expected) == lists(attribute), (bulk, window, numpy)
+            assert lists(expected) == lists(attribute), (bulk, window, least)
             assert expected == onnx.AttributeProto.FromString(unread)
             assert expected == onnx.AttributeProto.FromString(encoded(attribute))
 
@@ -127,13 +127,14 @@ def test_short_lists_after_long_ones(window: int | None, monkeypatch: pytest.Mon
     count = 3000
     data = one * 20_000 + other * 20_000 + (one + other) * count
     looked_at: list[int] = []
-    check = long_lists.whole_fields
+    check = unpacked.whole_fields
 
     def counted(data: bytes, tag: int, width: int) -> tuple[int, int]:
         looked_at.append(len(data))
         return check(data, tag, width)
 
-    monkeypatch.setattr(long_lists, "whole_fields", counted)
+    for module in (unpacked, decoder):
+        monkeypatch.setattr(module, "whole_fields", counted)
     source: Any = Literal(data)
     if window:
         source = Watched(data)
@@ -281,11 +282,13 @@ def test_copies_do_not_share_large_nodes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert graph.node[602:] == other.node[602:]
 
 
-def test_a_file_that_changes_before_a_list_is_read(tmp_path: Path) -> None:
-    """If the file changes before a list is read, reading it is an error."""
+def test_a_file_that_changes_before_a_list_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a large file changes before a list is read, reading it is an error."""
+    monkeypatch.setattr(decoder, "WHOLE_BYTES", 0)
     path = tmp_path / "model.onnx"
     onnx.save(ensemble(30_000), path)
-    (attribute, *_) = load(path).graph.node[601].attribute
+    node = load(path).graph.node[601]
+    attribute = next(attribute for attribute in node.attribute if attribute.name == "nodes_treeids")
     with path.open("r+b") as file:
         file.truncate(1000)
     with pytest.raises(TensorDataError):

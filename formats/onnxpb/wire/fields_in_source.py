@@ -9,9 +9,6 @@ from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
-from formats.onnxpb.wire.plain_tensors import count_of_plain
-from formats.onnxpb.wire.tables import tables
-from formats.onnxpb.wire.varints import decode_prefix
 from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source
 
@@ -22,9 +19,6 @@ if TYPE_CHECKING:
     from formats.onnxpb.wire.tables import MessageTable, Tables
 
 PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
-NAME_OF_VALUE, TYPE_OF_VALUE = (
-    next(tag for tag, row in tables()["ValueInfoProto"].by_tag.items() if row.name == name) for name in ("name", "type")
-)
 
 
 class FieldsInSource:
@@ -33,10 +27,8 @@ class FieldsInSource:
     They are those of the field `name` of a message `message` at `depth`.
     """
 
-    is_flat = False  # for everything known
-
     def __init__(self, decoder: Decoder, table: MessageTable, name: str, depth: int) -> None:
-        self.source, self.max_depth, self.usual_tensor = decoder.source, decoder.max_depth, decoder.usual_tensor
+        self.source, self.max_depth = decoder.source, decoder.max_depth
         self._decoder_class = type(decoder)
         self.tables, self.message, self.name, self.depth = decoder.tables, table.name, name, depth  # for copies
         self.ranges: list[tuple[int, int]] = []
@@ -45,13 +37,10 @@ class FieldsInSource:
         self._has_references = self._is_doubtful = False
         self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know what is in them
 
-    @property
-    def is_of_ir(self) -> bool:
-        """Whether the elements are messages of the IR."""
-        return self.tables is tables()
-
     def of(self, family: Tables) -> FieldsInSource:
         """The same elements, as messages of the family with these tables."""
+        if self.tables is family:
+            return self
         other = copy(self)
         other.tables, other.known, other._decoded = family, {}, []
         return other
@@ -118,58 +107,9 @@ class FieldsInSource:
         Raises: DecodeError.
         """
         self._is_doubtful = False
-        if count := self._count_values() or self._count_tensors():
-            return count
         elements, self._has_references, count = self._decode()
         self._decoded.append(elements)
         return count
-
-    def _count_values(self) -> int:
-        """The number of messages if all elements are values with a name and a type, and nothing wrong in any; else 0.
-
-        Few programs read values. Types have the same bytes as earlier ones, so that this takes a fifth of the time.
-        """
-        table, data = self.tables[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
-        if table.name != "ValueInfoProto" or not isinstance(data, bytes):
-            return 0
-        types = self.tables["TypeProto"]
-        known = types.known
-        decoder = self._decoder_class(self.source, self.max_depth, family=self.tables)
-        count = 0
-        for position, stop in self.ranges:
-            while position < stop:
-                size, begin = data[position + 1], position + 2
-                if size >= 0x80:
-                    size, begin = decode_prefix(data, position + 1)
-                end = begin + size
-                if data[position] >= 0x80 or size < 4 or data[begin] != NAME_OF_VALUE or data[begin + 1] >= 0x80:
-                    return 0
-                position, type_ = end, begin + 2 + data[begin + 1]  # which is behind the name
-                if (
-                    type_ + 2 > end
-                    or data[type_] != TYPE_OF_VALUE
-                    or data[type_ + 1] >= 0x80
-                    or type_ + 2 + data[type_ + 1] != end
-                ):
-                    return 0
-                template = known.get(data[type_ + 2 : end])
-                if template is None or self.depth + 1 + template.height > self.max_depth:
-                    decoder.message(types, data, type_ + 2, end, 0, self.depth + 2)
-                else:
-                    count += template.message_count
-                count += 1
-        return count + decoder.messages
-
-    def _count_tensors(self) -> int:
-        """The number of messages if all elements are tensors with their data in them, and nothing wrong in any; else 0.
-
-        Few programs read the weights of a model, and decoding them takes several times as long.
-        """
-        table, data = self.tables[self.message].by_name[self.name][1].inner, getattr(self.source, "data", None)
-        if table.name != "TensorProto" or not isinstance(data, bytes) or self.depth + 1 > self.max_depth:
-            return 0
-        counts = [count_of_plain(data, start, stop) for start, stop in self.ranges]
-        return sum(counts) if all(counts) else 0
 
     def _decode(self) -> tuple[list[Any], bool, int]:
         """The elements, whether some of them hold a tensor with external data, and how many messages were read."""
@@ -177,9 +117,7 @@ class FieldsInSource:
             file.check_unchanged()
         values: dict[str, Any] = {}
         table = self.tables[self.message]
-        decoder = self._decoder_class(
-            self.source, self.max_depth, at_once=True, usual_tensor=self.usual_tensor, family=self.tables
-        )
+        decoder = self._decoder_class(self.source, self.max_depth, at_once=True, family=self.tables)
         try:
             with collector_paused():
                 for start, stop in self.ranges:

@@ -1,1 +1,0 @@
-"""What stays undecoded until somebody reads it."""
