@@ -55,7 +55,8 @@ def test_links_of_the_readme_are_absolute_on_the_index() -> None:
     links = [link or picture for link, picture in links]
     assert links
     assert not [link for link in links if not link.startswith("https://")]
-    assert not [link for link in links if SOURCE.partition("github.com/")[2] not in link]
+    others = [link for link in links if SOURCE.partition("github.com/")[2] not in link]
+    assert not [link for link in others if f"]({link})" not in text("README.md")]  # which has them as they are
     assert f"({SOURCE}/blob/main/docs/onnxz.md)" in shown
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -82,12 +80,6 @@ def test_a_signature_is_one_like_others() -> None:
     assert f"<Signature {found}>" == repr(found)
     assert {"model": 1, "pin": None} == found.bind(1, pin=None).arguments
     assert ["model"] == [*found.replace(parameters=[found.parameters["model"]]).parameters]
-
-
-def test_nobody_pays_who_does_not_ask() -> None:
-    """To get and call a function does not import `inspect`."""
-    code = "import formats, sys; formats.convert; formats.load; sys.exit('inspect' in sys.modules)"
-    assert 0 == subprocess.run([sys.executable, "-S", "-c", code], check=False).returncode
 
 
 def test_a_codec_of_another_package_adds_its_options(monkeypatch: pytest.MonkeyPatch) -> None:

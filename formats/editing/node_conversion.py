@@ -27,6 +27,7 @@ from formats.editing.scopes import main_graph
 from formats.editing.written_forms import SET, WRITTEN, written
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.ir.copies import copied
+from formats.ir.dtypes import type_name
 from formats.ir.model import (
     Attribute,
     Function,
@@ -72,9 +73,13 @@ MESSAGE = 300  # characters of an error of onnx
 _PLACE_IN_CODE = re.compile(r"\S+\.(?:h|cc):\d+: \w+: Assertion `.*?` failed:\s*|\[\w*Error\]\s*")
 
 
-_IN_OUR_WORDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
+_IN_OUR_WORDS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"No Adapter (?:From|To) Version \$?(\d+) for \w+"), r"onnx cannot convert it across version \1"),
     (re.compile(r"No Previous Version of \w+ exists"), "no older operator set has it"),
+    (
+        re.compile(r"DataType \((\d+)\) of Input or Output of operator '\w+' is unallowed for Opset Version (\d+)"),
+        lambda found: f"version {found[2]} of the operator has no {type_name(int(found[1]))}",
+    ),
     (
         re.compile(r"Blocked quantization is not supported for Opset Version (\d+)"),
         r"version \1 of the operator has no scale for each block",

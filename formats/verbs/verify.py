@@ -180,7 +180,7 @@ def _verify(
     absent = missing_files(tensor for _, tensor in tensors)
     errors = [*_missing(absent), *errors, *_first(chain(in_tensors, _sparse(model, data)))]
     own = set(source.files())
-    cautions = codec.cautions(source, model) if codec.cautions and codec.encrypted else ()
+    cautions = [*codec.cautions(source, model)] if codec.cautions and codec.encrypted else []
     errors += (found("V102", loss.where, loss.detail) for loss in cautions if loss.matters)
     notes += (found("V103", loss.where, loss.detail) for loss in cautions if not loss.matters)
     if is_interrupted(path):

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 import formats
-from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, onnxzip
+from formats import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, onnxzip
 from formats.errors import FormatError
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.replacing import publication, tail_replacement
@@ -30,11 +30,17 @@ def model(name: str, seed: int) -> Model:
     state = np.random.default_rng(seed)
     weights = [formats.from_numpy(state.random(size, "float32"), f"w{size}") for size in SIZES]
     nodes = [
-        Node(op_type="Add", input=[f"y{index}", f"w{size}"], output=[f"y{index + 1}"], doc_string=name * 200)
+        Node(
+            op_type="Concat",
+            input=[f"y{index}", f"w{size}"],
+            output=[f"y{index + 1}"],
+            attribute=[formats.make_attribute("axis", 0)],
+            doc_string=name * 200,
+        )
         for index, size in enumerate(SIZES)
     ]
     ends = [
-        ValueInfo(name=end, type=Type(tensor_type=TensorType(elem_type=1, shape=TensorShape([]))))
+        ValueInfo(name=end, type=Type(tensor_type=TensorType(elem_type=1, shape=TensorShape([Dimension()]))))
         for end in ("y0", f"y{len(SIZES)}")
     ]
     graph = Graph(name="g", node=nodes, initializer=weights, input=ends[:1], output=ends[1:])

@@ -316,7 +316,7 @@ def test_unpack_writes_all_or_nothing(bundle: Path, tmp_path: Path) -> None:
     assert (
         "it is not an empty folder; --force replaces files in it" in run("formats", "unpack", bundle, tmp_path).output
     )
-    assert "it is no folder" in run("formats", "unpack", bundle, bundle, "--force").output
+    assert "it is not a folder" in run("formats", "unpack", bundle, bundle, "--force").output
     with pytest.raises(FileNotFoundError):
         formats.unpack(bundle, tmp_path / "no" / "out")
     (tmp_path / "bad.onnxz").write_bytes(bundle.read_bytes()[:-1])

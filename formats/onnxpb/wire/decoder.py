@@ -59,6 +59,7 @@ WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
 INLINE_BYTES = 1 << 8  # data this small is kept in memory, which takes less of it than a place in a file
+CUT_NUMBER = "the last number of a packed field is cut"
 FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request costs time
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
@@ -225,12 +226,6 @@ class Decoder:
         if row.inner and (wrong := [part.nbytes for part in parts if part.nbytes % row.inner]):
             # Not the sizes of the others, which depend on how many elements were left together.
             raise WireError(f"{wrong[0]} bytes are not a whole number of {row.inner}-byte elements")
-        if (
-            row.action == PLACES
-            and row.inner == 0
-            and any(part.nbytes and part.read(part.nbytes - 1)[0] >= 0x80 for part in parts)
-        ):
-            raise TruncatedError("the last number of a packed field is cut")
         if row.repeated and row.name in values:
             self.add(values, row.name, parts)
         else:
@@ -304,7 +299,10 @@ class Decoder:
                     else:
                         _set(values, row, inner)
             elif row and row.action in (PLACE, PLACES):
-                self.place(values, row, [self.source.slice(begin, size)])
+                part = self.source.slice(begin, size)
+                if row.action == PLACES and row.inner == 0 and size and part.read(size - 1)[0] >= 0x80:
+                    raise TruncatedError(CUT_NUMBER)
+                self.place(values, row, [part])
             else:
                 data = self.read(position, stop - position)
                 row = None  # likewise
@@ -520,6 +518,8 @@ class Decoder:
                         small = size <= self.inline_bytes
                         value = Literal(data[begin:position]) if small else self.source.slice(origin + begin, size)
                         if action == PLACES:
+                            if inner == 0 and size and data[position - 1] >= 0x80:
+                                raise TruncatedError(CUT_NUMBER)
                             places = places or {}
                             places.setdefault(name, (row, []))[1].append(value)
                             continue

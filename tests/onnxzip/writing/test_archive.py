@@ -308,7 +308,7 @@ STAYING = {
     "no type": bytes_tensor("w", BLOCK, data_type=None),
     "strings in raw data": bytes_tensor("w", BLOCK, data_type=8),
     "segment": bytes_tensor("w", BLOCK, segment=TensorSegment(0, 2048)),
-    "two stores": bytes_tensor("w", BLOCK, int32_data=Literal(BLOCK)),
+    "two stores": bytes_tensor("w", BLOCK, int32_data=Literal(bytes(len(BLOCK)))),
     "left-over places": bytes_tensor("w", BLOCK, external_data=[StringStringEntry("location", "w")]),
     "unknown location": bytes_tensor("w", BLOCK, data_location=7),
 }

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import formats
-from formats import Graph, Model, onnxzip
+from formats import Graph, Model, OperatorSetId, onnxzip
 from formats.errors import DecodeError, FormatError
 from formats.tensordata import interrupted
 from formats.tensordata.file import File
@@ -40,7 +40,8 @@ needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0,
 def model(number: int = 1) -> Model:
     """Return a model with some weights."""
     weights = [formats.from_numpy(np.full(2000, number + index, "float32"), f"w{index}") for index in range(3)]
-    return Model(ir_version=10, producer_name=str(number), graph=Graph(name="g", initializer=weights))
+    graph, imports = Graph(name="g", initializer=weights), [OperatorSetId("", 17)]
+    return Model(ir_version=10, producer_name=str(number), opset_import=imports, graph=graph)
 
 
 def pipe(path: Path) -> None:
