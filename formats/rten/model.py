@@ -19,7 +19,7 @@ from formats.rten.graph.constants import is_constant
 from formats.rten.graph.encoder import Encoder
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.options import HASH_KEY, METADATA_KEYS
-from formats.rten.target import ALL_RELEASES, parse_target
+from formats.rten.target import ALL_RELEASES, USAGE, parse_target
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.sources.source import Literal
 
@@ -71,7 +71,7 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
     if not is_rten_form(model):
         add_unheld(encoder.losses, model, METADATA_KEYS)
     file = FilePlan(destination, nbytes, tuple(writes), tuple(late_writes))
-    return WritePlan((file,), tuple(digests), encoder.losses.lines())
+    return WritePlan((file,), tuple(digests), encoder.losses.lines(), usage=USAGE)
 
 
 def _check_use(model: Model, options: RtenOptions) -> None:

@@ -182,7 +182,7 @@ class WritePlan(NamedTuple):
     """All output files of one model, companions first and the model last; or of `models` that share companions.
 
     `digests` are computed over sources that are not written themselves, such as the hash of a source file. `settings`
-    are JSON values that a program needs to load the files.
+    are JSON values that a program needs to load the files, and `usage` is a sentence about what a runtime needs for it.
     """
 
     files: tuple[FilePlan, ...]
@@ -191,6 +191,7 @@ class WritePlan(NamedTuple):
     permissions: Permissions = Permissions()
     models: int = 1  # this number of files, at the end, refer to the other files
     settings: Mapping[str, Any] | None = None
+    usage: str = ""
 
     @property
     def nbytes(self) -> int:

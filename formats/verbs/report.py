@@ -77,6 +77,7 @@ class ConversionReport:
     source_files: tuple[Path, ...] = ()  # the model is the first one
     dry_run: bool = False  # the files would be written, but were not
     settings: Mapping[str, Any] | None = None  # the settings that a program needs to load the files
+    usage: str = ""  # a sentence about what a runtime needs to load the files
     backup: Path | None = None  # where the replaced model is now
     removed: tuple[Path, ...] = ()  # files of the replaced model
     edits: tuple[Edit, ...] = ()  # what was changed in the model
@@ -141,6 +142,7 @@ class ConversionReport:
             "notes": [note.to_json() for note in self.notes],
             "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
             "settings": None if self.settings is None else dict(self.settings),
+            "usage": self.usage or None,
             "backup": None if self.backup is None else str(self.backup),
             "removed": [str(path) for path in self.removed],
         }
@@ -165,6 +167,7 @@ def report_of(
         seconds=perf_counter() - started,
         losses=in_order(plan.losses),
         settings=plan.settings,
+        usage=plan.usage,
         changes=changes,
         dry_run=dry_run,
     )
@@ -281,6 +284,8 @@ def _remarks(report: ConversionReport, more: str, *, every: bool) -> list[str]:
         import json
 
         lines.append(f"note: config.json must contain {json.dumps(report.settings)}")
+    if report.usage:
+        lines.append(f"note: {report.usage}")
     if report.notes:
         lines.append(f"note: passed over: {'; '.join(note.detail for note in report.notes)}")
     return lines

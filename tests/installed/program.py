@@ -88,17 +88,14 @@ def prepare(folder: Path, root: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
     setup = f"""
         import formats, numpy, shutil
-        w = formats.from_numpy(numpy.ones((32, 32), 'float32'), 'w')
-        nodes = [formats.make_node('MatMul', ['x', 'w'], ['h']), formats.make_node('Softmax', ['h'], ['y'])]
-        ends = [formats.make_value_info(name, 'float32', ['n', 32]) for name in 'xy']
-        graph = formats.Graph(name='g', node=nodes, input=ends[:1], output=ends[1:], initializer=[w])
-        model = formats.Model(8, opset_import=[formats.OperatorSetId('', 17)], graph=graph)
-        formats.save(model, 'model.onnx')
+        shutil.copy('examples/digits.onnx', 'model.onnx')
         for each in {COPIES}: shutil.copy('model.onnx', each + '.onnx')
         for each in ('onnxz', 'rten', 'ort'): formats.convert('model.onnx', 'model.' + each)
         formats.convert('model.onnx', 'split.onnx', external_data=True, size_threshold=0)
         formats.pack(['encoder.onnx', 'decoder.onnx'], 'whisper.onnxz')
-        numpy.savez('epoch9.npz', w=w.numpy())
+        formats.extract('model.onnx', 'body.onnx', outputs=['features'])
+        formats.extract('model.onnx', 'head.onnx', inputs=['features'])
+        numpy.savez('epoch9.npz', **{{'classifier.weight': numpy.zeros((10, 1176), 'float32')}})
     """
     subprocess.run([sys.executable, "-I", "-c", re.sub(r"\n +", "\n", setup)], cwd=folder, check=True)
 
@@ -181,9 +178,9 @@ class Checks:
             list(executor.map(lambda job: self.run(*job), dict.fromkeys(jobs)))
 
     def rows(self) -> list[str]:
-        """Return the commands of the README's table of problems."""
-        table = (self.root / "README.md").read_text("utf-8").partition("| your problem | the command |")[2]
-        found = re.findall(r"`(formats [^`]+)`", table.partition("\n\n")[0])
+        """Return the commands of the README's tables of problems."""
+        section = (self.root / "README.md").read_text("utf-8").partition("\n## Your problem, the command\n")[2]
+        found = re.findall(r"^\| .*`(formats [^`]+)`", section.partition("\n## ")[0], re.MULTILINE)
         assert len(found) > 10, "the README has its table"
         return found
 
