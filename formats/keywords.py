@@ -15,8 +15,19 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 
-class ReadKeywords(TypedDict, total=False):
-    """The options of `formats.load` and of all that reads."""
+class AccessKeywords(TypedDict, total=False):
+    """The options of reading and of writing: the key, and requests to stores."""
+
+    storage_options: Mapping[str, Any] | None
+    """storage_options: Options of the store."""
+    retries: int
+    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+    key: Key | str | bytes | None
+    """key: The key of an encrypted model."""
+
+
+class OnlyReadKeywords(TypedDict, total=False):
+    """The other options of reading."""
 
     max_depth: int
     """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
@@ -24,14 +35,87 @@ class ReadKeywords(TypedDict, total=False):
     """hard_links=False: Refuse data files with more than one name (hard links)."""
     model: str | None
     """model=NAME: Read this model of an archive that holds several."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
     allow_encryption: int | None
     """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
+
+
+class OnlyWriteKeywords(TypedDict, total=False):
+    """The other options of writing: of the engine, of a runtime, and of the format."""
+
+    metadata: Mapping[str, str] | None
+    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
+    threads: int
+    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
+    chunk_bytes: int | str
+    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
+    in_flight_bytes: int | str
+    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
+    overwrite: bool
+    """overwrite=True: Replace files that exist."""
+    parents: bool
+    """parents=True: Make missing parent folders."""
+    dry_run: bool
+    """dry_run=True: Change nothing; say what would be done."""
+    fsync: bool | None
+    """fsync=True: Force files to disk; by default only files that replace others."""
+    progress: Callable[[int, int], None] | None
+    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
+    clean: bool
+    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
+    backup: bool
+    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
+    pin: Mapping[str, str] | None
+    """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
+    runtime: str | None
+    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
+    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
+    opset: int | None
+    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
+    ir_version: int | None
+    """ir_version=N: Write the model in IR version N."""
+    dtype: str | None
+    """dtype='float16': Write float32 weights and values as float16."""
+    keep_io_types: bool
+    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
+    external_data: str | bool | None
+    """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
+    all weights into DST itself."""
+    size_threshold: int | str
+    """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
+    alignment: int | str | None
+    """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
+    max_external_file_size: int | str
+    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
+    limit."""
+    one_file_per_tensor: bool
+    """one_file_per_tensor=True: Put each weight into a separate file."""
+    checksum: bool
+    """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
+    data_names: str | None
+    """data_names='transformers.js': Name data files as transformers.js loads them, each small enough for
+    browsers, and print their setting."""
+    link: bool
+    """link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that
+    refers to them."""
+    dedup: bool
+    """dedup=True: Store equal weights only once."""
+    sha256: bool
+    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
+    onnx_hash: bool | None
+    """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
+    exact: bool
+    """exact=True: Avoid operators whose results in RTen differ from ONNX."""
+    rten_version: int
+    """rten_version=1 or 2: Version of the file; 2 by default."""
+    source_hash: Source | None
+    """source_hash: The bytes of the .onnx file, for `onnx_hash`."""
+    encryption: int
+    """encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering,
+    ChaCha20-Poly1305 (2), or AES-256-GCM (3, the default)."""
+
+
+class ReadKeywords(OnlyReadKeywords, AccessKeywords, total=False):
+    """The options of `formats.load` and of all that reads."""
 
 
 class RaiseKeywords(TypedDict, total=False):
@@ -41,178 +125,16 @@ class RaiseKeywords(TypedDict, total=False):
     """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
 
 
-class WriteKeywords(TypedDict, total=False):
-    """The options of `formats.save`: of the engine, of raising, of a runtime, and of the format that is written."""
-
-    metadata: Mapping[str, str] | None
-    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
-    threads: int
-    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
-    chunk_bytes: int | str
-    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
-    in_flight_bytes: int | str
-    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
-    overwrite: bool
-    """overwrite=True: Replace files that exist."""
-    parents: bool
-    """parents=True: Make missing parent folders."""
-    dry_run: bool
-    """dry_run=True: Change nothing; say what would be done."""
-    fsync: bool | None
-    """fsync=True: Force files to disk; by default only files that replace others."""
-    progress: Callable[[int, int], None] | None
-    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
-    clean: bool
-    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
-    backup: bool
-    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
-    pin: Mapping[str, str] | None
-    """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
-    runtime: str | None
-    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
-    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
-    opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
-    ir_version: int | None
-    """ir_version=N: Write the model in IR version N."""
-    dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16."""
-    keep_io_types: bool
-    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
-    external_data: str | bool | None
-    """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
-    all weights into DST itself."""
-    size_threshold: int | str
-    """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
-    alignment: int | str | None
-    """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
-    max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
-    limit."""
-    one_file_per_tensor: bool
-    """one_file_per_tensor=True: Put each weight into a separate file."""
-    checksum: bool
-    """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
-    data_names: str | None
-    """data_names='transformers.js': Name data files as transformers.js loads them, each small enough for
-    browsers, and print their setting."""
-    link: bool
-    """link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that
-    refers to them."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
-    sha256: bool
-    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    onnx_hash: bool | None
-    """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
-    exact: bool
-    """exact=True: Avoid operators whose results in RTen differ from ONNX."""
-    rten_version: int
-    """rten_version=1 or 2: Version of the file; 2 by default."""
-    source_hash: Source | None
-    """source_hash: The bytes of the .onnx file, for `onnx_hash`."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
-    encryption: int
-    """encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering,
-    ChaCha20-Poly1305 (2), or AES-256-GCM (3, the default)."""
+class WriteKeywords(OnlyWriteKeywords, AccessKeywords, total=False):
+    """The options of `formats.save`."""
 
 
-class ConvertKeywords(TypedDict, total=False):
+class ConvertKeywords(OnlyReadKeywords, OnlyWriteKeywords, AccessKeywords, total=False):
     """The options of `formats.convert`: those of `load` and of `save`."""
 
-    max_depth: int
-    """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
-    hard_links: bool
-    """hard_links=False: Refuse data files with more than one name (hard links)."""
-    model: str | None
-    """model=NAME: Read this model of an archive that holds several."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
-    allow_encryption: int | None
-    """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
-    metadata: Mapping[str, str] | None
-    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
-    threads: int
-    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
-    chunk_bytes: int | str
-    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
-    in_flight_bytes: int | str
-    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
-    overwrite: bool
-    """overwrite=True: Replace files that exist."""
-    parents: bool
-    """parents=True: Make missing parent folders."""
-    dry_run: bool
-    """dry_run=True: Change nothing; say what would be done."""
-    fsync: bool | None
-    """fsync=True: Force files to disk; by default only files that replace others."""
-    progress: Callable[[int, int], None] | None
-    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
-    clean: bool
-    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
-    backup: bool
-    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
-    pin: Mapping[str, str] | None
-    """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
-    runtime: str | None
-    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
-    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
-    opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
-    ir_version: int | None
-    """ir_version=N: Write the model in IR version N."""
-    dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16."""
-    keep_io_types: bool
-    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
-    external_data: str | bool | None
-    """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
-    all weights into DST itself."""
-    size_threshold: int | str
-    """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
-    alignment: int | str | None
-    """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
-    max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
-    limit."""
-    one_file_per_tensor: bool
-    """one_file_per_tensor=True: Put each weight into a separate file."""
-    checksum: bool
-    """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
-    data_names: str | None
-    """data_names='transformers.js': Name data files as transformers.js loads them, each small enough for
-    browsers, and print their setting."""
-    link: bool
-    """link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that
-    refers to them."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
-    sha256: bool
-    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    onnx_hash: bool | None
-    """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
-    exact: bool
-    """exact=True: Avoid operators whose results in RTen differ from ONNX."""
-    rten_version: int
-    """rten_version=1 or 2: Version of the file; 2 by default."""
-    source_hash: Source | None
-    """source_hash: The bytes of the .onnx file, for `onnx_hash`."""
-    encryption: int
-    """encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering,
-    ChaCha20-Poly1305 (2), or AES-256-GCM (3, the default)."""
 
-
-class EditKeywords(TypedDict, total=False):
-    """The options of `formats.edit`: its own, and those of `formats.convert`."""
+class EditKeywords(ConvertKeywords, total=False):
+    """The options of `formats.edit`: its own, and those of `convert`."""
 
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
     """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
@@ -220,94 +142,10 @@ class EditKeywords(TypedDict, total=False):
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
-    max_depth: int
-    """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
-    hard_links: bool
-    """hard_links=False: Refuse data files with more than one name (hard links)."""
-    model: str | None
-    """model=NAME: Read this model of an archive that holds several."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
-    allow_encryption: int | None
-    """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
-    metadata: Mapping[str, str] | None
-    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
-    threads: int
-    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
-    chunk_bytes: int | str
-    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
-    in_flight_bytes: int | str
-    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
-    overwrite: bool
-    """overwrite=True: Replace files that exist."""
-    parents: bool
-    """parents=True: Make missing parent folders."""
-    dry_run: bool
-    """dry_run=True: Change nothing; say what would be done."""
-    fsync: bool | None
-    """fsync=True: Force files to disk; by default only files that replace others."""
-    progress: Callable[[int, int], None] | None
-    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
-    clean: bool
-    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
-    backup: bool
-    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
-    pin: Mapping[str, str] | None
-    """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
-    runtime: str | None
-    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
-    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
-    opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
-    ir_version: int | None
-    """ir_version=N: Write the model in IR version N."""
-    dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16."""
-    keep_io_types: bool
-    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
-    external_data: str | bool | None
-    """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
-    all weights into DST itself."""
-    size_threshold: int | str
-    """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
-    alignment: int | str | None
-    """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
-    max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
-    limit."""
-    one_file_per_tensor: bool
-    """one_file_per_tensor=True: Put each weight into a separate file."""
-    checksum: bool
-    """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
-    data_names: str | None
-    """data_names='transformers.js': Name data files as transformers.js loads them, each small enough for
-    browsers, and print their setting."""
-    link: bool
-    """link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that
-    refers to them."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
-    sha256: bool
-    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    onnx_hash: bool | None
-    """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
-    exact: bool
-    """exact=True: Avoid operators whose results in RTen differ from ONNX."""
-    rten_version: int
-    """rten_version=1 or 2: Version of the file; 2 by default."""
-    source_hash: Source | None
-    """source_hash: The bytes of the .onnx file, for `onnx_hash`."""
-    encryption: int
-    """encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering,
-    ChaCha20-Poly1305 (2), or AES-256-GCM (3, the default)."""
 
 
-class ExtractKeywords(TypedDict, total=False):
-    """The options of `formats.extract`: its own, and those of `formats.convert`."""
+class ExtractKeywords(ConvertKeywords, total=False):
+    """The options of `formats.extract`, and those of `convert`."""
 
     inputs: Sequence[str] | None
     """inputs=NAMES: The values that become inputs, separated by commas; those of the model by default. A
@@ -317,187 +155,19 @@ class ExtractKeywords(TypedDict, total=False):
     comma in a name needs a backslash before it."""
     tensor: str | None
     """tensor=NAME: Write only this weight, to a .npy or .safetensors file."""
-    max_depth: int
-    """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
-    hard_links: bool
-    """hard_links=False: Refuse data files with more than one name (hard links)."""
-    model: str | None
-    """model=NAME: Read this model of an archive that holds several."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
-    allow_encryption: int | None
-    """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
-    metadata: Mapping[str, str] | None
-    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
-    threads: int
-    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
-    chunk_bytes: int | str
-    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
-    in_flight_bytes: int | str
-    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
-    overwrite: bool
-    """overwrite=True: Replace files that exist."""
-    parents: bool
-    """parents=True: Make missing parent folders."""
-    dry_run: bool
-    """dry_run=True: Change nothing; say what would be done."""
-    fsync: bool | None
-    """fsync=True: Force files to disk; by default only files that replace others."""
-    progress: Callable[[int, int], None] | None
-    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
-    clean: bool
-    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
-    backup: bool
-    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
-    pin: Mapping[str, str] | None
-    """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
-    runtime: str | None
-    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
-    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
-    opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
-    ir_version: int | None
-    """ir_version=N: Write the model in IR version N."""
-    dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16."""
-    keep_io_types: bool
-    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
-    external_data: str | bool | None
-    """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
-    all weights into DST itself."""
-    size_threshold: int | str
-    """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
-    alignment: int | str | None
-    """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
-    max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
-    limit."""
-    one_file_per_tensor: bool
-    """one_file_per_tensor=True: Put each weight into a separate file."""
-    checksum: bool
-    """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
-    data_names: str | None
-    """data_names='transformers.js': Name data files as transformers.js loads them, each small enough for
-    browsers, and print their setting."""
-    link: bool
-    """link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that
-    refers to them."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
-    sha256: bool
-    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    onnx_hash: bool | None
-    """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
-    exact: bool
-    """exact=True: Avoid operators whose results in RTen differ from ONNX."""
-    rten_version: int
-    """rten_version=1 or 2: Version of the file; 2 by default."""
-    source_hash: Source | None
-    """source_hash: The bytes of the .onnx file, for `onnx_hash`."""
-    encryption: int
-    """encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering,
-    ChaCha20-Poly1305 (2), or AES-256-GCM (3, the default)."""
 
 
-class MergeKeywords(TypedDict, total=False):
-    """The options of `formats.merge`: its own, and those of `formats.convert`."""
+class MergeKeywords(ConvertKeywords, total=False):
+    """The options of `formats.merge`, and those of `convert`."""
 
     connect: Mapping[str, str | Sequence[str]] | None
     """connect: Inputs of the second model by outputs of the first one, such as {'features': 'input'}."""
     prefix: str | None
     """prefix=PREFIX: Begin all names of B with PREFIX; by default, names that meet get a number."""
-    max_depth: int
-    """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
-    hard_links: bool
-    """hard_links=False: Refuse data files with more than one name (hard links)."""
-    model: str | None
-    """model=NAME: Read this model of an archive that holds several."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
-    allow_encryption: int | None
-    """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
-    metadata: Mapping[str, str] | None
-    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
-    threads: int
-    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
-    chunk_bytes: int | str
-    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
-    in_flight_bytes: int | str
-    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
-    overwrite: bool
-    """overwrite=True: Replace files that exist."""
-    parents: bool
-    """parents=True: Make missing parent folders."""
-    dry_run: bool
-    """dry_run=True: Change nothing; say what would be done."""
-    fsync: bool | None
-    """fsync=True: Force files to disk; by default only files that replace others."""
-    progress: Callable[[int, int], None] | None
-    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
-    clean: bool
-    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
-    backup: bool
-    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
-    pin: Mapping[str, str] | None
-    """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
-    runtime: str | None
-    """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
-    release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
-    opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
-    ir_version: int | None
-    """ir_version=N: Write the model in IR version N."""
-    dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16."""
-    keep_io_types: bool
-    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
-    external_data: str | bool | None
-    """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
-    all weights into DST itself."""
-    size_threshold: int | str
-    """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
-    alignment: int | str | None
-    """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors."""
-    max_external_file_size: int | str
-    """max_external_file_size=SIZE: Start another data file before one exceeds SIZE; by default, there is no
-    limit."""
-    one_file_per_tensor: bool
-    """one_file_per_tensor=True: Put each weight into a separate file."""
-    checksum: bool
-    """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
-    data_names: str | None
-    """data_names='transformers.js': Name data files as transformers.js loads them, each small enough for
-    browsers, and print their setting."""
-    link: bool
-    """link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that
-    refers to them."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
-    sha256: bool
-    """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
-    onnx_hash: bool | None
-    """onnx_hash=True: Store the SHA-256 of the .onnx file; by default only below 64 MiB."""
-    exact: bool
-    """exact=True: Avoid operators whose results in RTen differ from ONNX."""
-    rten_version: int
-    """rten_version=1 or 2: Version of the file; 2 by default."""
-    source_hash: Source | None
-    """source_hash: The bytes of the .onnx file, for `onnx_hash`."""
-    encryption: int
-    """encryption=1 or 2 or 3: Encrypt with AES-256-CBC (1), which does not detect tampering,
-    ChaCha20-Poly1305 (2), or AES-256-GCM (3, the default)."""
 
 
 class JobKeywords(ConvertKeywords, total=False):
-    """The options of `formats.convert_many`: all that `formats.convert` has."""
+    """The options of `formats.convert_many`: all that `convert` has."""
 
     from_format: str | None
     """from_format=FORMAT: The format to read, if the content does not show it."""
@@ -512,8 +182,8 @@ class JobKeywords(ConvertKeywords, total=False):
     """lenient=True: Read an .onnxz file that another zip tool made."""
 
 
-class ShareKeywords(TypedDict, total=False):
-    """The options of `formats.share`: its own, those of `load` and of the engine."""
+class ShareKeywords(ReadKeywords, total=False):
+    """The options of `formats.share`, and those of `load`."""
 
     external_data: str
     """external_data=NAME: Name the file with the weights that all models share NAME; shared.data by default."""
@@ -521,20 +191,6 @@ class ShareKeywords(TypedDict, total=False):
     """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
     alignment: int | str
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 4K by default."""
-    max_depth: int
-    """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
-    hard_links: bool
-    """hard_links=False: Refuse data files with more than one name (hard links)."""
-    model: str | None
-    """model=NAME: Read this model of an archive that holds several."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
-    allow_encryption: int | None
-    """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str
@@ -557,8 +213,8 @@ class ShareKeywords(TypedDict, total=False):
     """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
 
 
-class PackKeywords(TypedDict, total=False):
-    """The options of `formats.pack`: its own, those of `load` and of the engine."""
+class PackKeywords(ReadKeywords, total=False):
+    """The options of `formats.pack`, and those of `load`."""
 
     default: str | None
     """default=NAME: Make this model the default one."""
@@ -566,20 +222,6 @@ class PackKeywords(TypedDict, total=False):
     """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
     alignment: int | str
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default."""
-    max_depth: int
-    """max_depth=N: Refuse messages nested more than N deep, at most 250; 100 by default."""
-    hard_links: bool
-    """hard_links=False: Refuse data files with more than one name (hard links)."""
-    model: str | None
-    """model=NAME: Read this model of an archive that holds several."""
-    key: Key | str | bytes | None
-    """key: The key of an encrypted model."""
-    allow_encryption: int | None
-    """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
-    storage_options: Mapping[str, Any] | None
-    """storage_options: Options of the store."""
-    retries: int
-    """retries=N: Repeat a request that fails temporarily up to N times; 2 by default."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str

@@ -1,36 +1,54 @@
 """The options of the functions of the library, for `help`, `inspect.signature` and notebooks.
 
-The functions declare their options as `**keywords: Unpack[...]`, for type checkers. Their signatures get the names and
-defaults from the classes of options, also those of codecs in other packages, when somebody asks.
+The functions declare their options as `**keywords: Unpack[...]`, for type checkers. When somebody gets a function from
+the package, it gets a signature and a docstring with the names, defaults and meanings of its options, which are those
+of the classes of options, also of codecs in other packages.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
 
+from formats import keywords as declared
+from formats.codecs import lookup
+from formats.codecs.contract import ReadOptions
+from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
 from formats.options import rows_of
+from formats.tensordata.engine import EngineOptions
+from formats.verbs.choices import ConversionOptions, MetadataOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
+from formats.verbs.pack import PackingOptions
+from formats.verbs.relocate import PlaceOptions
+from formats.verbs.share import ShareOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from inspect import Signature
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from formats.codecs.contract import Codec
+    from formats.options import Flag, Row
 
-VARIABLE_KEYWORDS = 8  # inspect.CO_VARKEYWORDS; `inspect` is imported only when somebody asks
+WIDTH = 108  # of the options in a docstring
 
 
 def with_options(function: Callable[..., Any]) -> None:
-    """The function has a docstring that lists its options, and a signature with those that its keywords can be."""
-    from formats.wording.option_lists import OPTIONS
-
-    if function.__doc__ and (listed := OPTIONS.get(function.__name__)):
+    """The function gets a docstring that lists its options, and a signature with those that its keywords can be."""
+    codecs = lookup.codecs()
+    keywords = keywords_of(function)
+    classes = option_classes(codecs)[keywords] if keywords else ()
+    own = lines_by_option((ConversionOptions, EngineOptions), codecs, function.__kwdefaults__ or {})
+    listed = own if keywords or len(own) > 1 else {}  # one option alone: the text of the function says what it means
+    listed = listed | lines_by_option(classes, codecs)
+    if function.__doc__ and listed:
         text, raises, errors = function.__doc__.partition("Raises:")
         indent = text[text.rindex("\n") + 1 :]
-        options = listed.rstrip().replace("\n", f"\n{indent}    ")
+        lines = [line for uses in listed.values() for line in uses]
+        wrapped = (textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
+        options = "\n".join(wrapped).replace("\n", f"\n{indent}    ")
         function.__doc__ = f"{text}Options:\n\n{indent}    {options}\n\n{indent}{raises}{errors}"
-    if function.__code__.co_flags & VARIABLE_KEYWORDS and (keywords := keywords_of(function)):
-        function.__signature__ = _LateSignature(function, keywords)  # type: ignore[attr-defined]  # as `inspect` says
+    if keywords:
+        function.__signature__ = _signature(function, keywords, classes)  # type: ignore[attr-defined]  # as `inspect` says
 
 
 def keywords_of(function: Callable[..., Any]) -> str:
@@ -41,20 +59,6 @@ def keywords_of(function: Callable[..., Any]) -> str:
 
 def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     """The classes of options of each class of `formats.keywords`, if these are the codecs that write."""
-    from formats.codecs.contract import ReadOptions
-    from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import (
-        ConversionOptions,
-        MetadataOptions,
-        RaisingOptions,
-        ReplacementOptions,
-        RuntimeOptions,
-    )
-    from formats.verbs.pack import PackingOptions
-    from formats.verbs.relocate import PlaceOptions
-    from formats.verbs.share import ShareOptions
-
     targets = dict.fromkeys(codec.options for codec in codecs)
     writing = (MetadataOptions, EngineOptions, ReplacementOptions, RaisingOptions, RuntimeOptions, *targets)
     return {
@@ -72,53 +76,44 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     }
 
 
-class _LateSignature:
-    """An `inspect.Signature` that is made when somebody asks for it; `inspect` accepts it as one."""
-
-    def __init__(self, function: Callable[..., Any], keywords: str) -> None:
-        self._function, self._keywords = function, keywords
-        self._made: Signature | None = None
-
-    @property  # type: ignore[misc]  # it is asked by `isinstance`, and never set
-    def __class__(self) -> type:
-        from inspect import Signature
-
-        return Signature
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._signature(), name)
-
-    def __str__(self) -> str:
-        return str(self._signature())
-
-    def __repr__(self) -> str:
-        return repr(self._signature())
-
-    def __eq__(self, other: object) -> bool:
-        return self._signature() == other
-
-    def __hash__(self) -> int:
-        return hash(self._signature())
-
-    def _signature(self) -> Signature:
-        if self._made is None:
-            self._made = _signature(self._function, self._keywords)
-        return self._made
+def lines_by_option(
+    classes: Iterable[type], codecs: Iterable[Codec], only: Collection[str] | None = None
+) -> dict[str, list[str]]:
+    """For each option, a line for each of its uses, such as "hard_links=False: Refuse data files with ..."."""
+    names = ", ".join(codec.name for codec in codecs)
+    found: dict[str, dict[str, str]] = {}
+    for each in classes:
+        for row in rows_of(each):
+            if only is None or row.name in only:
+                for use, text in _uses(row):
+                    found.setdefault(row.name, {}).setdefault(use, text.replace("{formats}", names))
+    return {name: [f"{use}: {text}" for use, text in uses.items()] for name, uses in found.items()}
 
 
-def _signature(function: Callable[..., Any], keywords: str) -> Signature:
-    from inspect import Parameter, Signature
-    from types import FunctionType
+def _uses(row: Row) -> Iterator[tuple[str, str]]:
+    """What an option is set to, and what that does."""
+    uses = [(_value(row, flag), flag.help) for flag in row.flags if flag.help]
+    if row.keyword_help or row.help not in [text for _, text in uses]:  # the flags say how to type it
+        uses = [("", row.keyword_help or row.help)]
+    for value, text in uses:
+        says = "default" in text or row.default is None or isinstance(row.default, bool)
+        yield f"{row.name}={value}" if value else row.name, text + ("" if says else f" Default: {row.default}.")
 
-    from formats import keywords as declared
-    from formats.codecs import lookup
 
-    plain = FunctionType(function.__code__, {}, argdefs=function.__defaults__)  # it has no other signature
-    plain.__kwdefaults__, plain.__annotations__ = function.__kwdefaults__, function.__annotations__
-    found = Signature.from_callable(plain)
+def _value(row: Row, flag: Flag) -> str:
+    if not flag.metavar:
+        return str(flag.value)
+    values = row.kind.values() if row.kind.values else ()
+    if flag.metavar == "|".join(map(str, values)):
+        return " or ".join(map(repr, values))
+    return f"{flag.value} or {flag.metavar.strip('[]')}" if flag.text_is_optional else flag.metavar
+
+
+def _signature(function: Callable[..., Any], keywords: str, classes: Sequence[type]) -> Signature:
+    found = signature(function)
     parameters = {name: each for name, each in found.parameters.items() if each.kind != Parameter.VAR_KEYWORD}
     annotations = {name: kind.__forward_arg__ for name, kind in getattr(declared, keywords).__annotations__.items()}
-    for options in option_classes(lookup.codecs())[keywords]:
+    for options in classes:
         for row in rows_of(options):
             kind = annotations.get(row.name, Parameter.empty)
             option = Parameter(row.name, Parameter.KEYWORD_ONLY, default=row.default, annotation=kind)

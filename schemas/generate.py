@@ -37,7 +37,6 @@ FROM_CODE = (
     (ort_operators.generate, ort_operators.TARGET),
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
-    (option_rows.lists, "formats/wording/option_lists.py"),
     (option_rows.reference, "docs/options.md"),
 )
 

@@ -1,7 +1,7 @@
 """Write the keywords and the reference page of the options from the rows of their classes.
 
 `formats/keywords.py` declares the keywords of `formats.load`, `save` and `convert` for type checkers and editors;
-`docs/options.md` is the table for people. `formats/wording/option_lists.py` is what `help` shows of them.
+`docs/options.md` is the table for people.
 """
 
 from __future__ import annotations
@@ -9,21 +9,18 @@ from __future__ import annotations
 import inspect
 import textwrap
 from dataclasses import fields
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-import formats
 from formats.cli.command_line import GENERAL, panels
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.options import names_of, rows_of
-from formats.signatures import keywords_of, option_classes
+from formats.signatures import WIDTH, lines_by_option, option_classes
 from formats.tensordata.engine import EngineOptions
-from formats.verbs.choices import ConversionOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from formats.options import Flag, Row
 
@@ -38,43 +35,46 @@ IMPORTS = {  # the modules of the names in annotations
 
 
 OPTIONS = option_classes(lookup.built_in())
-WIDTH = 108  # of a list in a docstring
 
 
 class Keywords(NamedTuple):
-    """A class of keywords, those of classes of options and of another class of keywords."""
+    """A class of keywords: those of classes of options, besides those of other classes of keywords."""
 
     name: str
     summary: str
-    base: str = "TypedDict"
-
-    @property
-    def options(self) -> tuple[type, ...]:
-        """The classes of options, without those of the base."""
-        return tuple(each for each in OPTIONS[self.name] if each not in OPTIONS.get(self.base, ()))
+    bases: tuple[str, ...] = ()
 
 
+READ, WRITTEN = (
+    {row.name for each in OPTIONS[name] for row in rows_of(each)} for name in ("ReadKeywords", "WriteKeywords")
+)
+PARTS = {  # of those that read and those that write
+    "AccessKeywords": ("WriteKeywords", READ & WRITTEN),
+    "OnlyReadKeywords": ("ReadKeywords", READ - WRITTEN),
+    "OnlyWriteKeywords": ("WriteKeywords", WRITTEN - READ),
+}
 KEYWORDS = (
-    Keywords("ReadKeywords", "The options of `formats.load` and of all that reads."),
+    Keywords("AccessKeywords", "The options of reading and of writing: the key, and requests to stores."),
+    Keywords("OnlyReadKeywords", "The other options of reading."),
+    Keywords("OnlyWriteKeywords", "The other options of writing: of the engine, of a runtime, and of the format."),
+    Keywords(
+        "ReadKeywords", "The options of `formats.load` and of all that reads.", ("OnlyReadKeywords", "AccessKeywords")
+    ),
     Keywords("RaiseKeywords", "The options of `formats.raise_model`."),
+    Keywords("WriteKeywords", "The options of `formats.save`.", ("OnlyWriteKeywords", "AccessKeywords")),
     Keywords(
-        "WriteKeywords",
-        "The options of `formats.save`: of the engine, of raising, of a runtime, and of the format that is written.",
+        "ConvertKeywords",
+        "The options of `formats.convert`: those of `load` and of `save`.",
+        ("OnlyReadKeywords", "OnlyWriteKeywords", "AccessKeywords"),
     ),
-    Keywords("ConvertKeywords", "The options of `formats.convert`: those of `load` and of `save`."),
-    Keywords("EditKeywords", "The options of `formats.edit`: its own, and those of `formats.convert`."),
-    Keywords("ExtractKeywords", "The options of `formats.extract`: its own, and those of `formats.convert`."),
-    Keywords("MergeKeywords", "The options of `formats.merge`: its own, and those of `formats.convert`."),
-    Keywords(
-        "JobKeywords", "The options of `formats.convert_many`: all that `formats.convert` has.", "ConvertKeywords"
-    ),
-    Keywords("ShareKeywords", "The options of `formats.share`: its own, those of `load` and of the engine."),
-    Keywords("PackKeywords", "The options of `formats.pack`: its own, those of `load` and of the engine."),
+    Keywords("EditKeywords", "The options of `formats.edit`: its own, and those of `convert`.", ("ConvertKeywords",)),
+    Keywords("ExtractKeywords", "The options of `formats.extract`, and those of `convert`.", ("ConvertKeywords",)),
+    Keywords("MergeKeywords", "The options of `formats.merge`, and those of `convert`.", ("ConvertKeywords",)),
+    Keywords("JobKeywords", "The options of `formats.convert_many`: all that `convert` has.", ("ConvertKeywords",)),
+    Keywords("ShareKeywords", "The options of `formats.share`, and those of `load`.", ("ReadKeywords",)),
+    Keywords("PackKeywords", "The options of `formats.pack`, and those of `load`.", ("ReadKeywords",)),
     Keywords("PlaceKeywords", "The options of `formats.cp` and `formats.mv`."),
 )
-LISTS = '''\
-"""What the options of each function do, for its help; `schemas/generate.py` makes this from the classes of options."""
-'''
 REFERENCE = """\
 # Commands and options
 
@@ -148,20 +148,30 @@ def keywords() -> str:
 
 
 def _typed_dict(keywords: Keywords) -> str:
+    inherited = {name for base in keywords.bases for name in _names(base)}
+    source, only = PARTS.get(keywords.name, (keywords.name, _names(keywords.name) - inherited))
     types: dict[str, list[str]] = {}
-    for each in keywords.options:
+    for each in OPTIONS[source]:
         rows = {row.name: row for row in rows_of(each)}
         for field in fields(each):
-            if row := rows.get(field.name):
+            if (row := rows.get(field.name)) and field.name in only:
                 parts = types.setdefault(field.name, [])
                 parts += [part for part in _type(row, str(field.type)) if part not in parts]
-    lines = [f"class {keywords.name}({keywords.base}, total=False):", f'    """{keywords.summary}"""', ""]
-    words = lines_by_option(keywords.options)
+    bases = ", ".join(keywords.bases) or "TypedDict"
+    lines = [f"class {keywords.name}({bases}, total=False):", f'    """{keywords.summary}"""', ""]
+    words = lines_by_option(OPTIONS[source], lookup.built_in(), only)
     for option, parts in types.items():
-        about = textwrap.wrap("; ".join(line.removesuffix(".") for line in words[option]) + ".", WIDTH - 6)
+        text = "; ".join(line.removesuffix(".") for line in words[option]).replace("\\", "\\\\")
         lines += [f"    {option}: {' | '.join(_none_last(parts))}"]
-        lines += ['    """' + "\n    ".join(about) + '"""']
-    return "\n".join(lines) + "\n"
+        lines += ['    """' + "\n    ".join(textwrap.wrap(f"{text}.", WIDTH - 6)) + '"""']
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _names(keywords: str) -> set[str]:
+    """The options of a class of keywords, with those that it inherits."""
+    if keywords in PARTS:
+        return PARTS[keywords][1]
+    return {row.name for each in OPTIONS[keywords] for row in rows_of(each)}
 
 
 def _type(row: Row, annotation: str) -> list[str]:
@@ -173,67 +183,6 @@ def _type(row: Row, annotation: str) -> list[str]:
 
 def _none_last(parts: Sequence[str]) -> list[str]:
     return [*(part for part in parts if part != "None"), *(["None"] if "None" in parts else [])]
-
-
-def lines_by_option(classes: Sequence[type], only: Collection[str] | None = None) -> dict[str, list[str]]:
-    """For each option, a line for each of its uses, such as "hard_links=False: Refuse data files with ..."."""
-    found: dict[str, dict[str, str]] = {}
-    for each in classes:
-        for row in rows_of(each):
-            if only is None or row.name in only:
-                for use, text in _uses(row):
-                    found.setdefault(row.name, {}).setdefault(use, text)
-    return {name: [f"{use}: {text}" for use, text in uses.items()] for name, uses in found.items()}
-
-
-def _uses(row: Row) -> Iterator[tuple[str, str]]:
-    """What an option is set to, and what that does."""
-    uses = [(_value(row, flag), flag.help) for flag in row.flags if flag.help]
-    if row.keyword_help or row.help not in [text for _, text in uses]:  # the flags say how to type it
-        uses = [("", row.keyword_help or row.help)]
-    names = ", ".join(codec.name for codec in lookup.built_in())
-    for value, text in uses:
-        says = "default" in text or row.default is None or isinstance(row.default, bool)
-        text = text.replace("{formats}", names) + ("" if says else f" Default: {row.default}.")
-        yield f"{row.name}={value}" if value else row.name, text.replace("\\", "\\\\")
-
-
-def _value(row: Row, flag: Flag) -> str:
-    if not flag.metavar:
-        return str(flag.value)
-    values = row.kind.values() if row.kind.values else ()
-    if flag.metavar == "|".join(map(str, values)):
-        return " or ".join(map(repr, values))
-    return f"{flag.value} or {flag.metavar.strip('[]')}" if flag.text_is_optional else flag.metavar
-
-
-def lists() -> str:
-    """The text of `formats/wording/option_lists.py`."""
-    texts = {_wrapped(lines_by_option(OPTIONS[each.name])): _constant(each.name) for each in KEYWORDS}
-    table = []
-    for name, module in vars(formats)["_MODULES"].items():
-        function = getattr(import_module(f"formats.{module}"), name)
-        if not inspect.isfunction(function):
-            continue
-        own = lines_by_option((ConversionOptions, EngineOptions), function.__kwdefaults__ or {})
-        declared = keywords_of(function)
-        if not declared and len(own) == 1:  # the text of the function says what it means there
-            continue
-        found = [texts.setdefault(_wrapped(own), f"_OF_{name.upper()}")] if own else []
-        found += [_constant(declared)] if declared else []
-        table += [f'    "{name}": {" + ".join(found)},'] if found else []
-    constants = [f'{name} = """\\\n{text}"""' for text, name in texts.items()]
-    return "\n".join([LISTS, *constants, "", "OPTIONS = {", *table, "}", ""])
-
-
-def _constant(keywords: str) -> str:
-    return f"_{keywords.removesuffix('Keywords').upper()}"
-
-
-def _wrapped(words: Mapping[str, Sequence[str]]) -> str:
-    """The lines of each option, cut to the width of a docstring."""
-    lines = [line for uses in words.values() for line in uses]
-    return "".join(f"{part}\n" for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="    "))
 
 
 def reference() -> str:

@@ -37,7 +37,6 @@ THROUGH: dict[str, tuple[str, str]] = {
     "cli/test_looking_verbs.py": ("cli.columns", "tables and sentences in terminals of any width"),
     "cli/test_error_text.py": ("cli.report_lines cli.printing", "texts for people and for programs"),
     "cli/test_command_line.py": ("cli.typer_commands", "both parsers take each line alike"),
-    "cli/test_advice.py": ("wording.option_lists", "what help and errors show"),
     "codecs/test_foreign.py": ("python.extras", "packages that are missing, and what installs them"),
     "codecs/test_lookup.py": ("codecs.__init__ codecs.contract", "the lookup chooses among codecs"),
     "docs/test_docs.py": ("codec testing.__init__", "the pages and an example package use these names"),

@@ -86,7 +86,7 @@ def test_what_a_message_recommends_is_in_the_short_help() -> None:
     for name, module in recommendations():
         for verb, table in FLAGS.items():
             for flag, (row, _) in table.items():
-                if name not in (flag, row.name) or module in ("typer_commands", "option_lists", "keywords"):
+                if name not in (flag, row.name) or module in ("typer_commands", "keywords"):
                     continue
                 found.add(row.name)
                 unused.discard(row.name)
