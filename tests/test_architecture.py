@@ -350,7 +350,7 @@ def test_a_conversion_imports_what_it_uses(target: str, tmp_path: Path) -> None:
     """A conversion imports few modules, and of the families of operators only those that the model needs."""
     program = (
         "import sys\n"
-        "from formats.verbs.convert import convert\n"  # as the command does; `formats.convert` has the options of all, too
+        "from formats.verbs.convert import convert\n"  # as the command; `formats.convert` lists the options of all
         "convert(*sys.argv[1:])\n"
         "print(*(name for name in sys.modules if name.partition('.')[0] == 'formats'))"
     )
