@@ -491,9 +491,9 @@ class Attribute(Message):
 def values_held(attribute: Attribute) -> list[str]:
     """The fields that hold a value, of which a right attribute has one."""
     held = vars(attribute)
-    found = ((name, held.get(name)) for name in VALUE_FIELDS)
-    names = [name for name, value in found if value is not None and not (isinstance(value, list) and not value)]
-    return [*names, *(name for name in attribute.undecoded if name not in held)]
+    names = [name for name in held if name in VALUE_FIELDS and held[name] is not None and held[name] != []]
+    names += (name for name in attribute.undecoded if name not in held)
+    return sorted(names, key=VALUE_FIELDS.index)
 
 
 class IntIntListEntry(Message):
