@@ -248,7 +248,7 @@ def test_reports_leave_stdout_alone(digits: Path, tmp_path: Path, fails: bool) -
         (["batch", "-", "--to", "rten", "--out", "out"], "- stands for a single model"),
         (["inspect", "-", "b.onnx"], "- stands for a single model"),
         (["convert", "-", "out.rten", "--manifest", "runs.jsonl"], "is a stream"),
-        (["convert", "-", "-"], "name one with --to"),
+        (["convert", "-", "-"], "--to names the format"),
     ],
 )
 def test_wrong_commands(arguments: list[str], words: str, digits: Path, tmp_path: Path) -> None:

@@ -176,8 +176,9 @@ def is_strict(graph: Graph) -> bool:
     for node in graph.model.graph.node:
         attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
         given = [shapes[name] for name in node.input if name in shapes]
-        if node.op_type == "Concat":  # tensors without elements may have any dims
-            others = {tuple(np.delete(dims, attributes["axis"])) for dims in given}
+        if node.op_type in ("Concat", "QLinearConcat"):  # tensors without elements may have any dims
+            joined = given if node.op_type == "Concat" else [shapes[name] for name in node.input[2::3]]
+            others = {tuple(np.delete(dims, attributes["axis"])) for dims in joined}
             if len(others) > 1:
                 return False
         elif node.op_type == "Pad" and given and 0 in given[0]:  # there is nothing to repeat or to reflect
