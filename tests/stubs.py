@@ -9,6 +9,8 @@ exceptions are found anew each time, so that no list of them can become outdated
   of several values is a union for mypy alone;
 - if a dataclass with slots inherits fields, its slots are only its own; mypy expects all fields there;
 - a field of a message that holds another message is `None` in the class; type checkers see a descriptor;
+- a list that is a field of a message is read by a descriptor of the class, which type checkers do not see;
+- the constructor of messages is one for all, with a signature for people; type checkers make one from the fields;
 - an enum of protobuf is not a class at run time, and its values are plain numbers;
 - constructors of messages accept no positional arguments, with the same error as protobuf;
 - a list or a message that is a field of a message like those of `onnx` is a property for type checkers, which cannot be
@@ -46,6 +48,8 @@ ROOT = Path(__file__).parents[1]
 CACHED = type(functools.cache(len))
 MISUNDERSTOOD = (  # and why
     r"formats\.ir\.model\.Submessage",  # `Optional` for programs that read annotations, a descriptor for type checkers
+    r"formats\.ir\.model\.\w+\.(__signature__|__dataclass_transform__)",
+    r"formats\.ir\.model\.Message\.__init__",
     r"formats\.ir\.model\.Message\.__repr__",  # mypy does not know the names of `recursive_repr`'s parameters
     r"formats\.onnx_compat\.protos\.classes\.(EnumType|E)",  # the stub describes enums with it
     r"formats\.onnxzip\.reading\.far_entries\.FarEntry",  # a tuple with additional attributes
@@ -87,7 +91,7 @@ def exceptions() -> Iterator[str]:
                 cached = [key for key, member in vars(value).items() if isinstance(member, CACHED)]
                 yield from (rf"{prefix}\.{re.escape(name)}\.{re.escape(key)}" for key in cached)
                 kinds = vars(value).get("__annotations__", {}).items()
-                inner = [field for field, kind in kinds if str(kind).startswith("Submessage[")]
+                inner = [field for field, kind in kinds if str(kind).startswith(("Submessage[", "list["))]
                 yield from (rf"{prefix}\.{re.escape(name)}\.{field}" for field in inner)
                 if is_dataclass(value) and "__slots__" in vars(value):
                     yield rf"{prefix}\.{re.escape(name)}\.__slots__"
