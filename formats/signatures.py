@@ -2,7 +2,7 @@
 
 The functions declare their options as `**keywords: Unpack[...]`, for type checkers. When somebody gets a function from
 the package, it gets a signature and a docstring with the names, defaults and meanings of its options, which are those
-of the classes of options, also of codecs in other packages.
+of the classes of options. A codec in another package may have more, which are found when a model is written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WIDTH = 108  # of the options in a docstring
 
 def with_options(function: Callable[..., Any]) -> None:
     """The function gets a docstring that lists its options, and a signature with those that its keywords can be."""
-    codecs = lookup.codecs()
+    codecs = lookup.built_in()
     keywords = keywords_of(function)
     classes = option_classes(codecs)[keywords] if keywords else ()
     own = lines_by_option((ConversionOptions, EngineOptions), codecs, function.__kwdefaults__ or {})
@@ -103,7 +103,8 @@ def _uses(row: Row) -> Iterator[tuple[str, str]]:
 def _value(row: Row, flag: Flag) -> str:
     if not flag.metavar:
         return str(flag.value)
-    values = row.kind.values() if row.kind.values else ()
+    is_placeholder = flag.metavar.strip("[]").isupper()  # else it lists the values
+    values = () if is_placeholder or row.kind.values is None else row.kind.values()
     if flag.metavar == "|".join(map(str, values)):
         return " or ".join(map(repr, values))
     return f"{flag.value} or {flag.metavar.strip('[]')}" if flag.text_is_optional else flag.metavar

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ def test_a_signature_has_all_options(name: str) -> None:
     own = {*inspect.getfullargspec(inspect.unwrap(function)).args, *(function.__kwdefaults__ or {})}
     assert own | accepted == parameters.keys()
     defaults: dict[str, list[Any]] = {}
-    for options in option_classes(lookup.codecs())[keywords]:
+    for options in option_classes(lookup.built_in())[keywords]:
         for row in rows_of(options):
             defaults.setdefault(row.name, []).append(row.default)
     for option in accepted:
@@ -80,23 +79,3 @@ def test_a_signature_is_one_like_others() -> None:
     assert f"<Signature {found}>" == repr(found)
     assert {"model": 1, "pin": None} == found.bind(1, pin=None).arguments
     assert ["model"] == [*found.replace(parameters=[found.parameters["model"]]).parameters]
-
-
-def test_a_codec_of_another_package_adds_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signature has the options of all codecs that are installed."""
-    from dataclasses import dataclass
-
-    from formats.options import count, option
-    from formats.signatures import with_options
-
-    @dataclass(frozen=True)
-    class GzipOptions:
-        level: int = option(6, count(1, 9), "The level.")
-
-    own: Any = lookup.by_name("onnx")._replace(options=GzipOptions)
-    monkeypatch.setattr(lookup, "codecs", lambda: (*lookup.built_in(), own))
-    function: Callable[..., Any] = formats.save
-    monkeypatch.setattr(function, "__signature__", None)
-    monkeypatch.setattr(function, "__doc__", "")
-    with_options(function)
-    assert 6 == inspect.signature(function).parameters["level"].default

@@ -80,7 +80,7 @@ class Target(NamedTuple):
 TARGETS: Final[Mapping[str, Target]] = {str(release): Target(release) for release in RELEASES}
 ALL_RELEASES: Final = Target()
 USAGE: Final = (
-    "RTen 0.27 and later read .rten files only with their feature rten_format; "
+    f"RTen {RTEN_0_27} and later read .rten files only with their feature rten_format; "
     "`runtime=rten` writes an .onnx file that they read without it"
 )
 ONNX_LOADER: Final = Target(RELEASES[-1], is_onnx=True)  # the target of `runtime="rten"`

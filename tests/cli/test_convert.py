@@ -257,12 +257,13 @@ def test_long_lists_of_losses_are_summarised(digits: Path, command: Command) -> 
     proto.graph.node[0].metadata_props.add(key="k", value="v")
     onnx.save(proto, digits)
     losses = json.loads(command("digits.onnx", "a.rten", "--json").stdout)["losses"]
-    shown = command("digits.onnx", "b.rten").stdout.splitlines()
+    *shown, usage = command("digits.onnx", "b.rten").stdout.splitlines()
+    assert usage.startswith("note: RTen ")
     told = [f"note: {loss['detail']}" for loss in losses if not loss["matters"]]
     assert len(told) > 3
     assert shown[-1] == f"note: {len(told)} about NaN, infinities, empty tensors or documentation: --notes"
     assert not {*told} & {*shown}
-    every = command("digits.onnx", "c.rten", "--notes").stdout.splitlines()
+    *every, _ = command("digits.onnx", "c.rten", "--notes").stdout.splitlines()
     assert told == [line for line in every if line.startswith("note: ")]
     assert "--notes" not in every[1]
 
