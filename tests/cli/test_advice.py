@@ -79,6 +79,7 @@ def recommendations() -> Iterator[tuple[str, str]]:
                 yield found[1] or found[2] or found[3], path.stem
 
 
+@pytest.mark.outer
 def test_what_a_message_recommends_is_in_the_short_help() -> None:
     """An option that an error, a warning or a report recommends is in the short help of each verb that has it."""
     unused = {*RARE}

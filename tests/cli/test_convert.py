@@ -678,6 +678,7 @@ def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.
     assert b"old data" == (tmp_path / "a.onnx.data").read_bytes()
 
 
+@pytest.mark.outer
 @pytest.mark.skipif(sys.platform == "win32", reason="only POSIX has signals")
 def test_ignored_signals_stay_ignored(slow: Any, tmp_path: Path) -> None:
     """If a hangup was ignored when the command started, as with `nohup`, it does not stop the command."""
@@ -712,6 +713,7 @@ def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
     assert shown.rstrip().splitlines()[-2].endswith("/s)")
 
 
+@pytest.mark.outer
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 @pytest.mark.parametrize("flag", [pytest.param("--quiet", marks=pytest.mark.outer), "--json"])
 def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
@@ -722,6 +724,7 @@ def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
     assert not shown or json.loads(shown)
 
 
+@pytest.mark.outer
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 def test_progress_is_not_shown_elsewhere(slow: Any) -> None:
     """Without a terminal, stderr stays empty, however long the work takes."""
@@ -780,6 +783,7 @@ def test_policies_of_reading_reach_the_reader(digits: Path, monkeypatch: pytest.
         assert not Path("c.onnx").exists()
 
 
+@pytest.mark.outer
 def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key from a file or the environment encrypts a model and opens it again; a wrong or missing key is refused."""
     (tmp_path / "key").write_text("secret words\n")

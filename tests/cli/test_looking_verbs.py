@@ -332,6 +332,7 @@ def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
     return shown.splitlines()
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("columns", [40, *(pytest.param(wide, marks=pytest.mark.outer) for wide in (80, 200))])
 def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
     """No line is wider than the terminal, whatever the names are; only a single word such as a path may be wider."""

@@ -251,7 +251,7 @@ def test_a_manifest_makes_a_second_run_short(folder: Path) -> None:
     assert found[0]["options"] == {"size_threshold": 1024, "to_format": "onnxz"}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.outer
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_processes(folder: Path, number: int) -> None:

@@ -159,6 +159,7 @@ def test_zip64_where_the_count_needs_it(count: int, zip64: bool) -> None:
     assert zip64 == (b"PK\6\6" in tail) == (b"PK\6\7" in tail)
 
 
+@pytest.mark.outer
 def test_many_entries() -> None:
     """The reader and `zipfile` find each of 70,000 entries."""
     members: list[tuple[str, Source]] = [(f"w{index}", Literal(b"")) for index in range(69_999)]

@@ -31,6 +31,7 @@ def convert(data: bytes, source: contract.Codec, target: contract.Codec) -> byte
     return to_bytes(target.plan(model, Path(f"model{target.extensions[0]}"), target.options()))
 
 
+@pytest.mark.outer
 def test_onnx_to_onnx_is_byte_identical(models: dict[str, bytes]) -> None:
     """Each model of the suite is written exactly as it was read."""
     changed = [name for name, data in models.items() if data != convert(data, ONNX, ONNX)]
@@ -44,6 +45,7 @@ def test_onnx_to_onnxz_and_back_is_message_equal(models: dict[str, bytes]) -> No
         assert data == back or onnx.ModelProto.FromString(data) == onnx.ModelProto.FromString(back), name
 
 
+@pytest.mark.outer
 def test_every_tensor_in_an_archive_survives(models: dict[str, bytes]) -> None:
     """It is also the same if every tensor, however small, has its own entry."""
     for name, data in models.items():

@@ -388,6 +388,7 @@ def test_moves_need_no_hard_links_to_stay_closed(split: Path) -> None:
     formats.load(split.parent / "b.onnx", hard_links=False).close()
 
 
+@pytest.mark.outer
 def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that moves a model during another move waits, finds it gone, and leaves nothing."""
     program = "import sys, formats; formats.mv(sys.argv[1], sys.argv[2])"

@@ -259,6 +259,7 @@ def test_names_that_lead_somewhere(model: onnx.ModelProto, tmp_path: Path) -> No
     assert () == verify(tmp_path / "m.onnx").errors
 
 
+@pytest.mark.outer
 def test_what_onnx_takes_is_right(shared_models: list[Path]) -> None:
     """Names in real models have no errors, except if `onnx` finds them, too."""
     wrong = []

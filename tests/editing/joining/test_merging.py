@@ -204,6 +204,7 @@ def test_weights_of_one_file_are_stored_once(tmp_path: Path) -> None:
     assert run(tmp_path / "c.onnx", {"x": X})[0].tolist() == (X + W + W).tolist()
 
 
+@pytest.mark.outer
 def test_parts_of_exported_models(shared_models: list[Path], tmp_path: Path) -> None:
     """The two parts of a model are merged to what the whole computes; onnx's tool makes the same graph of them."""
     for path in shared_models:

@@ -121,7 +121,7 @@ def check_once(parts: tuple[Part, ...]) -> None:
     onnxzip.check(of_parts(parts))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.outer
 @pytest.mark.parametrize(
     "row",
     [

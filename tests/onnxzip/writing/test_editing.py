@@ -320,6 +320,7 @@ def killed(folder: Path, before: dict[str, bytes], work: Callable[[], object]) -
         yield
 
 
+@pytest.mark.outer
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks processes, which are killed")
 def test_kill_at_any_moment_of_an_update(tmp_path: Path) -> None:
     """A process that is killed at a random moment leaves the old archive or the new one."""

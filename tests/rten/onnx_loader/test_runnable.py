@@ -127,6 +127,7 @@ def as_numbers(output, kind):
     return output.view(onnx.helper.tensor_dtype_to_np_dtype(kind)).astype(np.float32) if is_small else output
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.outer) for part in (1, 2, 3))])
 def test_backend_nodes_in_onnxruntime(part):
     """An operator test of ONNX gives the same outputs in onnxruntime before and after rewriting for RTen."""

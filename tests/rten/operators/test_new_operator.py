@@ -109,6 +109,7 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.outer
 def test_an_operator_is_one_new_file(copy: Path) -> None:
     """With one new file, and its type in RTen's schema, a model with the operators is converted, and back."""
     before = contents(copy)

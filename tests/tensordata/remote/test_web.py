@@ -69,7 +69,7 @@ def test_inspection_of_weights_in_the_graph(web: WebServer) -> None:
     assert web.nbytes <= 4 * MIB
 
 
-@pytest.mark.sample(5)
+@pytest.mark.outer
 @pytest.mark.parametrize("name", ["out.onnxz", pytest.param("out.rten", marks=pytest.mark.outer), "out.onnx"])
 def test_conversion_of_weights_in_the_graph(web: WebServer, tmp_path: Path, name: str) -> None:
     """A conversion reads a large ONNX file once, in parts that are longer than its weights, several at a time."""
@@ -82,6 +82,7 @@ def test_conversion_of_weights_in_the_graph(web: WebServer, tmp_path: Path, name
     assert web.nbytes <= nbytes + MIB
 
 
+@pytest.mark.outer
 def test_a_part_that_fails(web: WebServer, tmp_path: Path) -> None:
     """If a part of a large ONNX file cannot be read, or belongs to another file, nothing is written."""
     write_sparse(large_model(256, 300 << 10), web.folder / "m.onnx")
@@ -534,6 +535,7 @@ def test_secrets(web: WebServer, model: str, digits: Path, tmp_path: Path) -> No
     assert any("X-Signature=***" in text for text in texts)
 
 
+@pytest.mark.outer
 def test_the_command(web: WebServer, model: str, digits: Path, tmp_path: Path) -> None:
     """The command accepts addresses and options for their stores, whose values are shown nowhere."""
 

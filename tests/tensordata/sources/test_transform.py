@@ -64,7 +64,7 @@ def test_cast_of_a_too_large_double_is_infinite() -> None:
     np.testing.assert_array_equal(np.float32([np.inf, -np.inf, 0.1, np.pi, np.nan]), result)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.outer
 @pytest.mark.parametrize("subnormal", [True, False])
 @pytest.mark.parametrize("finite", [True, False])
 def test_cast_of_halves_is_numpys(*, finite: bool, subnormal: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,7 @@ def test_valid_models_of_onnx_have_no_findings(tmp_path: Path) -> None:
         assert verify(file).ok, name
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.outer)])
 def test_what_the_checker_of_onnx_refuses_is_found(count: int, tmp_path: Path) -> None:
     """Of valid models with one change, `verify` has a finding for each that `onnx.checker` refuses."""
