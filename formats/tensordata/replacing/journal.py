@@ -38,7 +38,7 @@ MAX_JOURNAL_BYTES = 16 << 20  # some ten thousand files
 MAX_DIGITS = 20
 BYTES_PER_VALUE = 16  # in a journal, at least; so what its JSON needs in memory is in proportion to its size
 _HASHED_BYTES = 1 << 20
-_SAMPLES, _SAMPLE_BYTES = 256, 4096  # all of a file of up to 1 MiB
+_SAMPLES, _SAMPLE_BYTES = 256, 4096  # a file of up to 1 MiB is read whole
 
 
 class Old(NamedTuple):
@@ -186,7 +186,10 @@ def stamp(path: Path) -> tuple[int, int] | None:
 
 
 def sample_of(path: Path) -> str | None:
-    """The SHA-256 of parts of a file, evenly spread, with its beginning and end; `None` if it may not be read."""
+    """The SHA-256 of a small file, or of parts of a large one, evenly spread from its beginning to its end.
+
+    `None` if it may not be read.
+    """
     import hashlib
 
     try:
@@ -194,9 +197,12 @@ def sample_of(path: Path) -> str | None:
     except (PermissionError, FormatError):
         return None
     digest = hashlib.sha256()
-    last = max(file.nbytes - _SAMPLE_BYTES, 0)
-    for offset in sorted({last * index // (_SAMPLES - 1) for index in range(_SAMPLES)}):
-        digest.update(file.pread(offset, min(_SAMPLE_BYTES, file.nbytes - offset)))
+    if file.nbytes <= _SAMPLES * _SAMPLE_BYTES:
+        digest.update(file.pread(0, file.nbytes))
+    else:
+        last = file.nbytes - _SAMPLE_BYTES
+        for offset in (last * index // (_SAMPLES - 1) for index in range(_SAMPLES)):
+            digest.update(file.pread(offset, _SAMPLE_BYTES))
     file.close()
     return digest.hexdigest()
 
