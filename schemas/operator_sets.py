@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +39,23 @@ def generate() -> str:
     if is_older():
         return path.read_text("utf-8")
     newest = _newest(defs, helper)
+    lines = [HEAD, f"NEWEST: Final = {newest!r}\n".replace("'", '"'), *table(_row)]
+    return "".join(lines)
+
+
+def table(row: Callable[[str, list[Any]], str]) -> Iterator[str]:
+    """The text of `ROWS`: for each domain, a line for each operator, which `row` makes of its name and its schemas."""
+    from onnx import defs
+
     rows: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for schema in defs.get_all_schemas_with_history():
         rows[schema.domain or "ai.onnx"][schema.name].append(schema)
-    lines = [HEAD, f"NEWEST: Final = {newest!r}\n".replace("'", '"'), "ROWS: Final = {\n"]
+    yield "ROWS: Final = {\n"
     for domain, operators in sorted(rows.items()):
-        lines.append(f'    "{domain}": """\\\n')
-        lines += (f"{_row(name, schemas)}\n" for name, schemas in sorted(operators.items()))
-        lines.append('""",\n')
-    return "".join((*lines, "}\n"))
+        yield f'    "{domain}": """\\\n'
+        yield from (f"{row(name, schemas)}\n" for name, schemas in sorted(operators.items()))
+        yield '""",\n'
+    yield "}\n"
 
 
 def is_older() -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from operator_sets import is_older
+from operator_sets import is_older, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,15 +45,8 @@ def generate() -> str:
     every = [schema for schema in defs.get_all_schemas_with_history() if not schema.deprecated]
     counts = Counter(_set(each.allowed_type_strs) for schema in every for each in schema.type_constraints)
     sets = {text: number for number, (text, _) in enumerate(sorted(counts.items(), key=lambda item: (-item[1], item)))}
-    rows: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    for schema in defs.get_all_schemas_with_history():
-        rows[schema.domain or "ai.onnx"][schema.name].append(schema)
-    lines = [HEAD, 'SETS: Final = """\\\n', *(f"{text}\n" for text in sets), '"""\n', "ROWS: Final = {\n"]
-    for domain, operators in sorted(rows.items()):
-        lines.append(f'    "{domain}": """\\\n')
-        lines += (f"{_row(name, schemas, sets)}\n" for name, schemas in sorted(operators.items()))
-        lines.append('""",\n')
-    return "".join((*lines, "}\n"))
+    lines = [HEAD, 'SETS: Final = """\\\n', *(f"{text}\n" for text in sets), '"""\n']
+    return "".join((*lines, *table(partial(_row, sets=sets))))
 
 
 def _row(name: str, schemas: list[Any], sets: dict[str, int]) -> str:
