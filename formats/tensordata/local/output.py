@@ -147,8 +147,14 @@ def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | No
         raise FileExistsError(errno.EEXIST, "exists and is not a regular file", str(path))
     if not overwrite:
         raise file_exists(path)
-    if not os.access(destination, os.W_OK):
-        raise PermissionError(errno.EACCES, "the file is write-protected", str(path))
+    while not os.access(destination, os.W_OK):
+        try:
+            now = destination.stat()
+        except FileNotFoundError:
+            return None  # another process has just removed it
+        if os.path.samestat(now, status):
+            raise PermissionError(errno.EACCES, "the file is write-protected", str(path))
+        status = now
     return status.st_mode & 0o777
 
 

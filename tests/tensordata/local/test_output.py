@@ -199,6 +199,32 @@ def test_write_protected_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         OutputFile(tmp_path / "model", 1, overwrite=True)
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_file_that_another_process_removes_is_not_write_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """A file that goes, or is replaced, while its permissions are asked for is not taken for a write-protected one."""
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    real = os.access
+
+    def access(asked: Path, mode: int) -> bool:
+        if asked.exists() and asked.read_bytes() == b"old":
+            asked.rename(tmp_path / "gone")
+            answer = real(asked, mode)
+            if comes_back:
+                asked.write_bytes(b"theirs")
+            return answer
+        return real(asked, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    output = OutputFile(path, 3, overwrite=True)
+    output.pwrite(0, b"new")
+    output.publish()
+    assert path.read_bytes() == b"new"
+
+
+
 @pytest.mark.parametrize("dangling", [True, False])
 def test_destination_that_is_a_link(tmp_path: Path, writer: Capabilities, dangling: bool) -> None:
     """A link stays a link; its target is written, in the target's directory."""
