@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeGuard
 import pytest
 from systems import PATIENCE_SECONDS
 
-from formats.python.extras import EXTRAS, INSTALLED_AS
+from formats.extras import EXTRAS, INSTALLED_AS
 from formats.rten.operators import families as operators
 
 ROOT = Path(__file__).parents[1]
