@@ -46,7 +46,7 @@ from formats.onnxpb.wire.varints import (
     unpack,
 )
 from formats.tensordata.sources.source import Literal, Source, joined
-from formats.tensordata.sources.unpacked import BLOCK_BYTES, numbers_behind_tags, unpacked, whole_fields
+from formats.tensordata.sources.unpacked import BLOCK_BYTES, unpacked, whole_fields, without_tags
 
 if TYPE_CHECKING:
     from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
@@ -614,13 +614,14 @@ def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[l
         return [], 0
     import numpy
 
-    from formats.tensordata.sources.varints import decode_varints
+    from formats.tensordata.sources.transform import decode_varints
 
     width = _width(row)
     nbytes, _ = whole_fields(fields, data[start], width)
+    numbers = without_tags(fields[:nbytes], width)
     if width:
-        return numbers_behind_tags(fields[:nbytes], f"<f{width}").tolist(), nbytes
-    return decode_varints(fields[:nbytes], numpy.dtype("<i8"), 2).view("<i8").tolist(), nbytes
+        return numpy.frombuffer(numbers, f"<f{width}").tolist(), nbytes
+    return decode_varints(numbers, numpy.dtype("<i8")).view("<i8").tolist(), nbytes
 
 
 def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:

@@ -63,19 +63,12 @@ def convert(tensor: Tensor) -> Constant:
         return Constant(element, dims, _widen_small(row, element).of(source, nbytes), "widened")
     if row.number in PARTLY_HELD:
         converted = clamp(row.numpy_name, element.numpy_name).of(source)
-        is_clamped = not _are_short(source) and needs_clamping(*range_of(source, row.numpy_name))
+        is_clamped = needs_clamping(*range_of(source, row.numpy_name))
         return Constant(element, dims, converted, "clamped" if is_clamped else "")
     change = "" if row.number not in FLOATS else "widened" if row.bits < 32 else "rounded"
     if change == "rounded" and are_kept(source, row.numpy_name, element.numpy_name):
         change = ""
     return Constant(element, dims, cast(row.numpy_name, element.numpy_name).of(source), change)
-
-
-def _are_short(source: Source) -> bool:
-    """Whether the elements are many varints of four bytes at most, which 28 bits hold."""
-    from formats.tensordata.sources.varints import Varints
-
-    return isinstance(source, Varints) and source.have_at_most(4)
 
 
 def _few_integers(element: Element, dims: tuple[int, ...], source: Source) -> Constant:

@@ -2,19 +2,22 @@
 
 Bytes are little-endian on both sides, whatever the machine. Element types are given by their numpy names;
 "bfloat16" is understood without `ml_dtypes`.
+
+Spec: protobuf, "Encoding", Base 128 Varints; onnx.proto, `TensorProto`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from formats.errors import TruncatedError
+from formats.errors import TensorDataError, TruncatedError, WireError
 from formats.tensordata.sources.source import Transformed
-from formats.tensordata.sources.varints import Varints, decode_varints
+from formats.tensordata.sources.unpacked import MAX_VARINT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,14 +28,11 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_BYTES = 1 << 20  # the input per step, if a transform would otherwise need many times its input as scratch memory
+VARINT_BLOCK_BYTES = 1 << 17  # with less, threads wait for each other more than they work
 STEP_ELEMENTS = 1 << 17  # converted at a time: their results stay in a second-level cache
 STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such type, or one that hides the bits
 
 
-# For float16s whose fields were moved to the positions of those of float32s.
-_FIELDS = np.uint32(0x8FFFE000)
-_REBIAS = np.float32(2.0**112)  # their exponents count from a number that is greater by 112
-_LEAST = np.array([1 << 13], "<u4").view("<f4")  # the least one above zero, without this factor
 # For float32s by their bits, without the sign: what becomes an infinite float16, infinity, and what becomes zero.
 _MAGNITUDE, _INFINITE = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
 _ROUNDED_UP, _UNLIMITED, _ROUNDED_TO_ZERO = np.array([65520, 2.0**64, 2.0**-25], "<f4").view("<u4")
@@ -62,60 +62,113 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
-class _Varints(Transform):
+class _VarintsTransform(Transform):
     """The transform of varints, whose units are unknown; `width` is the width of an element, in bytes."""
 
     width: int
 
     def of(self, source: Source, nbytes: int | None = None) -> Transformed:
-        """The elements of `source`, `nbytes` in total; any range of a long one can be read."""
-        if nbytes is None or source.nbytes < BLOCK_BYTES:
-            return Transform.of(self, source, nbytes)
-        return Varints.of(source, self, nbytes, self.width)
-
-
-@dataclass(frozen=True, slots=True)
-class _Elementwise(Transform):
-    """The transform of each element of a type into one of another type: `convert` puts it into an array."""
-
-    from_dtype: str
-    to_dtype: str
-    convert: Callable[[Array, Array, str], None]
-
-    def of(self, source: Source, nbytes: int | None = None) -> Transformed:
-        """The transformed `source`."""
-        plain = Transform.of(self, source, nbytes)
-        return _Converted(plain.source, self, plain.nbytes)
+        """The elements of `source`, `nbytes` in total."""
+        assert nbytes is not None, "how many varints there are is not known without reading them"
+        return Varints(source, self, nbytes, self.width, [])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Converted(Transformed):
-    """The elements of a source, each converted to another type. Whole elements are written directly into a buffer."""
+class Varints(Transformed):
+    """The elements of a source of varints, of which any range can be read; `width` is that of an element, in bytes.
 
-    transform: _Elementwise
+    The position of a varint is not fixed. So the varints are checked and counted once, block by block; then it is known
+    which blocks contain the elements of a range. Reading in order needs memory for only one block.
+    """
+
+    width: int
+    _block_starts: list[tuple[int, int]]  # once known: the number of the first varint of each block, and its offset
+
+    @property
+    def granule_bytes(self) -> int:
+        """The width of an element, if the source below can be read in pieces."""
+        return self.width if self.source.granule_bytes else 0
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Convert the elements in the range."""
-        transform, width = self.transform, self.transform.output_unit
-        if offset % width or len(buffer) % width or not self.source.granule_bytes:
-            Transformed.readinto(self, offset, buffer)
-            return
+        """Decode the elements that the range needs.
+
+        Raises: WireError; TensorDataError if there are more or fewer elements than the size requires.
+        """
         self._check_range(offset, len(buffer))
-        output = np.frombuffer(buffer, _storage(transform.to_dtype))
-        scratch = memoryview(bytearray(min(len(output), STEP_ELEMENTS) * transform.input_unit))
-        position = offset // width * transform.input_unit
-        for start in range(0, len(output), STEP_ELEMENTS):
-            part = output[start : start + STEP_ELEMENTS]
-            data = scratch[: len(part) * transform.input_unit]
-            self.source.readinto(position, data)
-            transform.convert(np.frombuffer(data, _storage(transform.from_dtype)), part, transform.from_dtype)
-            position += len(data)
+        if not self._block_starts:
+            self._block_starts[:] = self._counted()
+        if not len(buffer):
+            return
+        first, last = offset // self.width, -(-(offset + len(buffer)) // self.width)
+        output = np.empty(last - first, f"<u{self.width}")
+        block = bisect_right(self._block_starts, (first, self.source.nbytes)) - 1
+        position = first
+        while position < last:
+            (number, start), (_, stop) = self._block_starts[block : block + 2]
+            values = _varint_values(self.source.read(start, stop - start))[position - number : last - number]
+            output[position - first : position - first + len(values)] = values
+            position += len(values)
+            block += 1
+        skip = offset - first * self.width
+        buffer[:] = output.view(np.uint8).data[skip : skip + len(buffer)]
+
+    def view(self) -> memoryview:
+        """The elements, decoded now."""
+        return memoryview(self.read())
+
+    def _counted(self) -> list[tuple[int, int]]:
+        """The number of the first varint of each block, and its offset; the last pair is about the end."""
+        starts = [(0, 0)]
+        offset = 0
+        for data in self.source.chunks(VARINT_BLOCK_BYTES):
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8) < 0x80)
+            number, start = starts[-1]
+            _check_sizes(np.diff(ends, prepend=start - offset - 1, append=len(data) - 1))
+            if len(ends):
+                starts.append((number + len(ends), offset + int(ends[-1]) + 1))
+            offset += len(data)
+        if starts[-1][1] != offset:
+            raise WireError("the last varint of the data is incomplete")
+        if (nbytes := starts[-1][0] * self.width) != self.nbytes:
+            raise TensorDataError(f"{self.transform.name} gave {nbytes} bytes, not {self.nbytes}")
+        return starts
+
+
+def decode_varints(data: Buffer, dtype: np.dtype[Any]) -> Array:
+    """The bytes of elements of a type, the low bits of each varint in `data`.
+
+    Raises: WireError if a varint has no end or more than 10 bytes.
+    """
+    if len(data) and data[-1] >= 0x80:
+        raise WireError("the last varint of the data is incomplete")
+    return _varint_values(data).astype(f"<u{dtype.itemsize}").view(np.uint8)
+
+
+def _varint_values(data: Buffer) -> Array:
+    """The values of whole varints, as unsigned integers of 64 bits.
+
+    Raises: WireError if one has more than 10 bytes.
+    """
+    array = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(array < 0x80)
+    sizes = np.diff(ends, prepend=-1)
+    _check_sizes(sizes)
+    values = array[ends].astype("<u8")  # the last byte of a varint has its highest seven bits
+    for before in range(1, int(sizes.max(initial=0))):
+        longer = sizes > before
+        values[longer] = values[longer] << np.uint64(7) | array[ends[longer] - before] & 0x7F
+    return values
+
+
+def _check_sizes(sizes: Array) -> None:
+    if sizes.max(initial=0) > MAX_VARINT_BYTES:
+        raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
 
 
 @cache
 def cast(from_dtype: str, to_dtype: str) -> Transform:
     """Elements converted to another type as numpy does it: rounded to nearest; too large values become infinite."""
-    return _elementwise("cast", from_dtype, to_dtype, _cast)
+    return _of_elements("cast", from_dtype, to_dtype, _cast)
 
 
 @cache
@@ -124,13 +177,13 @@ def halve() -> Transform:
 
     A number that is too large becomes the largest one, and one that is too near zero the least one with its sign.
     """
-    return _elementwise("halve", "float32", "float16", _halve)
+    return _of_elements("halve", "float32", "float16", _halve)
 
 
 @cache
 def clamp(from_dtype: str, to_dtype: str) -> Transform:
     """Integers converted to a narrower type; a value that does not fit becomes the nearest one that does."""
-    return _elementwise("clamp", from_dtype, to_dtype, _clamp)
+    return _of_elements("clamp", from_dtype, to_dtype, _clamp)
 
 
 @cache
@@ -142,7 +195,7 @@ def varints(to_dtype: str) -> Transform:
     Spec: protobuf, Encoding, Base 128 Varints; onnx.proto, `TensorProto.int32_data`.
     """
     dtype = _storage(to_dtype)
-    return _Varints(f"varints to {to_dtype}", 0, 0, partial(decode_varints, dtype=dtype), dtype.itemsize)
+    return _VarintsTransform(f"varints to {to_dtype}", 0, 0, partial(decode_varints, dtype=dtype), dtype.itemsize)
 
 
 @cache
@@ -248,16 +301,16 @@ def _numbers(array: Array, dtype: str) -> Array:
     return array != 0 if dtype == "bool" else array
 
 
-def _elementwise(
-    name: str, from_dtype: str, to_dtype: str, convert: Callable[[Array, Array, str], None]
-) -> _Elementwise:
+def _of_elements(name: str, from_dtype: str, to_dtype: str, convert: Callable[[Array, Array, str], None]) -> Transform:
+    """The transform of each element of a type into one of another type: `convert` puts it into an array."""
     source, target = _storage(from_dtype), _storage(to_dtype)
-    apply = partial(_each, from_dtype=from_dtype, target=target, convert=convert)
-    title = f"{name} {from_dtype} to {to_dtype}"
-    return _Elementwise(title, source.itemsize, target.itemsize, apply, from_dtype, to_dtype, convert)
+    apply = partial(_convert_elements, from_dtype=from_dtype, target=target, convert=convert)
+    return Transform(f"{name} {from_dtype} to {to_dtype}", source.itemsize, target.itemsize, apply)
 
 
-def _each(data: Buffer, from_dtype: str, target: np.dtype[Any], convert: Callable[[Array, Array, str], None]) -> Array:
+def _convert_elements(
+    data: Buffer, from_dtype: str, target: np.dtype[Any], convert: Callable[[Array, Array, str], None]
+) -> Array:
     array = np.frombuffer(data, _storage(from_dtype))
     output = np.empty(len(array), target)
     for start in range(0, len(array), STEP_ELEMENTS):
@@ -268,38 +321,16 @@ def _each(data: Buffer, from_dtype: str, target: np.dtype[Any], convert: Callabl
 
 def _cast(array: Array, output: Array, from_dtype: str) -> None:
     if (from_dtype, output.dtype.name) == ("float16", "float32"):
-        _widen_halves(array.view("<u2"), output)
-    elif (from_dtype, output.dtype.name) == ("bfloat16", "float32"):
-        words = output.view("<u4")
-        np.copyto(words, array)
-        np.left_shift(words, 16, out=words)
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.copyto(output, _numbers(array, from_dtype), casting="unsafe")
+        _float32_of_half().take(array.view("<u2"), mode="clip", out=output)
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.copyto(output, _numbers(array, from_dtype), casting="unsafe")
 
 
 @cache
-def _halves() -> Array:
-    """The float32 for each float16, by its bits."""
+def _float32_of_half() -> Array:
+    """The float32 for each float16, by its bits; numpy's conversion takes more than twice as long as this table."""
     return np.arange(1 << 16, dtype="<u2").view("<f2").astype("<f4")
-
-
-def _widen_halves(bits: Array, output: Array) -> None:
-    """Write float16s, given by their bits, into an array of float32s; numpy's conversion takes four times as long.
-
-    All fields move to their places, and a product corrects the exponent. It is exact for subnormal numbers, too, except
-    if a library made this thread treat subnormal float32s as zeros. Then, and for infinities and NaN, a table is used,
-    which takes twice as long.
-    """
-    is_finite = bits.max() < 0xFC00 and bits.view("<i2").max() < 0x7C00
-    if not is_finite or not (_LEAST * _REBIAS).all():
-        _halves().take(bits, mode="clip", out=output)
-        return
-    words = output.view("<u4")
-    np.copyto(output.view("<i4"), bits.view("<i2"))
-    np.left_shift(words, 13, out=words)
-    np.bitwise_and(words, _FIELDS, out=words)
-    np.multiply(output, _REBIAS, out=output)
 
 
 def _halve(array: Array, output: Array, from_dtype: str) -> None:

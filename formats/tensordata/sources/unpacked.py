@@ -10,25 +10,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-
     from formats.tensordata.file import File
 
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
+BLOCK_BYTES = 1 << 15  # of fields that one call checks, or from which one call removes the tags
 MAX_VARINT_BYTES = 10
-BLOCK_BYTES = 1 << 17  # of fields that one call checks, or from which one call removes the tags
-FIRST_BYTES = 1 << 12  # each block has twice as many as the one before: a file may have very many short lists
 LEAST_BYTES = 1 << 12  # fewer fields are decoded one by one, so that a few such lists cannot cost many reads
-LEAST_VARINT_BYTES = 1 << 16  # decoding fewer one by one takes no longer than importing numpy
-NUMPY_BYTES = 1 << 25  # of elements of fixed width: removing their tags takes as long as importing numpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,14 +62,11 @@ class Unpacked(Source):
         if not len(buffer):
             return
         first = bisect_right(self.offsets, offset) - 1
-        position = self.offsets[first]
+        filled, skip = 0, offset - self.offsets[first]
         for start, stop in pairwise(self.starts[first : bisect_left(self.offsets, offset + len(buffer)) + 1]):
-            payload = _without_tags(self.source.read(start, stop - start), self.width, self.nbytes >= NUMPY_BYTES)
-            lead = max(offset - position, 0)
-            position += len(payload)
-            done = position - len(payload) + lead - offset
-            part = payload[lead : lead + len(buffer) - done]
-            buffer[done : done + len(part)] = part
+            part = without_tags(self.source.read(start, stop - start), self.width)[skip : skip + len(buffer) - filled]
+            buffer[filled : filled + len(part)] = part
+            filled, skip = filled + len(part), 0
 
     def slice(self, offset: int, nbytes: int) -> Source:
         """The source itself for the whole range, else the range as a literal."""
@@ -93,15 +83,14 @@ def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> U
 
     `None` if they are few. An incomplete or wrong element ends them.
     """
-    if end - position < (LEAST_BYTES if width else LEAST_VARINT_BYTES):
+    if end - position < LEAST_BYTES:
         return None
     starts, offsets = [0], [0]
-    block_nbytes = FIRST_BYTES
-    while (place := position + starts[-1]) < end:
-        block_nbytes = min(2 * block_nbytes, BLOCK_BYTES)
-        nbytes, count = whole_fields(source.read(place, min(block_nbytes, end - place)), tag, width)
-        if not count:
-            break
+    is_whole = True  # all fields of the last block have this tag, perhaps but for an incomplete one at its end
+    while is_whole and (place := position + starts[-1]) < end:
+        data = source.read(place, min(BLOCK_BYTES, end - place))
+        nbytes, count = whole_fields(data, tag, width)
+        is_whole = count > 0 and len(data) - nbytes <= MAX_VARINT_BYTES
         starts.append(starts[-1] + nbytes)
         offsets.append(offsets[-1] + nbytes - count)
     if starts[-1] < LEAST_BYTES:
@@ -114,56 +103,32 @@ def whole_fields(data: bytes, tag: int, width: int) -> tuple[int, int]:
 
     `width` is that of an element, in bytes; 0 for varints. A wrong element ends them.
     """
+    import numpy
+
+    array = numpy.frombuffer(data, numpy.uint8)
     if width:
         step = width + 1
-        tags, expected = data[: len(data) // step * step : step], bytes((tag,))
-        count = len(tags)
-        if tags != expected * count:
-            count -= len(tags.lstrip(expected))
+        wrong = array[: len(array) // step * step : step] != tag
+        count = int(wrong.argmax()) if wrong.any() else len(wrong)
         return count * step, count
+    ends = numpy.flatnonzero(array < 0x80)  # of tags and values, in turns
+    value_ends = ends[1::2]
+    tag_ends = ends[::2][: len(value_ends)]
+    sizes = value_ends - tag_ends
+    wrong = (array[tag_ends] != tag) | (sizes > MAX_VARINT_BYTES)
+    wrong |= (sizes == MAX_VARINT_BYTES) & (array[value_ends] > 1)  # of 64 bits at most
+    wrong |= tag_ends != numpy.concatenate(([-1], value_ends))[:-1] + 1  # tags of several bytes
+    count = int(wrong.argmax()) if wrong.any() else len(wrong)
+    return int(value_ends[count - 1]) + 1 if count else 0, count
+
+
+def without_tags(data: bytes, width: int) -> bytes:
+    """The payload of whole fields with a tag of one byte each, whose elements have this width; 0 for varints."""
     import numpy
 
     array = numpy.frombuffer(data, numpy.uint8)
-    ends = numpy.flatnonzero(array < 0x80)
-    values = ends[1::2]
-    count = len(values)
-    if not count:
-        return 0, 0
-    tags_at = ends[::2][:count]
-    sizes = values - tags_at
-    nbytes = int(values[-1]) + 1
-    # If the values have all bytes but one for each, each tag has one byte.
-    if sizes.max() >= MAX_VARINT_BYTES or int(sizes.sum()) + count != nbytes or (array[tags_at] != tag).any():
-        wrong = (array[tags_at] != tag) | (sizes > MAX_VARINT_BYTES)
-        wrong |= (sizes == MAX_VARINT_BYTES) & (array[values] > 1)  # of 64 bits at most
-        wrong[1:] |= tags_at[1:] != values[:-1] + 1  # tags of several bytes
-        wrong[:1] |= tags_at[:1] != 0
-        if wrong.any():
-            count = int(wrong.argmax())
-            nbytes = int(values[count - 1]) + 1 if count else 0
-    return nbytes, count
-
-
-def numbers_behind_tags(data: bytes, dtype: str) -> Array:
-    """The numbers of fixed width in whole fields, as they are there."""
-    import numpy
-
-    step = 1 + numpy.dtype(dtype).itemsize
-    return numpy.ndarray(len(data) // step, dtype, data, offset=1, strides=(step,))
-
-
-def _without_tags(data: bytes, width: int, with_numpy: bool = False) -> bytes | bytearray:
-    """The payload of whole fields; `with_numpy` says whether numpy may be imported for elements of fixed width."""
-    if width and not with_numpy:
-        payload = bytearray(len(data) // (width + 1) * width)
-        for byte in range(width):
-            payload[byte::width] = data[byte + 1 :: width + 1]
-        return payload
-    import numpy
-
     if width:
-        return numbers_behind_tags(data, f"<u{width}").tobytes()
-    array = numpy.frombuffer(data, numpy.uint8)
+        return array.reshape(-1, width + 1)[:, 1:].tobytes()
     is_kept = numpy.ones(len(array), bool)
     is_kept[numpy.flatnonzero(array < 0x80)[::2]] = False
     return array[is_kept].tobytes()

@@ -27,7 +27,7 @@ from formats.tensordata.sources.source import Literal
 
 LISTS = ("floats", "ints", "strings")
 FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS = 0x3D, 0x40, 0x4A, 0x3A, 0x42  # tags of these fields
-RUNS = ((unpacked, "LEAST_BYTES"), (unpacked, "LEAST_VARINT_BYTES"), (decoder, "NUMPY_BYTES"), (decoder, "RUN_BYTES"))
+RUNS = ((unpacked, "LEAST_BYTES"), (decoder, "NUMPY_BYTES"), (decoder, "RUN_BYTES"))
 
 
 def field(tag: int, payload: bytes) -> bytes:

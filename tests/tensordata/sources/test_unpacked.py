@@ -22,8 +22,8 @@ from formats.ir.model import Tensor
 from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.sources import transform
 from formats.tensordata.sources import unpacked as unpacked_module
-from formats.tensordata.sources import varints
 from formats.tensordata.sources.source import Literal, Source
 from formats.tensordata.sources.unpacked import Unpacked, unpacked
 
@@ -65,8 +65,7 @@ broken = st.sampled_from(
 
 def in_pieces(patch: pytest.MonkeyPatch, block_bytes: int) -> None:
     """Leave even a few elements in the source, in blocks of this size."""
-    for name in ("LEAST_BYTES", "LEAST_VARINT_BYTES"):
-        patch.setattr(unpacked_module, name, 1)
+    patch.setattr(unpacked_module, "LEAST_BYTES", 1)
     patch.setattr(unpacked_module, "BLOCK_BYTES", block_bytes)
     patch.setattr(decoder, "BULK_BYTES", 0)
 
@@ -121,7 +120,6 @@ def test_any_range(kind: tuple[int, int], numbers: list[int], block_bytes: int, 
     payload = b"".join(values)
     with pytest.MonkeyPatch.context() as patch:
         in_pieces(patch, block_bytes)
-        patch.setattr(unpacked_module, "NUMPY_BYTES", data.draw(st.sampled_from([0, 1 << 25])))
         rest = data.draw(st.sampled_from([b"", b"\x42\x01n", bytes((tag,)), b"\x80\x80"]))
         source = unpacked(
             Literal(b"head" + behind(tag, values) + rest), 4, 4 + len(behind(tag, values) + rest), tag, width
@@ -134,19 +132,12 @@ def test_any_range(kind: tuple[int, int], numbers: list[int], block_bytes: int, 
         assert payload == bytes(source.view()) == b"".join(source.chunks(block_bytes))
         assert payload == pickle.loads(pickle.dumps(source)).read()
         if not width:
-            patch.setattr(varints, "BLOCK_BYTES", max(block_bytes, 22))
-            elements = varints.Varints.of(source, varints_transform(), 8 * len(numbers), 8)
+            patch.setattr(transform, "VARINT_BLOCK_BYTES", block_bytes)
+            elements = transform.varints("int64").of(source, 8 * len(numbers))
             expected = struct.pack(f"<{len(numbers)}q", *numbers)
             start, stop = start % (len(expected) + 1), stop % (len(expected) + 1)
             assert expected == elements.read() == bytes(elements.view())
             assert expected[start:stop] == elements.read(start, max(stop - start, 0))
-
-
-def varints_transform() -> varints.Transform:
-    """Return the transform to 64 bits."""
-    from formats.tensordata.sources import transform
-
-    return transform.varints("int64")
 
 
 def test_few_and_wrong_ones_are_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
