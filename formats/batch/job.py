@@ -23,7 +23,7 @@ from formats.verbs import convert
 from formats.verbs.arguments import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from formats.batch.manifest import Record
@@ -91,18 +91,18 @@ class Task(NamedTuple):
     begun: float | None = None
 
 
-def job_of(given: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -> Job:
+def job_of(argument: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -> Job:
     """The job for a caller's argument: a job itself, or a source and a destination.
 
     Raises: OptionError for a stream; TypeError for anything else.
     """
-    if isinstance(given, Job):
-        job = Job(path_of(given.source), path_of(given.destination), given.options)
+    if isinstance(argument, Job):
+        job = Job(path_of(argument.source), path_of(argument.destination), argument.options)
     else:
-        source, destination = given
+        source, destination = argument
         job = Job(path_of(source), path_of(destination))
-    if found := [place for place in (job.source, job.destination) if is_stream(place)]:
-        raise OptionError(f"{found[0]} is a stream, which cannot be a job; `formats.convert` takes it")
+    if streams := [place for place in (job.source, job.destination) if is_stream(place)]:
+        raise OptionError(f"{streams[0]} is a stream, which cannot be a job; `formats.convert` takes it")
     return job
 
 
@@ -111,21 +111,16 @@ def run(task: Task) -> JobResult:
     started = perf_counter()
     try:
         try:
-            return _done(task, started)
+            return _converted(task, started)
         except FileExistsError:
             if not _was_done(task):
                 raise
-            return _done(task._replace(keywords={**task.keywords, "overwrite": True}), started)
+            return _converted(task._replace(keywords={**task.keywords, "overwrite": True}), started)
     except Exception as error:  # after any error, the other jobs continue
         return failed(task, error, perf_counter() - started)
 
 
-def run_elsewhere(tasks: Sequence[Task], folder: str) -> list[JobResult]:
-    """The results of doing tasks on a machine that an executor chose, with the name of the machine."""
-    return [_run_elsewhere(task, folder) for task in tasks]
-
-
-def _run_elsewhere(task: Task, folder: str) -> JobResult:
+def run_elsewhere(task: Task, folder: str) -> JobResult:
     """The result of doing a task on a machine that an executor chose, with the name of the machine.
 
     Relative paths of the job start from `folder`, the caller's; the result contains the job as it was given.
@@ -134,10 +129,10 @@ def _run_elsewhere(task: Task, folder: str) -> JobResult:
     if os.getcwd() == folder:  # noqa: PTH109 - a text
         return replace(run(task), host=platform.node())
     source, destination = (path if is_address(path) else folder / path for path in (job.source, job.destination))
-    found = run(task._replace(job=replace(job, source=source, destination=destination)))
-    record = found.record and found.record.about(job.source, job.destination)
-    report = found.report and replace(found.report, source=job.source, destination=job.destination)
-    return replace(found, job=job, host=platform.node(), record=record, report=report)
+    result = run(task._replace(job=replace(job, source=source, destination=destination)))
+    record = result.record and result.record.about(job.source, job.destination)
+    report = result.report and replace(result.report, source=job.source, destination=job.destination)
+    return replace(result, job=job, host=platform.node(), record=record, report=report)
 
 
 def seen_from_here(task: Task, result: JobResult) -> JobResult:
@@ -189,7 +184,7 @@ def _was_done(task: Task) -> bool:
         return all(manifest.is_same_file(file.path, job.destination.with_name(file.path.name)) for file in report.files)
 
 
-def _done(task: Task, started: float) -> JobResult:
+def _converted(task: Task, started: float) -> JobResult:
     """Do a task and return its result; an error in the task is raised."""
     if task.fingerprint is not None:
         return _recorded(task, task.fingerprint, started)

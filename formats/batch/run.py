@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 WINDOW = 1024  # the jobs of an executor at one time, done or not: more than any cluster has workers
 JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process waits, and few to repeat if one is killed
-# A pool gets several short jobs at a time: passing a job to a process takes longer than reading a small file.
-JOINED_SECONDS = 0.05
-MAX_JOINED = 32
 KEY_ROUNDS = 100_000  # as for the key of a file: a digest in a manifest is no easier to guess than that
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "allow", "lenient")
 
@@ -83,22 +80,24 @@ def convert_many(
     listed = [_located(job_of(job), keywords) for job in jobs]
     count = min(processes or processors(), len(listed))
     is_alone = executor is None and count <= 1
-    given: dict[str, Any] = {**keywords}
-    amount = Amount.of(given.pop("progress", None), [job.source for job in listed])
+    shared: dict[str, Any] = {**keywords}
+    amount = Amount.of(shared.pop("progress", None), [job.source for job in listed])
     if not is_alone:
-        given.setdefault("threads", max(processors() // count, 1) if executor is None else 1)
-    merged = _checked(listed, given)
+        shared.setdefault("threads", max(processors() // count, 1) if executor is None else 1)
+    merged = _checked(listed, shared)
     _check_destinations(listed)
     is_dry = bool(keywords.get("dry_run"))
     with _book(manifest, listed, executor is not None, is_dry) as book:
-        queue = _Queue(_tasks(listed, merged, book), book, joins=not fail_fast)
+        queue = _Queue(_tasks(listed, merged, book), book)
         if is_alone:
-            found = _one_by_one(queue, amount)
+            outcomes = _one_by_one(queue, amount)
+        elif executor is None:
+            outcomes = _in_processes(queue, count, amount)
         else:
-            found = _in_processes(queue, count, amount) if executor is None else _through(executor, queue, amount)
+            outcomes = _through(executor, queue, amount)
         results = [JobResult(job, SKIPPED) for job in listed]
-        with closing(found):
-            for task, result in found if amount is None else amount.ended(found):
+        with closing(outcomes):
+            for task, result in outcomes if amount is None else amount.ended(outcomes):
                 results[task.number] = result
                 if book is not None and result.record is not None:
                     book.add(result.record)
@@ -127,25 +126,25 @@ def _checked(jobs: Iterable[Job], keywords: Mapping[str, Any]) -> list[dict[str,
     """
     shared = {**keywords}
     checked: set[str] = set()
-    found = []
+    keywords_of_jobs = []
     for job in jobs:
         suffix = job.destination.suffix.lower()
         merged = {**keywords, **job.options} if job.options else shared
         if merged is not shared or suffix not in checked:
             _check_keywords(job, merged)
             checked.add(suffix)
-        found.append(merged)
-    return found
+        keywords_of_jobs.append(merged)
+    return keywords_of_jobs
 
 
 def _check_keywords(job: Job, merged: Mapping[str, Any]) -> None:
     """Raises OptionError if a keyword of a job is invalid."""
     if merged.get("progress") is not None:
         raise OptionError("`progress` is not for a single job; `convert_many` takes it for all")
-    given = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
-    ConversionOptions(**given)
+    of_conversion = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
+    ConversionOptions(**of_conversion)
     try:
-        name = given.get("to_format")
+        name = of_conversion.get("to_format")
         target = lookup.for_writing(job.destination, "to_format") if name is None else lookup.by_name(name)
     except UnknownFormatError:
         return
@@ -203,15 +202,15 @@ def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The options that change the written bytes, as JSON values; no key, and no password of a store, is one of them."""
     without = names_of(EngineOptions) | names_of(ReplacementOptions) | {"key", "storage_options", "retries"}
     texts = {name: value for name, value in keywords.items() if name not in without and value is not None}
-    found: dict[str, Any] = json.loads(json.dumps(texts, default=str, sort_keys=True))
-    return found
+    fingerprint: dict[str, Any] = json.loads(json.dumps(texts, default=str, sort_keys=True))
+    return fingerprint
 
 
-def key_digest(given: Key | str | bytes | None, salt: str) -> str | None:
+def key_digest(key: Key | str | bytes | None, salt: str) -> str | None:
     """What a manifest says of a key, so that another key makes a job new: its salt and a slow digest."""
     from formats.codecs.keys import Key
 
-    return None if given is None else _key_digest(Key.of(given).password, salt)
+    return None if key is None else _key_digest(Key.of(key).password, salt)
 
 
 @lru_cache(64)
@@ -222,11 +221,8 @@ def _key_digest(key: bytes, salt: str) -> str:
 class _Queue:
     """The tasks that have not begun yet, in their order."""
 
-    def __init__(self, tasks: Iterable[Task], book: Manifest | None, *, joins: bool = False) -> None:
-        """If it `joins`, short tasks may be taken several at a time."""
+    def __init__(self, tasks: Iterable[Task], book: Manifest | None) -> None:
         self.is_stopped = False
-        self.joins = joins
-        self._seconds: float | None = None  # the time of a job, as far as is known
         self.refusal: RuntimeError | None = None  # the error of an executor that accepts no more tasks
         self._tasks = deque(tasks)
         self._book = book
@@ -247,21 +243,9 @@ class _Queue:
             self._book.begin(task.job.source, task.job.destination)
         return task
 
-    def take_some(self, window: int) -> list[Task]:
-        """The next tasks for one process: one, or more if they are short and there are enough for a whole `window`."""
-        count = 1
-        if self.joins and self._seconds is not None:
-            count = min(int(JOINED_SECONDS / max(self._seconds, 1e-6)), MAX_JOINED, len(self._tasks) // window)
-        return [self.take() for _ in range(max(count, 1))]
-
-    def note(self, result: JobResult) -> None:
-        """Learn from a result how long jobs take; a long job counts at once, short ones gradually."""
-        before = result.seconds if self._seconds is None else self._seconds
-        self._seconds = max(result.seconds, 0.9 * before + 0.1 * result.seconds)
-
-    def put_back(self, tasks: Iterable[Task]) -> None:
-        """Put tasks back that did not begin."""
-        self._tasks.extendleft(reversed([*tasks]))
+    def put_back(self, task: Task) -> None:
+        """Put a task back that did not begin."""
+        self._tasks.appendleft(task)
 
     def stop(self) -> None:
         """Begin no more tasks."""
@@ -292,7 +276,6 @@ def _through(
     processes = getattr(executor, "_max_workers", 0)  # of a pool
     function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
     suspects: list[Task] = []
-    queue.joins = False  # an executor of a cluster distributes jobs one by one
     window = window or JOBS_PER_PROCESS * processes or WINDOW
     for task, outcome in _outcomes(executor, function, queue, window, amount):
         if isinstance(outcome, JobResult):
@@ -309,59 +292,53 @@ def _through(
 
 def _outcomes(
     executor: Executor,
-    function: Callable[[Sequence[Task]], list[JobResult]],
+    function: Callable[[Task], JobResult],
     queue: _Queue,
     window: int,
     amount: Amount | None = None,
 ) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
     """Each task with its result, or with the error of its worker; tasks left in the queue were refused."""
-    done: SimpleQueue[Future[list[JobResult]]] = SimpleQueue()
-    waiting: dict[Future[list[JobResult]], list[Task]] = {}
+    ended: SimpleQueue[Future[JobResult]] = SimpleQueue()
+    waiting: dict[Future[JobResult], Task] = {}
     try:
         while waiting or (queue and queue.refusal is None):
             while queue and queue.refusal is None and len(waiting) < window:
-                tasks = queue.take_some(window)
+                task = queue.take()
                 try:
-                    future = executor.submit(function, tasks)
+                    future = executor.submit(function, task)
                 except RuntimeError as error:  # it is broken, or was shut down
-                    queue.put_back(tasks)
+                    queue.put_back(task)
                     queue.refusal = error
                     break
-                waiting[future] = tasks
-                future.add_done_callback(done.put)
+                waiting[future] = task
+                future.add_done_callback(ended.put)
             if not waiting:
                 return
-            future = _awaited(done, amount)
-            tasks = waiting.pop(future)
+            future = _next_ended(ended, amount)
+            task = waiting.pop(future)
             if queue.is_stopped:
                 for other in waiting:
                     other.cancel()
                 if future.cancelled():
                     continue
-            yield from zip(tasks, _outcomes_of(future, len(tasks), queue), strict=True)
+            outcome: JobResult | BaseException
+            try:
+                outcome = future.result()
+            except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` returns the errors of jobs
+                outcome = error
+            yield task, outcome
     finally:
         for other in waiting:
             other.cancel()  # futures without a result yet
 
 
-def _awaited(done: SimpleQueue[Future[list[JobResult]]], amount: Amount | None) -> Future[list[JobResult]]:
-    """The next future that is done; until then, the function for progress is called."""
+def _next_ended(ended: SimpleQueue[Future[JobResult]], amount: Amount | None) -> Future[JobResult]:
+    """The next future that has ended; until then, the function for progress is called."""
     while amount is not None:
         with suppress(Empty):
-            return done.get(timeout=TELL_SECONDS)
+            return ended.get(timeout=TELL_SECONDS)
         amount.call()
-    return done.get()
-
-
-def _outcomes_of(future: Future[list[JobResult]], count: int, queue: _Queue) -> Sequence[JobResult | BaseException]:
-    """The results of the tasks of a future; if their worker was lost, each has this error."""
-    try:
-        results = future.result()
-    except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` returns the errors of jobs
-        return [error] * count
-    for result in results:
-        queue.note(result)
-    return results
+    return ended.get()
 
 
 def _lost(error: BaseException) -> FormatError:

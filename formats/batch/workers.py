@@ -1,8 +1,7 @@
-"""Processes of this machine that do jobs for their parent, and end when it ends.
+"""Who does the jobs of a run, and how far they are.
 
-How much of many conversions is done, also of those that other processes do now.
-
-Clusters that do conversions: the only module that uses Dask.
+Processes of this machine work for their parent, and end when it ends. They write into shared memory how many bytes they
+have done. The workers of a cluster belong to Dask, which only this module uses.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ class Amount:
         """The task, which also calls the function for progress; for a conversion in this process."""
         return with_progress(self.counts, task, self.call)
 
-    def ended(self, found: Iterable[tuple[Task, JobResult]]) -> Iterator[tuple[Task, JobResult]]:
+    def ended(self, outcomes: Iterable[tuple[Task, JobResult]]) -> Iterator[tuple[Task, JobResult]]:
         """The same results; each of these jobs counts as done, however it ended."""
-        for task, result in found:
+        for task, result in outcomes:
             self.counts[2 * task.number] = self.counts[2 * task.number + 1]
             self.call()
             yield task, result
@@ -145,14 +144,14 @@ def _begin_worker(counts: Any = None) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT})
 
 
-def work(tasks: Sequence[Task]) -> list[JobResult]:
-    """The results of tasks, in a worker."""
+def work(task: Task) -> JobResult:
+    """The result of a task, in a worker."""
     try:
         _Worker.is_busy = True
         try:
             counts = _Worker.counts
             with remembering(_Worker.folders):
-                return [run(task if counts is None else with_progress(counts, task)) for task in tasks]
+                return run(task if counts is None else with_progress(counts, task))
         finally:
             _Worker.is_busy = False
     except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too

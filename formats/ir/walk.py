@@ -16,6 +16,7 @@ from formats.ir.model import (
     Attribute,
     Function,
     Graph,
+    Message,
     Model,
     Node,
     SparseTensor,
@@ -32,7 +33,6 @@ T = TypeVar("T")
 
 MAX_DEPTH = 1000  # of nested messages, far more than any file may have
 MAX_NAME, MAX_PLACE = 80, 500  # characters of a name in a place, and of a place
-SHORT_PLACE = MAX_PLACE - 20  # with any index behind it, it is not too long
 
 # The messages that can contain nodes, graphs or tensors, and therefore must be searched.
 _CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)
@@ -52,6 +52,7 @@ _INNER_FIELDS: dict[Any, tuple[str, ...]] = {cls: _inner_fields(cls) for cls in 
 # The keys of a message whose inner fields are not all empty; most attributes have none, and need no visit.
 _WAYS_IN = {cls: frozenset((*names, "undecoded")) for cls, names in _INNER_FIELDS.items()}
 _NO_WAY_IN: frozenset[str] = frozenset()
+_IN_ALL_NODES = (object, Message, Node, Attribute)  # wanted messages that a node without messages can contain or be
 
 
 def visit(
@@ -64,22 +65,18 @@ def visit(
     """Every message of class `wanted` in `message`, including itself, as (where, message).
 
     `where` is the dotted place of `message` itself, by default the root. Undecoded lists are decoded, except if `enter`
-    returns false for one. `only` can skip messages before their places are computed.
+    returns false for one. `only` can skip messages before their places are made.
 
     Raises: EncodeError for a message that contains itself; DecodeError if a list cannot be decoded.
     """
-    inner: Iterator[tuple[Any, Any]] = iter([(where, message)])
-    stack = [inner]  # the rest at each depth: it grows with the depth, not with the length of lists
+    stack: list[Iterator[tuple[str, Any]]] = [iter([(where, message)])]  # the rest at each depth
     while stack:
-        place, item = next(stack[-1], (None, None))
+        place, item = next(stack[-1], ("", None))
         if item is None:
             stack.pop()
             continue
-        if type(item) is list:
-            yield from _tensors_in(place, item, only)
-            continue
         if isinstance(item, wanted) and only(item):
-            yield _dotted(place), item
+            yield place, item
         if not isinstance(item, Tensor):
             if len(stack) > MAX_DEPTH:
                 raise EncodeError("the model is nested too deeply, or contains itself")
@@ -87,49 +84,26 @@ def visit(
 
 
 def _inner(
-    outer: Any,
+    where: str,
     message: Any,
     wanted: type[T],
     enter: Callable[[Undecoded], object] | None,
     only: Callable[[T], bool],
-) -> Iterator[tuple[Any, Any]]:
-    """The wanted messages directly in a message, and those that may contain one, each with its place for `_dotted`.
-
-    Wanted tensors come as a list, with the place of the message and the name of the field: there may be very many.
-    """
-    all_of_nodes = issubclass(Attribute, wanted) or issubclass(Node, wanted)
+) -> Iterator[tuple[str, Any]]:
+    """The wanted messages directly in a message, and those that may contain one, each with its place."""
     for name in _INNER_FIELDS.get(type(message), ()):
         value = vars(message).get(name)
-        if value is None and (left := message.undecoded.get(name)) and (enter is None or enter(left)):
+        if value is None and (undecoded := message.undecoded.get(name)) and (enter is None or enter(undecoded)):
             value = getattr(message, name)
         if isinstance(value, list):
-            if wanted is Tensor and value and type(value[0]) is Tensor:
-                yield (outer, name), value
-                continue
-            if value and type(value[0]) is Node and not all_of_nodes:
-                for index, node in nodes_with_messages(value):
-                    yield [outer, name, index, node, None], node
-                continue
-            for index, entry in enumerate(value):
+            is_nodes = bool(value) and type(value[0]) is Node
+            # A node whose attributes are only numbers and texts contains nothing but these attributes.
+            entries = nodes_with_messages(value) if is_nodes and wanted not in _IN_ALL_NODES else enumerate(value)
+            for index, entry in entries:
                 if (isinstance(entry, wanted) and only(entry)) or _has_way_in(entry):
-                    yield [outer, name, index, entry, None], entry
+                    yield inner_place(where, name, index, entry), entry
         elif value is not None:
-            yield [outer, name, None, value, None], value
-
-
-def _tensors_in(field: Any, tensors: list[Any], only: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
-    """The wanted tensors of a list, each with the text of its place.
-
-    `field` is the place of the message that has the list, and the name of the field.
-    """
-    outer, name = field
-    where = place = ""
-    for index, tensor in enumerate(tensors):
-        if only(tensor):
-            if not place:
-                where = _dotted(outer)
-                place = inner_place(where, name)
-            yield f"{place}[{index}]" if len(place) < SHORT_PLACE else inner_place(where, name, index), tensor
+            yield inner_place(where, name, None, value), value
 
 
 def nodes_with_messages(nodes: Iterable[Node]) -> Iterator[tuple[int, Node]]:
@@ -144,22 +118,6 @@ def nodes_with_messages(nodes: Iterable[Node]) -> Iterator[tuple[int, Node]]:
 def _has_way_in(message: Any) -> bool:
     """Whether a message may contain a wanted one."""
     return not _WAYS_IN.get(type(message), _NO_WAY_IN).isdisjoint(vars(message))
-
-
-def _dotted(place: Any) -> str:
-    """The text of a place: a text, or [outer place, field, index, message, text], with the text or `None`.
-
-    Texts of outer places are stored there, for the following messages of the same list.
-    """
-    unknown: list[list[Any]] = []
-    while not isinstance(place, str) and place[-1] is None:
-        unknown.append(place)
-        place = place[0]
-    text: str = place if isinstance(place, str) else place[-1]
-    for step in reversed(unknown):
-        _, name, index, message, _ = step
-        text = step[-1] = inner_place(text, name, index, message)
-    return text
 
 
 def inner_place(where: str, field: str, index: int | None = None, message: Any = None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager, suppress
 from operator import sub
 from threading import Event, RLock
@@ -39,11 +38,10 @@ class Progress:
     def __init__(self, words: Callable[[bool], str] = lambda is_known: "") -> None:
         """`words` returns what to say next to the bar; it gets whether the amount of work is known."""
         self._words = words
-        self._started = perf_counter()
-        self._last_pause = self._started  # when the last pause ended
-        self._before = amounts_moved()
+        self._quiet_since = perf_counter()  # the start, or the end of the last pause
+        self._moved_before = amounts_moved()
         self._bar: Any = None
-        self._done, self._total = 0, 0
+        self._nbytes_done, self._total_nbytes = 0, 0
         self._pauses = 0  # that have not ended
         self._lock = RLock()  # guards everything above
         self._is_seen = True  # until the contrary is known
@@ -53,10 +51,9 @@ class Progress:
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` bytes are done."""
         with self._lock:
-            self._done, self._total = done, total
-            if self._bar is None and (self._is_early() or done >= total or self._pauses):
-                return
-            self._show()
+            self._nbytes_done, self._total_nbytes = done, total
+            if self._bar is not None or not (self._is_early() or done >= total or self._pauses):
+                self._show()
 
     def __enter__(self) -> Self:
         self.watch()
@@ -67,51 +64,45 @@ class Progress:
 
     def watch(self) -> None:
         """From now on, show after a while that something is done, even if nobody calls this object."""
+        import rich.progress  # noqa: F401 - not in the thread, which could see parts of modules that others import
+
         self._watch = started(self._show_later)
 
     def _show_later(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):
             with self._lock:
-                if self._bar is None and is_importing():
-                    continue  # what draws the bar would be imported at the same time, and see parts of modules
-                if not (self._pauses or self._ended.is_set() or self._was_just_paused()):
+                if not (self._pauses or self._ended.is_set() or (self._bar is None and self._is_early())):
                     self._show()
                 if self._bar is not None and self._bar.console.is_jupyter:
                     return  # what the cell prints meanwhile must not go into the bar
 
     def _is_early(self) -> bool:
-        return perf_counter() - self._started < PROGRESS_DELAY_SECONDS
-
-    def _was_just_paused(self) -> bool:
         """Whether a new bar would come just after the start or a line, which may be the last one of the command."""
-        return self._bar is None and perf_counter() - self._last_pause < PROGRESS_DELAY_SECONDS
+        return perf_counter() - self._quiet_since < PROGRESS_DELAY_SECONDS
 
     def _show(self) -> None:
         """Show the state of the work, on a new bar if there is none; without a bar if the terminal has gone."""
         try:
-            self._show_on_bar()
+            if self._bar is None and self._is_seen:
+                self._bar = new_bar(self._text)
+                self._is_seen = self._bar is not None
+            if self._bar is None:
+                return
+            if self._nbytes_done < self._total_nbytes:
+                show(self._bar, self._nbytes_done, self._total_nbytes)
+            elif (moved := self._moved()).sent:
+                show(self._bar, moved.sent, moved.to_send)
+            else:
+                show(self._bar, 0, None)
         except OSError:
             self._bar, self._is_seen = None, False
-
-    def _show_on_bar(self) -> None:
-        if self._bar is None and self._is_seen:
-            self._bar = new_bar(self._said)
-            self._is_seen = self._bar is not None
-        if self._bar is None:
-            return
-        if self._done < self._total:
-            show(self._bar, self._done, self._total)
-        elif (moved := self._moved()).sent:
-            show(self._bar, moved.sent, moved.to_send)
-        else:
-            show(self._bar, 0, None)
 
     def _moved(self) -> Amounts:
         """What was received and sent since the bar was made."""
         now = amounts_moved()
-        return type(now)(*map(sub, now, self._before))
+        return type(now)(*map(sub, now, self._moved_before))
 
-    def _said(self, is_known: bool) -> str:
+    def _text(self, is_known: bool) -> str:
         """What to say next to the bar."""
         moved = self._moved()
         if (words := self._words(is_known)) or is_known:
@@ -137,7 +128,7 @@ class Progress:
         finally:
             with self._lock:
                 self._pauses -= 1
-                self._last_pause = perf_counter()
+                self._quiet_since = perf_counter()
 
     def close(self) -> None:
         """Remove the bar, and stop watching."""
@@ -145,12 +136,6 @@ class Progress:
         if self._watch is not None:
             self._watch.wait()
         self.hide()
-
-
-def is_importing() -> bool:
-    """Whether a thread imports something now."""
-    specs = (getattr(module, "__spec__", None) for module in [*sys.modules.values()])
-    return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def amounts_moved() -> Amounts:

@@ -1,10 +1,8 @@
 """Executes a plan: the only code that writes.
 
-It knows nothing about formats: it gets a plan and writes files. `tasks.py` splits a plan into tasks.
-
-Checks a plan without writing: anything that would prevent its execution is an error.
-
-Weights are not read, except those whose computation can show an error.
+It knows nothing about formats: it gets a plan and writes files. `tasks.py` splits a plan into tasks. A rehearsal checks
+a plan without writing: anything that would prevent its execution is an error. It reads no weights, except those whose
+computation can show an error.
 """
 
 from __future__ import annotations
@@ -49,7 +47,6 @@ from formats.tensordata.replacing.further_name import FurtherName, OneNameError,
 from formats.tensordata.replacing.hidden import told_as
 from formats.tensordata.replacing.publication import expected_names, finish_interrupted, publish
 from formats.tensordata.sources.digest import new_digester
-from formats.tensordata.sources.source import Literal
 from formats.tensordata.tasks import carry_out, tasks_of
 from formats.tensordata.threads import started
 
@@ -151,7 +148,8 @@ def execute(
     if plan.files and (is_address(plan.files[-1].path) or is_stream(plan.files[-1].path)):
         return _put_elsewhere(plan, options)
     if options.dry_run:
-        return _rehearse(plan, options, renamed)
+        rehearse(plan, options, renamed)
+        return Result(plan.nbytes, {})
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
     if not paths:
         return Result(0, transfer(plan, [], _with_requests(options, source_files_of(plan))))
@@ -167,8 +165,8 @@ def execute(
     outputs, names = list[OutputFile](), list[FurtherName]()
     with ExitStack() as ending:
         ending.enter_context(room_for_files(len(paths)))
-        for found in renamed:
-            name = FurtherName(found, overwrite=options.overwrite, owner=owner, capabilities=options.capabilities)
+        for named in renamed:
+            name = FurtherName(named, overwrite=options.overwrite, owner=owner, capabilities=options.capabilities)
             names.append(name)
             ending.callback(name.discard)
         for file in plan.files:
@@ -203,12 +201,6 @@ def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:
     return send(plan, _with_requests(options, source_files_of(plan)))
 
 
-def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]) -> Result:
-
-    rehearse(plan, renamed, overwrite=options.overwrite, parents=options.parents, capabilities=options.capabilities)
-    return Result(plan.nbytes, {})
-
-
 def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
     """The content of the only file of the plan; writes nothing to a disk."""
     check_plan(plan)
@@ -221,7 +213,8 @@ def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
 def materialise(sources: Sequence[Source], options: EngineOptions | None = None) -> list[memoryview]:
     """The bytes of each source, read into memory of its own by several threads; writable."""
     targets = [Memory(source.nbytes) for source in sources]
-    _fill(WritePlan(tuple(_file_in_memory(source) for source in sources)), targets, options)
+    files = (FilePlan(Path(), source.nbytes, (PlacedWrite(0, source),)) for source in sources)
+    _fill(WritePlan(tuple(files)), targets, options)
     return [memoryview(target.buffer) for target in targets]
 
 
@@ -236,10 +229,6 @@ def _fill(plan: WritePlan, targets: Sequence[Memory], options: EngineOptions | N
         source_file.check_unchanged()
 
 
-def _file_in_memory(source: Source) -> FilePlan:
-    return FilePlan(Path(), source.nbytes, (PlacedWrite(0, source),))
-
-
 def _permissions(plan: WritePlan, source_files: Iterable[File]) -> Permissions:
     """The permissions of the plan, without those that a source file does not give to others."""
     new = plan.permissions.new
@@ -250,7 +239,7 @@ def _permissions(plan: WritePlan, source_files: Iterable[File]) -> Permissions:
 
 def source_files_of(plan: WritePlan) -> set[File]:
     """The files that a plan reads from."""
-    return {found for source in _sources(plan) for found in source.files()}
+    return {file for source in _sources(plan) for file in source.files()}
 
 
 def _with_requests(options: EngineOptions, source_files: Iterable[File]) -> EngineOptions:
@@ -271,11 +260,6 @@ def _sources(plan: WritePlan) -> Iterator[Source]:
 
 def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions) -> dict[str, bytes]:
     """Write the plan into the targets, one for each file, and return the digests."""
-    if (data := _only_data(plan)) is not None and len(data) <= options.chunk_bytes:
-        targets[0].pwrite(0, data)  # without the threads, which would take longer than the write
-        if options.progress:
-            options.progress(len(data), len(data))
-        return {}
     wanted = [write.digest for file in plan.files for write in file.writes if write.digest]
     wanted += [digest for digest, _ in plan.digests]
     digesters = {digest.key: new_digester(digest.algorithm) for digest in wanted}
@@ -296,15 +280,6 @@ def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions)
     if options.progress:
         options.progress(total, total)
     return digests
-
-
-def _only_data(plan: WritePlan) -> memoryview | None:
-    """The content of the only file if that is in memory, in one piece, and nobody wants its digest."""
-    if len(plan.files) != 1 or plan.digests or plan.files[0].late_writes or len(plan.files[0].writes) != 1:
-        return None
-    (write,) = plan.files[0].writes
-    is_whole = isinstance(write.source, Literal) and write.source.nbytes == plan.files[0].nbytes
-    return write.source.view() if is_whole and write.digest is None else None
 
 
 def _give_up(files: Iterable[File]) -> None:
@@ -426,14 +401,7 @@ def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[st
     target.pwrite(start, memoryview(b"".join(pending)))
 
 
-def rehearse(
-    plan: WritePlan,
-    renamed: Sequence[Renamed] = (),
-    *,
-    overwrite: bool = False,
-    parents: bool = False,
-    capabilities: Capabilities = SYSTEM,
-) -> None:
+def rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed] = ()) -> None:
     """Check that the engine could carry out the plan now.
 
     Raises: the errors of `engine.execute` that can be known before it: later, another process may be faster, or a disk
@@ -441,7 +409,7 @@ def rehearse(
     """
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
     if paths:
-        _check_places(plan, renamed, paths[-1], overwrite=overwrite, parents=parents, capabilities=capabilities)
+        _check_places(plan, renamed, paths, options)
     sources = [source for _, source in plan.digests]
     for write in chain.from_iterable(file.writes for file in plan.files):
         sources.append(write.source)
@@ -455,28 +423,21 @@ def rehearse(
         file.check_unchanged()
 
 
-def _check_places(
-    plan: WritePlan,
-    renamed: Sequence[Renamed],
-    model: Path,
-    *,
-    overwrite: bool,
-    parents: bool,
-    capabilities: Capabilities,
-) -> None:
+def _check_places(plan: WritePlan, renamed: Sequence[Renamed], paths: Sequence[Path], options: EngineOptions) -> None:
     """Raises OSError or DecodeError if a file cannot be written to its place, in the order of the engine."""
-    if parents and not model.parent.exists():
+    model, capabilities = paths[-1], options.capabilities
+    if options.parents and not model.parent.exists():
         _check_folder_to_make(model.parent)
-        for path in (*(file.path for file in renamed), *(file.path for file in plan.files)):
+        for path in paths:
             check_name(path, capabilities)
         return
-    follow_link = follows_link(model, len(renamed) + len(plan.files))
+    follow_link = follows_link(model, len(paths))
     owner = destination_of(model, follow_link, capabilities)
-    expected = {} if overwrite else expected_names(owner)
-    for found in renamed:
-        check_further_name(found, overwrite=overwrite, capabilities=capabilities)
-        if found.old.stat().st_dev != found.path.parent.stat().st_dev or not capabilities.hard_link:
-            raise OneNameError(found.old)
+    expected = {} if options.overwrite else expected_names(owner)
+    for named in renamed:
+        check_further_name(named, overwrite=options.overwrite, capabilities=capabilities)
+        if named.old.stat().st_dev != named.path.parent.stat().st_dev or not capabilities.hard_link:
+            raise OneNameError(named.old)
     for file in plan.files:
         check_name(file.path, capabilities)
         destination = destination_of(file.path, follow_link and file is plan.files[-1], capabilities)
@@ -484,7 +445,7 @@ def _check_places(
         if there:
             raise file_exists(file.path)
         if there is None:
-            replaced_mode(file.path, destination, overwrite=overwrite)
+            replaced_mode(file.path, destination, overwrite=options.overwrite)
         _check_writable(destination.parent, destination.parent)
     _check_space(plan.files, owner.parent, capabilities)
 

@@ -1,12 +1,7 @@
 """A file that is open for reading, here or elsewhere: the interface for sources, without details of a format.
 
-`osio.py` has the files of this system, `remote_file.py` the files in stores of objects and on other machines.
-
-What this process has received from streams and stores and sent to them, and how often it began to replace files.
-
-They pass before and after the work of the engine, which knows its own progress. So a sign of work shows these numbers.
-
-The part of a data file that is not there, for readers that only describe a model.
+`local/osio.py` has the files of this system, `remote/remote_file.py` those in stores and on other machines, and
+`streams.py` those that are read once. Here is also the file that is not there, for readers that only describe a model.
 """
 
 from __future__ import annotations
@@ -187,21 +182,18 @@ class Amounts(NamedTuple):
 
 
 class _Moved:
-    """The bytes since the start of the process."""
+    """The bytes since the start of the process, which pass before and after the work of the engine.
+
+    The engine knows only its own progress, so a sign of work shows these numbers.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self.amounts = Amounts()
 
-    def add(self, received: int = 0, sent: int = 0, to_send: int = 0) -> None:
-        """Count bytes."""
-        self._add(received, sent, to_send, 0)
-
-    def publish(self) -> None:
-        """Count that files begin to take their places."""
-        self._add(0, 0, 0, 1)
-
-    def _add(self, *more: int) -> None:
+    def add(self, received: int = 0, sent: int = 0, to_send: int = 0, publications: int = 0) -> None:
+        """Count bytes, or that files begin to take their places."""
+        more = received, sent, to_send, publications
         with self._lock:
             self.amounts = Amounts(*map(sum, zip(self.amounts, more, strict=True)))
 
@@ -236,20 +228,10 @@ class AbsentFile(File):
         self.nbytes = max(self.nbytes, offset + nbytes)
         return FileSpan(self, offset, nbytes)
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise ExternalDataError(self.reason, path=self.path)
 
-    def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
-        """Raises ExternalDataError."""
-        self._refuse()
-
-    def pread(self, offset: int, nbytes: int) -> bytes:
-        """Raises ExternalDataError."""
-        self._refuse()
-
-    def map(self, offset: int, nbytes: int) -> memoryview:
-        """Raises ExternalDataError."""
-        self._refuse()
+    pread_into = pread = map = check_unchanged = check_in_place = descriptor = _refuse
 
     def is_same(self, other: File) -> bool:
         """Whether it is the same object."""
@@ -258,18 +240,6 @@ class AbsentFile(File):
     def is_current(self) -> bool:
         """True: nothing was read from it."""
         return True
-
-    def check_unchanged(self) -> None:
-        """Raises ExternalDataError."""
-        self._refuse()
-
-    def check_in_place(self, descriptor: int | None = None) -> None:
-        """Raises ExternalDataError."""
-        self._refuse()
-
-    def descriptor(self) -> NoReturn:
-        """Raises ExternalDataError."""
-        self._refuse()
 
     def close(self) -> None:
         """Do nothing: it is not open."""

@@ -644,50 +644,6 @@ def test_a_run_that_is_killed_is_completed_by_another(fleet: Path) -> None:
     assert {path.name for path in fleet.iterdir() if path.name.startswith(".")} <= {".runs.jsonl.run.lock"}
 
 
-@pytest.mark.parametrize("fail_fast", [False, True])
-def test_short_jobs_are_joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fail_fast: bool) -> None:
-    """A pool gets several short jobs at a time, except if no job may begin after a failure."""
-    counts: list[int] = []
-    submit = ProcessPoolExecutor.submit
-
-    def counted(self: ProcessPoolExecutor, function: Any, tasks: Any) -> Any:
-        counts.append(len(tasks))
-        return submit(self, function, tasks)
-
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", counted)
-    save(tmp_path / "m.onnx", size=10)
-    given = [(tmp_path / "m.onnx", tmp_path / f"{number}.onnxz") for number in range(100)]
-    given[50] = (tmp_path / "missing.onnx", tmp_path / "50.onnxz")
-    results = formats.convert_many(given, processes=2, fail_fast=fail_fast, manifest=tmp_path / "runs.jsonl")
-    assert "failed" == results[50].state
-    assert [tmp_path / f"{number}.onnxz" for number in range(100)] == [result.job.destination for result in results]
-    if fail_fast:
-        assert {1} == {*counts}
-    else:
-        assert sum(counts) == 100
-        assert len(counts) < 100
-        assert 99 == sum(result.ok for result in results)
-        assert 100 == len(lines(tmp_path / "runs.jsonl"))
-
-
-def test_long_jobs_are_not_joined() -> None:
-    """After a long job, the next jobs are sent one by one; the last jobs are divided among all processes."""
-    job = Job(Path("a"), Path("b"))
-    queue = run._Queue([jobs.Task(number, job, {}) for number in range(1000)], None, joins=True)
-    assert 1 == len(queue.take_some(8))
-    queue.note(jobs.JobResult(job, "converted", seconds=0.001))
-    assert 32 == len(queue.take_some(8))
-    queue.note(jobs.JobResult(job, "converted", seconds=1.0))
-    assert 1 == len(queue.take_some(8))
-    for _ in range(100):
-        queue.note(jobs.JobResult(job, "converted", seconds=0.001))
-    sizes = []
-    while queue:
-        sizes.append(len(queue.take_some(8)))
-    assert sorted(sizes, reverse=True) == sizes
-    assert [1] * 15 == sizes[-15:]
-
-
 def test_a_killed_run_owns_only_what_it_would_write(sources: list[Path]) -> None:
     """A file that somebody else put in the place of a job of a killed run stays; the job's own file counts as done."""
     given = pairs(sources)[:3]

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -227,22 +226,6 @@ def test_a_question_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown[0] == shown[1]
     assert shown[2] == shown[3]
     assert BAR in terminal.getvalue()[len(shown[3]) :]
-
-
-def test_no_bar_begins_during_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What draws the bar is not imported while another thread imports something, which it could see half done."""
-    importing = ModuleType("importing")
-    importing.__spec__ = SimpleNamespace(_initializing=True)  # type: ignore[assignment]  # like that of a real module
-    monkeypatch.setitem(sys.modules, "importing", importing)
-    terminal = Terminal()
-    with redirect_stderr(terminal), formats.Progress():
-        time.sleep(0.1)
-        assert not terminal.getvalue()
-        del sys.modules["importing"]
-        latest = time.monotonic() + PATIENCE_SECONDS
-        while BAR not in terminal.getvalue() and time.monotonic() < latest:
-            time.sleep(0.01)
-    assert "working" in terminal.getvalue()
 
 
 def test_streams_show_what_moved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,12 +42,6 @@ def hidden_path(path: Path, kind: str) -> Path:
     return path.with_name(f".{_stem(path.name)}.{kind}")
 
 
-def hidden_name(path: Path, kind: str) -> str:
-    """The same as a text, for those who only look whether it is there: a path takes as long to make as a call takes."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{_stem(name)}.{kind}")  # noqa: PTH118
-
-
 def undo_path(path: Path) -> Path:
     """The undo file of the file at `path`, which may be a link to it."""
     return hidden_path(Path(os.path.realpath(path)), "undo")

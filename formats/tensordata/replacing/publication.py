@@ -27,7 +27,6 @@ from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
 from formats.tensordata.replacing.hidden import (
     HiddenFileError,
-    hidden_name,
     hidden_path,
     is_hidden,
     is_trusted,
@@ -112,7 +111,7 @@ def publish(
     not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
     an error, the old files are in their places again, and nothing else is left.
     """
-    MOVED.publish()
+    MOVED.add(publications=1)
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
     replaces = any(os.path.lexists(output.destination) for output in outputs)
     syncs = replaces if fsync is None else fsync
@@ -143,7 +142,7 @@ def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Cap
 
     Raises: DecodeError as `repair` does, without `overwrite`.
     """
-    if not os.path.lexists(hidden_name(path, "journal")):
+    if not os.path.lexists(hidden_path(path, "journal")):
         return Repair()
     try:
         return repair(path, capabilities)
@@ -212,7 +211,7 @@ def _remove_journal(model: Path, capabilities: Capabilities) -> None:
 
 def is_left(model: Path) -> bool:
     """Whether a killed process may have left something to do for the model, without a look at the folder."""
-    return any(os.path.lexists(hidden_name(model, kind)) for kind in ("lock", "journal", "undo"))
+    return any(os.path.lexists(hidden_path(model, kind)) for kind in ("lock", "journal", "undo"))
 
 
 @contextmanager

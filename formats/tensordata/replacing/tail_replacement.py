@@ -107,7 +107,7 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
             _restore(target, load_undo(undo))
             remove(undo)
             raise
-        MOVED.publish()
+        MOVED.add(publications=1)
         remove(undo)
 
 
