@@ -37,10 +37,10 @@ def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]
 
     A form that is equal for two notations of the same path; links are not followed.
     """
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    extensions = {extension for codec in lookup.codecs() for extension in codec.extensions}
     jobs = []
     for source, inner in places:
-        stem = inner.stem if inner.suffix.lower() in known else inner.name
+        stem = inner.stem if inner.suffix.lower() in extensions else inner.name
         destination = folder / inner.with_name(stem + target.extensions[0])
         if _plain(destination) != _plain(source):
             jobs.append(Job(source, destination))
@@ -110,10 +110,10 @@ def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iter
         yield Place(address, Path(address.name))
         return
     _, pattern = stores.filesystem_of(address)
-    found = attempt(address, lambda: fs.glob(pattern) if is_pattern else fs.find(root))
+    names = attempt(address, lambda: fs.glob(pattern) if is_pattern else fs.find(root))
     excepted = f"{except_in}/"
     any_found = False
-    for name in sorted(map(str, found)):
+    for name in sorted(map(str, names)):
         inner = PurePosixPath(name.removeprefix(root).lstrip("/"))
         source = base / inner
         is_model = inner.suffix.lower() in extensions and not any(part.startswith(".") for part in inner.parts)
@@ -141,16 +141,16 @@ def model_extensions(from_format: str | None) -> set[str]:
 
 
 def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:
-    found = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - of a text as it was typed
+    names = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - of a text as it was typed
     fixed = Path(*_without_pattern(Path(pattern).parts))
-    for name in found:
+    for name in names:
         path = Path(name)
         below = path.relative_to(fixed)
         if not path.is_dir():
             yield Place(path, below)
         elif "**" not in Path(pattern).parts:  # this also finds folders and their content
             yield from _inside(path, below, extensions, except_in)
-    if not found:
+    if not names:
         yield Place(Path(pattern), Path(Path(pattern).name))
 
 
@@ -181,9 +181,9 @@ def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Pat
                     continue
                 any_found = True
                 yield Place(source, inner / source.relative_to(path))
-    for found in unread:  # its job reports this
+    for unreadable in unread:  # its job reports this
         any_found = True
-        yield Place(found, inner / found.relative_to(path))
+        yield Place(unreadable, inner / unreadable.relative_to(path))
     if not any_found:
         yield Place(path, inner / path.name)
 

@@ -84,8 +84,8 @@ class Record:
         """The salt of the digest of the key that the job used; empty if it used none."""
         options = self.content.get("options")
         digest = options.get("key") if isinstance(options, dict) else None
-        found = re.match(r"([0-9a-f]{32})\$", digest) if isinstance(digest, str) else None
-        return found[1] if found else ""
+        match = re.match(r"([0-9a-f]{32})\$", digest) if isinstance(digest, str) else None
+        return match[1] if match else ""
 
     def own_files(self, destination: Path) -> set[str]:
         """The files that this job wrote and nobody has changed since; empty if somebody has changed one of them."""
@@ -152,9 +152,9 @@ def _known_path(text: str, model: Path) -> Path | None:
         steps = [unquote(part) for part in parts[-count:]]
         if {"", ".", ".."} & {*steps}:
             return None
-        found = model.parent / "/".join(steps)
-        if str(found) == text:
-            return found
+        address = model.parent / "/".join(steps)
+        if str(address) == text:
+            return address
     return None
 
 
@@ -362,8 +362,8 @@ class Manifest:
 
 
 def _sources(record: Record) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = record.content.get("source_files", ())
-    return found
+    files: Sequence[Mapping[str, Any]] = record.content.get("source_files", ())
+    return files
 
 
 def _line(record: Record) -> bytes:

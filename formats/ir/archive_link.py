@@ -48,8 +48,8 @@ class ArchiveLink(NamedTuple):
             return None
         values = dict(found_entries)
         if len(found_entries) != len(KEYS) or len(values) != len(KEYS):
-            found = ", ".join(key for key, _ in found_entries)
-            message = f"the metadata has {found}; a graph that is linked to an archive has {', '.join(KEYS)}, each once"
+            keys = ", ".join(key for key, _ in found_entries)
+            message = f"the metadata has {keys}; a graph that is linked to an archive has {', '.join(KEYS)}, each once"
             raise DecodeError(message, where="metadata_props")
         for key, is_possible in (
             (ARCHIVE, is_name(values[ARCHIVE])),

@@ -1,6 +1,6 @@
-"""Copies of models that share their weights, as sources never change, and messages that are made fast.
+"""Copies of models, which share their weights because sources never change; and parts of two models that are equal.
 
-Which parts of two models are certainly equal, without decoding them and without reading weights.
+Whether parts are equal is told without decoding lists and without reading weights, as far as that is certain.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def copied(message: T) -> T:
                     if _SHARED.issuperset(map(type, value)):
                         values[name] = value[:]
                     else:
-                        values[name] = [shallow(each) if isinstance(each, Message) else each for each in value]
+                        values[name] = [shallow(entry) if isinstance(entry, Message) else entry for entry in value]
                         stack.append((value, values[name], depth + 1))
                 elif isinstance(value, Message):
                     values[name] = shallow(value)
@@ -86,17 +86,17 @@ def shallow(message: T) -> T:
 
 def is_left_alike(first: Message, second: Message, name: str) -> bool:
     """Whether a list is undecoded in both, with the same bytes and without external data: then it does not differ."""
-    left = _left(first, second, name)
-    return left is not None and _joined(left[0]) == _joined(left[1])
+    both = _undecoded_in_both(first, second, name)
+    return both is not None and _joined(both[0]) == _joined(both[1])
 
 
 def differing(first: Message, second: Message, name: str) -> Differing | None:
     """Where a list differs that is undecoded in both, without external data; `None` if this is not known."""
-    left = _left(first, second, name)
-    return None if left is None else left[0].differing(left[1])
+    both = _undecoded_in_both(first, second, name)
+    return None if both is None else both[0].differing(both[1])
 
 
-def _left(first: Message, second: Message, name: str) -> tuple[Undecoded, Undecoded] | None:
+def _undecoded_in_both(first: Message, second: Message, name: str) -> tuple[Undecoded, Undecoded] | None:
     """A list that is undecoded in both, if its bytes contain everything."""
     if name in vars(first) or name in vars(second):
         return None
@@ -106,14 +106,15 @@ def _left(first: Message, second: Message, name: str) -> tuple[Undecoded, Undeco
     return mine, theirs
 
 
-def _joined(left: Undecoded) -> Source:
-    return Concat.of(*(Literal(part) if isinstance(part, bytes) else part for part in left.segments))
+def _joined(undecoded: Undecoded) -> Source:
+    return Concat.of(*(Literal(part) if isinstance(part, bytes) else part for part in undecoded.segments))
 
 
 def content(messages: list[Any]) -> bytes | None:
     """Bytes that are equal for equal messages, only numbers and texts; `None` if there is anything else in one of them.
 
-    They differ for values that differ, even only in type or in the sign of zero.
+    They differ for values that differ, even only in type or in the sign of zero. So they can be keys, unlike the lists
+    themselves, of which `==` says that 1 is True.
     """
     try:
         return dumps([*map(vars, messages)], 2)

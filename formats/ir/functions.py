@@ -60,18 +60,18 @@ def expand(call: Node, function: Function, names: Names) -> list[Node]:
     wanted = dict(zip(function.output, call.output, strict=False))
     for name in function.output:
         values[name] = wanted.get(name) or names.new(f"{stem}/{name}")
-    given = {attribute.name or "": attribute for attribute in function.attribute_proto}
-    given.update((attribute.name or "", attribute) for attribute in call.attribute)
-    return [_node(node, values, given, names, stem) for node in function.node]
+    arguments = {attribute.name or "": attribute for attribute in function.attribute_proto}
+    arguments.update((attribute.name or "", attribute) for attribute in call.attribute)
+    return [_node(node, values, arguments, names, stem) for node in function.node]
 
 
-def _node(node: Node, values: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str) -> Node:
+def _node(node: Node, values: dict[str, str], arguments: Mapping[str, Attribute], names: Names, stem: str) -> Node:
     """A copy of a node with the names and attributes of a call; its outputs are new names."""
     inputs = [_name(name, values, names, stem) for name in node.input]
     attributes = [
-        found
+        actual
         for attribute in node.attribute
-        if (found := _attribute(attribute, values, given, names, stem)) is not None
+        if (actual := _attribute(attribute, values, arguments, names, stem)) is not None
     ]
     outputs = [_name(name, values, names, stem) for name in node.output]
     return replace(node, input=inputs, output=outputs, attribute=attributes, name=None)
@@ -86,20 +86,20 @@ def _name(name: str, values: dict[str, str], names: Names, stem: str) -> str:
 
 
 def _attribute(
-    attribute: Attribute, values: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str
+    attribute: Attribute, values: dict[str, str], arguments: Mapping[str, Attribute], names: Names, stem: str
 ) -> Attribute | None:
     """The attribute, or the one that it refers to; `None` if the call does not give that one."""
     if attribute.ref_attr_name:
-        found = given.get(attribute.ref_attr_name)
-        return None if found is None else replace(found, name=attribute.name)
+        actual = arguments.get(attribute.ref_attr_name)
+        return None if actual is None else replace(actual, name=attribute.name)
     if attribute.g is not None:
-        return replace(attribute, g=_graph(attribute.g, values, given, names, stem))
+        return replace(attribute, g=_graph(attribute.g, values, arguments, names, stem))
     if attribute.graphs:
-        return replace(attribute, graphs=[_graph(graph, values, given, names, stem) for graph in attribute.graphs])
+        return replace(attribute, graphs=[_graph(graph, values, arguments, names, stem) for graph in attribute.graphs])
     return attribute
 
 
-def _graph(graph: Graph, outer: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str) -> Graph:
+def _graph(graph: Graph, outer: dict[str, str], arguments: Mapping[str, Attribute], names: Names, stem: str) -> Graph:
     """A copy of a subgraph. Its own values get new names, too."""
     values = dict(outer)
     own = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
@@ -112,7 +112,7 @@ def _graph(graph: Graph, outer: dict[str, str], given: Mapping[str, Attribute], 
 
     return replace(
         graph,
-        node=[_node(node, values, given, names, stem) for node in graph.node],
+        node=[_node(node, values, arguments, names, stem) for node in graph.node],
         initializer=[replace(tensor, name=renamed(tensor)) for tensor in graph.initializer],
         sparse_initializer=[
             replace(sparse, values=replace(sparse.values, name=renamed(sparse.values)))

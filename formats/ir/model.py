@@ -119,8 +119,8 @@ class _UnreadList:
         if message is None:
             raise AttributeError(f"type object {message_class.__name__!r} has no attribute {self._name!r}")
         name, values = self._name, message.__dict__
-        left = message.undecoded.get(name) if "undecoded" in values else None
-        elements: list[Any] = values.setdefault(name, left.decode() if left else [])
+        undecoded = message.undecoded.get(name) if "undecoded" in values else None
+        elements: list[Any] = values.setdefault(name, undecoded.decode() if undecoded else [])
         return elements
 
 
@@ -129,12 +129,12 @@ def _signature(message_class: type[Message]) -> Signature:
     return Signature(
         [
             Parameter(
-                each.name,
+                row.name,
                 Parameter.POSITIONAL_OR_KEYWORD,
-                default=[] if each.default is NO_DEFAULT else each.default,
-                annotation=each.type,
+                default=[] if row.default is NO_DEFAULT else row.default,
+                annotation=row.type,
             )
-            for each in fields(message_class)
+            for row in fields(message_class)
         ]
     )
 
@@ -158,9 +158,9 @@ class Message(Fielded):
         def __init_subclass__(cls) -> None:
             """Make the class a dataclass without methods of its own."""
             dataclass(init=False, repr=False, eq=False)(cls)
-            for each in fields(cls):
-                if each.default_factory is list:
-                    setattr(cls, each.name, _UnreadList(each.name))
+            for row in fields(cls):
+                if row.default_factory is list:
+                    setattr(cls, row.name, _UnreadList(row.name))
             cls.__signature__ = _signature(cls)
 
         def __init__(self, *values, **named):
@@ -169,12 +169,12 @@ class Message(Fielded):
             Raises: TypeError for an unknown field; ValueError if two members of the oneof have a value.
             """
             names = self.__match_args__
-            given = dict(zip(names, values), **named)  # noqa: B905 - the next check finds a different length
-            if len(given) != len(values) + len(named) or not given.keys() <= {*names}:
-                unknown = [name for name in given if name not in names]
+            assigned = dict(zip(names, values), **named)  # noqa: B905 - the next check finds a different length
+            if len(assigned) != len(values) + len(named) or not assigned.keys() <= {*names}:
+                unknown = [name for name in assigned if name not in names]
                 reason = f"no field {unknown[0]!r}" if unknown else f"{len(names)} fields, and each can be given once"
                 raise TypeError(f"{type(self).__name__} has {reason}")
-            set_fields(self, given)
+            set_fields(self, assigned)
             members = [name for name in self.oneof if getattr(self, name) is not None]
             if len(members) > 1:
                 raise ValueError(f"{type(self).__name__} can have only one of {' and '.join(members)}")
@@ -213,15 +213,17 @@ def set_names(*messages: Message) -> list[str]:
 
     Reading any other field would create an empty list in the message, which needs more memory than a small message.
     """
-    found = {name for message in messages for name in (*vars(message), *message.undecoded)}
-    return [name for name in messages[0].__match_args__ if name in found]
+    in_some = {name for message in messages for name in (*vars(message), *message.undecoded)}
+    return [name for name in messages[0].__match_args__ if name in in_some]
 
 
 def entries(message: Message, name: str) -> list[Any]:
     """The elements of the repeated field with this name, for reading only; a missing list is not created."""
-    held = vars(message)
-    found: list[Any] = held[name] if name in held else getattr(message, name) if name in message.undecoded else []
-    return found
+    values = vars(message)
+    elements: list[Any] = (
+        values[name] if name in values else getattr(message, name) if name in message.undecoded else []
+    )
+    return elements
 
 
 def remove(message: Fielded, name: str) -> None:
@@ -229,7 +231,7 @@ def remove(message: Fielded, name: str) -> None:
     values = vars(message)
     values.pop(name, None)
     if name in values.get("undecoded", ()):
-        values["undecoded"] = {other: left for other, left in values["undecoded"].items() if other != name}
+        values["undecoded"] = {other: elements for other, elements in values["undecoded"].items() if other != name}
 
 
 # Sets all fields of a new message at once. An assignment to `__dict__` would call `__setattr__`, and take longer.
@@ -489,9 +491,9 @@ class Attribute(Message):
 
 def values_held(attribute: Attribute) -> list[str]:
     """The fields that hold a value, of which a right attribute has one."""
-    held = vars(attribute)
-    names = [name for name in held if name in VALUE_FIELDS and held[name] is not None and held[name] != []]
-    names += (name for name in attribute.undecoded if name not in held)
+    values = vars(attribute)
+    names = [name for name in values if name in VALUE_FIELDS and values[name] is not None and values[name] != []]
+    names += (name for name in attribute.undecoded if name not in values)
     return sorted(names, key=VALUE_FIELDS.index)
 
 

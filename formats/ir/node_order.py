@@ -1,7 +1,4 @@
-"""The graphs in a graph, the names that a node uses, and an order in which each node comes after those it needs.
-
-The names that a model uses, and new ones.
-"""
+"""The graphs in a graph, the names that its nodes use, new names, and an order of nodes after what they need."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The only module of `ir` that uses tensor data: it converts typed fields to raw f
 
 Spec: onnx.proto, the comments of TensorProto's data fields.
 
-The constants that onnxruntime reads when it loads a graph: shapes, axes, splits, scales.
+At the end: the constants that onnxruntime reads when it loads a graph: shapes, axes, splits, scales.
 
 It infers shapes from them, and for that opens no data file: it refuses a model in which they are in one. All of its
 releases do (some of 1.8 to 1.32 were asked for each operator of the table; 1.8 even ends).
@@ -88,8 +88,8 @@ def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
 
     entries = dtypes.count(dims) if row.bits == 6 else row.nbytes(dims) * 8 // max(row.bits, 8)
     if entries > field.nbytes:  # each needs at least a byte; otherwise, dims alone could request any amount of memory
-        found = f"{field.nbytes} bytes of {row.field}"
-        raise TensorDataError(f"found {found} for {entries} integers, which dims {_shortened(dims)} need")
+        size = f"{field.nbytes} bytes of {row.field}"
+        raise TensorDataError(f"found {size} for {entries} integers, which dims {_shortened(dims)} need")
     if row.bits == 6:  # one element per entry, unlike the other types narrower than a byte
         return pack(6).of(varints("uint8").of(field, dtypes.count(dims)), row.nbytes(dims))
     return varints(f"uint{max(row.bits, 8)}").of(field, row.nbytes(dims))
@@ -139,8 +139,8 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
         values = array.ravel().tolist()
         for index, value in enumerate(values):
             if not isinstance(value, (str, bytes)):
-                found = f"element {index} is {value!r:.80} ({type(value).__name__})"
-                raise TensorDataError(f"an array of objects can hold only texts and bytes, but {found}")
+                problem = f"element {index} is {value!r:.80} ({type(value).__name__})"
+                raise TensorDataError(f"an array of objects can hold only texts and bytes, but {problem}")
         tensor.string_data = [value if isinstance(value, bytes) else value.encode() for value in values]
         return tensor
     array = numpy.ascontiguousarray(array, dtype=dtypes.numpy_dtype(row.number)).reshape(-1)
@@ -155,24 +155,24 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
 
 def files(model: Model) -> set[File]:
     """The files that the tensors of a model use, and its lists that are still undecoded."""
-    found: set[File] = set()
+    all_files: set[File] = set()
     stack: list[Any] = [model]
     while stack:
         message = stack.pop()
         values = vars(message)
         for value in values.values():
             if isinstance(value, Source):
-                found.update(value.files())
+                all_files.update(value.files())
             elif isinstance(value, Message):
                 stack.append(value)
             elif isinstance(value, list) and value and isinstance(value[0], Message):
                 stack += value
-        for name, left in message.undecoded.items():
+        for name, undecoded in message.undecoded.items():
             if name not in values:
-                for part in left.segments:
+                for part in undecoded.segments:
                     if isinstance(part, Source):
-                        found.update(part.files())
-    return found
+                        all_files.update(part.files())
+    return all_files
 
 
 def without_data(tensor: Tensor) -> Tensor:

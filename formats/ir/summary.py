@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
 from formats.ir import dtypes
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,6 @@ SHOWN_OPERATORS = 8
 SHOWN_VALUES = 12
 SHOWN_ROWS = 12
 MAX_TEXT = 300  # letters of a cell
-SHOWN_WORDS = 8  # of a list in a cell
 
 
 def model_table(model: Model) -> str:
@@ -51,8 +51,8 @@ def _rows(model: Model) -> Iterator[tuple[str, str]]:
     yield from _values("input", graph.input)
     yield from _values("output", graph.output)
     operators = Counter(node.op_type or "" for node in graph.node)
-    most = ", ".join(f"{count} {name}" for name, count in operators.most_common(SHOWN_OPERATORS))
-    yield "nodes", f"{len(graph.node)}: {most}{_more(len(operators), SHOWN_OPERATORS)}" if operators else "0"
+    counts = listed([f"{count} {name}" for name, count in operators.most_common()], SHOWN_OPERATORS)
+    yield "nodes", f"{len(graph.node)}: {counts}" if operators else "0"
     tensors = [tensor for _, tensor in model.tensors()]
     yield "tensors", f"{len(tensors)}, {_nbytes(tensors)} bytes"
     if model.functions:
@@ -62,12 +62,8 @@ def _rows(model: Model) -> Iterator[tuple[str, str]]:
 def _values(title: str, values: list[ValueInfo]) -> Iterator[tuple[str, str]]:
     for value in values[:SHOWN_VALUES]:
         yield title, f"{value.name}: {type_text(value.type) or '?'}"
-    if more := _more(len(values), SHOWN_VALUES):
-        yield title, more
-
-
-def _more(count: int, shown: int) -> str:
-    return f" and {count - shown} more" if count > shown else ""
+    if len(values) > SHOWN_VALUES:
+        yield title, f" and {len(values) - SHOWN_VALUES} more"
 
 
 def _nbytes(tensors: Iterable[Tensor]) -> int:
@@ -117,12 +113,6 @@ def html_table(title: str, subject: str, rows: Iterable[tuple[str, str]]) -> str
     """A table with two columns under a title and its subject. Each text is shown as text, whatever it contains."""
     body = "".join(_html_row(name, text) for name, text in rows)
     return f"<table><thead>{_html_row(title, subject)}</thead><tbody>{body}</tbody></table>"
-
-
-def first_words(words: Sequence[str], most: int = SHOWN_WORDS) -> str:
-    """The first of some words, and how many more there are."""
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return f"{', '.join(words[:most])}{more}"
 
 
 def _html_row(name: str, text: str) -> str:

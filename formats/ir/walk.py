@@ -145,15 +145,15 @@ def tensor_named(model: Model, name: str) -> Tensor:
         if initializer.name == name:
             return initializer
     every = list(tensors(model))
-    found = [(where, tensor) for where, tensor in every if name in (where, tensor.name)]
-    if not found:
+    matches = [(where, tensor) for where, tensor in every if name in (where, tensor.name)]
+    if not matches:
         constants = constant_names(model)
-        found = [(where, tensor) for where, tensor in every if name == constants.get(where)]
-    if len(found) == 1:
-        return found[0][1]
-    if found:
-        places = ", ".join(where for where, _ in found)
-        raise LookupError(f"{len(found)} tensors are called {name!r}; their places are {places}")
+        matches = [(where, tensor) for where, tensor in every if name == constants.get(where)]
+    if len(matches) == 1:
+        return matches[0][1]
+    if matches:
+        places = ", ".join(where for where, _ in matches)
+        raise LookupError(f"{len(matches)} tensors are called {name!r}; their places are {places}")
     from difflib import get_close_matches
 
     names = [text for where, tensor in every for text in (tensor.name, where) if text]
@@ -165,7 +165,9 @@ def external_tensors(
     message: Any, passed_over: Callable[[Undecoded], object] = lambda _: None
 ) -> Iterator[tuple[str, Tensor]]:
     """Every tensor with external data; lists without any stay undecoded, and `passed_over` is called with them."""
-    return visit(message, Tensor, enter=lambda left: left.has_references or passed_over(left), only=is_external)
+    return visit(
+        message, Tensor, enter=lambda undecoded: undecoded.has_references or passed_over(undecoded), only=is_external
+    )
 
 
 def movable_tensors(
@@ -176,8 +178,8 @@ def movable_tensors(
     Undecoded lists stay so if they cannot contain such a tensor; `passed_over` is called with them.
     """
 
-    def enter(left: Undecoded) -> object:
-        return left.has_references or left.largest_nbytes >= least_nbytes or passed_over(left)
+    def enter(undecoded: Undecoded) -> object:
+        return undecoded.has_references or undecoded.largest_nbytes >= least_nbytes or passed_over(undecoded)
 
     return visit(message, Tensor, enter=enter)
 
@@ -200,14 +202,14 @@ def node_lists(model: Model) -> Iterator[tuple[str, list[Node]]]:
 
 def constant_names(model: Model) -> dict[str, str]:
     """The names of the outputs of Constant nodes, by the places of their tensors."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for where, listed in node_lists(model):
         for index, node in enumerate(listed):
             if node.op_type == "Constant" and node.domain in (None, "", "ai.onnx") and node.output:
                 place = inner_place(where, "node", index)
                 for name, inner in (("value", ("t",)), ("sparse_value", ("sparse_tensor", "values"))):
-                    found[reduce(inner_place, (f'attribute["{name}"]', *inner), place)] = node.output[0]
-    return found
+                    names[reduce(inner_place, (f'attribute["{name}"]', *inner), place)] = node.output[0]
+    return names
 
 
 def nodes(message: Any) -> Iterator[tuple[str, Node]]:

@@ -1,6 +1,6 @@
-"""The picture of a model, and that of two models that differ, as SVG or as a page.
+"""Pictures of a model, of two models that differ, and of the files of a model as they lie on disk; as SVG or as a page.
 
-The files of a model as they lie on disk: rows of bars in proportion, and both ends of a file enlarged.
+On disk, the bytes are rows of bars in proportion, with both ends of a file enlarged.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ def _modules(seen: Inspection) -> dict[str, tuple[str, ...]]:
         if "/" in node.name or "." in node.name:
             for name in node.inputs:
                 users.setdefault(name, node.name)
-    found = {}
+    modules = {}
     for entry in seen.tensors:
         own = _words(entry.name or entry.where)
         if len(own) == 1 and entry.name in users:
             own = [*_words(users[entry.name])[:-1], *own]
-        found[entry.where] = tuple(own)
-    return found
+        modules[entry.where] = tuple(own)
+    return modules
 
 
 def _words(name: str) -> list[str]:
@@ -136,8 +136,8 @@ def _words(name: str) -> list[str]:
 def _draw_comparison(drawing: Drawing, result: Comparison, first: Inspection, second: Inspection) -> None:
     one, other = result.paths
     drawing.title(f"{one.name} and {other.name}")
-    found = f"{result.count:,} difference{'s' * (result.count != 1)}"
-    drawing.lines(f"{found if result.count else 'Equal'}. {TILES}")
+    count = f"{result.count:,} difference{'s' * (result.count != 1)}"
+    drawing.lines(f"{count if result.count else 'Equal'}. {TILES}")
     tiles, rest = compared_tiles(result, first, second)
     colours = {state: colour for state, (colour, _) in STATES.items()} | {"": OTHERS[0]}
     treemap.draw(drawing, tiles, _height(drawing), colours)
@@ -168,8 +168,8 @@ def compared_tiles(result: Comparison, first: Inspection, second: Inspection) ->
     rest = []
     mine, theirs = ({entry.where for entry in seen.tensors} for seen in (first, second))
     for difference in result.differences:
-        found = _INDEX.match(difference.where)
-        place = found[0] if found else ""
+        match = _INDEX.match(difference.where)
+        place = match[0] if match else ""
         if difference.kind == "only second" and place in theirs:
             of_second.setdefault(place, []).append(difference)
         elif difference.kind != "only second" and place in mine:
@@ -184,14 +184,14 @@ def compared_tiles(result: Comparison, first: Inspection, second: Inspection) ->
 def _tiles(seen: Inspection, differences: Mapping[str, Sequence[Difference]]) -> Iterator[Tile]:
     modules = _modules(seen)
     for entry in seen.tensors:
-        found = differences.get(entry.where, ())
-        details = (difference.detail for difference in found)
-        yield Tile(modules[entry.where], entry.nbytes, _state(found), (facts(entry), *details))
+        of_tensor = differences.get(entry.where, ())
+        details = (difference.detail for difference in of_tensor)
+        yield Tile(modules[entry.where], entry.nbytes, _state(of_tensor), (facts(entry), *details))
 
 
-def _state(found: Iterable[Difference]) -> str:
+def _state(differences: Iterable[Difference]) -> str:
     """How a tensor differs, in a word of `STATES`."""
-    kinds = {difference.kind for difference in found}
+    kinds = {difference.kind for difference in differences}
     for state in (ONLY_FIRST, ONLY_SECOND):
         if state in kinds:
             return state
@@ -199,7 +199,7 @@ def _state(found: Iterable[Difference]) -> str:
         return RESHAPED
     if "weights" not in kinds:
         return EQUAL
-    largest = max(difference.largest or 0.0 for difference in found if difference.kind == "weights")
+    largest = max(difference.largest or 0.0 for difference in differences if difference.kind == "weights")
     return str(sum(largest > bound for bound in BOUNDS))
 
 

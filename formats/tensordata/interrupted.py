@@ -71,8 +71,8 @@ def is_interrupted(path: Path) -> bool:
     if is_address(path) or is_stream(path):  # nothing is visible there before it is complete
         return False
     places = dict.fromkeys((path, Path(os.path.realpath(path))))
-    left = any(_can_be_followed(hidden_path(place, "undo")) or owner_of(place) is not None for place in places)
-    return left and not any(is_locked(place) for place in places)
+    has_work = any(_can_be_followed(hidden_path(place, "undo")) or owner_of(place) is not None for place in places)
+    return has_work and not any(is_locked(place) for place in places)
 
 
 def open_model(path: Path) -> File:
@@ -196,14 +196,14 @@ def _strange(place: Path) -> HiddenFileError | None:
 
 def _journals_beside(path: Path) -> list[Path]:
     """The journals in the folder of `path`, up to a number that no folder has by itself."""
-    found = []
+    journals = []
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
             if entry.name.startswith(".") and entry.name.endswith(".journal"):
-                found.append(path.with_name(entry.name))
-                if len(found) == MAX_FOUND:
+                journals.append(path.with_name(entry.name))
+                if len(journals) == MAX_FOUND:
                     break
-    return sorted(found)
+    return sorted(journals)
 
 
 def _quoted(name: str) -> bytes:

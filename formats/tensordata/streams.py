@@ -105,8 +105,8 @@ class Stream(_Path):
                 MOVED.add(sent=count)
                 rest = rest[count:]
         except BrokenPipeError:
-            done = offset + len(piece) - len(rest)
-            raise FormatError(f"the reader stopped after {done} of {nbytes} bytes", path=self) from None
+            sent_bytes = offset + len(piece) - len(rest)
+            raise FormatError(f"the reader stopped after {sent_bytes} of {nbytes} bytes", path=self) from None
         except OSError as error:
             if error.errno == errno.EINVAL and os.name == "nt":  # Windows reports it so
                 raise FormatError("the reader stopped", path=self) from None

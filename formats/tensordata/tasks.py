@@ -155,14 +155,14 @@ def carry_out(run: list[Piece], scratch: memoryview) -> None:
             return
         if type(source) is FileSpan and piece.target is not None and piece.digester is None:
             start = source.file_offset + piece.source_offset
-            done = piece.target.copy_range(source.file, start, piece.file_offset, piece.nbytes)
-            if done == piece.nbytes:
+            copied = piece.target.copy_range(source.file, start, piece.file_offset, piece.nbytes)
+            if copied == piece.nbytes:
                 return
             run = [
                 piece._replace(
-                    file_offset=piece.file_offset + done,
-                    nbytes=piece.nbytes - done,
-                    source_offset=piece.source_offset + done,
+                    file_offset=piece.file_offset + copied,
+                    nbytes=piece.nbytes - copied,
+                    source_offset=piece.source_offset + copied,
                 )
             ]
     _deliver(run, _read(run, scratch))

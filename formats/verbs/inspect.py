@@ -207,7 +207,8 @@ class Inspection:
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
-        from formats.ir.summary import first_rows, first_words, html_table
+        from formats.ir.summary import SHOWN_OPERATORS, first_rows, html_table
+        from formats.words import listed
 
         operators = [f"{count} {name}" for name, count in self.operators.items()]
         opsets = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())
@@ -216,7 +217,7 @@ class Inspection:
             *([("operator sets", opsets)] if opsets else []),
             *first_rows([("input", f"{value.name}: {value.type}") for value in self.inputs]),
             *first_rows([("output", f"{value.name}: {value.type}") for value in self.outputs]),
-            ("nodes", f"{sum(self.operators.values()):,}: {first_words(operators)}"),
+            ("nodes", f"{sum(self.operators.values()):,}: {listed(operators, SHOWN_OPERATORS)}"),
             ("parameters", f"{self.parameters:,}"),
             *(
                 (name, f"{total.tensors:,} tensor{'s' * (total.tensors != 1)}, {total.nbytes:,} bytes")

@@ -140,8 +140,3 @@ def test_bad_plans(reason: str, plan: WritePlan) -> None:
     """A wrong plan is an error that says what is wrong."""
     with pytest.raises(ValueError, match=reason):
         check_plan(plan)
-
-
-def test_size_of_a_plan() -> None:
-    """The size of a plan is the sum of its files."""
-    assert WritePlan((file(nbytes=7), file(nbytes=5, path="data"))).nbytes == 12

@@ -1,8 +1,6 @@
-"""Changes the names of files in a directory, and makes sure that files and names are on the disk.
+"""Directories: changes of the names in them, the way to the disk, and folders that are opened once.
 
 Each call that some system or filesystem lacks has a portable fallback, chosen by `Capabilities`.
-
-Folders that are opened once, and files that are found from them without following a link.
 
 A path can change between its check and its opening: somebody can replace a folder by a link. An open folder stays the
 same even if its name changes. So a walk from an open folder that follows no link cannot leave that folder.

@@ -1,9 +1,7 @@
-"""System calls for files, and files that are open for reading; `output.py` has the files for writing.
+"""System calls for files, how many may be open, and files that are open for reading; `output.py` has those for writing.
 
 Only these two modules know which operating system this is. Each call that a system or filesystem may lack has a
 portable fallback, chosen by `Capabilities`, so that every fallback can be tested anywhere.
-
-How many files this process may have open at once.
 """
 
 from __future__ import annotations

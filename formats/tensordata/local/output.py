@@ -48,7 +48,7 @@ WRITE_BYTES = 128 << 10
 BLOCK_BYTES = 4096  # filesystems may share such a range between files; the kernel copies it without splitting it
 
 
-class _Writable:
+class WritableFile:
     """A file that is open for writing; several threads may write at the same time."""
 
     __slots__ = ("_descriptor", "_lock", "capabilities", "path")
@@ -76,15 +76,15 @@ class _Writable:
         """
         if not self.capabilities.copy_range or not file.is_local or (source_offset - offset) % BLOCK_BYTES:
             return 0
-        done = 0
+        copied = 0
         with file.descriptor() as source, Located(self.path), if_supported():
-            while done < nbytes:
-                step = min(nbytes - done, STEP_BYTES)
-                count = os.copy_file_range(source, self.descriptor, step, source_offset + done, offset + done)
+            while copied < nbytes:
+                step = min(nbytes - copied, STEP_BYTES)
+                count = os.copy_file_range(source, self.descriptor, step, source_offset + copied, offset + copied)
                 if not count:
                     break
-                done += count
-        return done
+                copied += count
+        return copied
 
     @property
     def descriptor(self) -> int:
@@ -99,7 +99,8 @@ class _Writable:
             os.lseek(self.descriptor, offset, os.SEEK_SET)
             return os.write(self.descriptor, data)
 
-    def _close_descriptor(self) -> None:
+    def close(self) -> None:
+        """Close the file."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -158,7 +159,7 @@ def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | No
     return status.st_mode & 0o777
 
 
-class OutputFile(_Writable):
+class OutputFile(WritableFile):
     """A new file that takes the place of its destination only when it is complete.
 
     Until `publish`, the file has no name if the system can do that, so that even a killed process leaves nothing.
@@ -220,7 +221,7 @@ class OutputFile(_Writable):
             if fsync:
                 sync_file(self.descriptor)
             if self._temporary is not None:
-                self._close_descriptor()  # some systems do not rename an open file
+                self.close()  # some systems do not rename an open file
             try:
                 if self._overwrite and self._temporary is not None:
                     self._replace()  # in one step on any filesystem
@@ -243,17 +244,13 @@ class OutputFile(_Writable):
                 self._name(path)
             else:
                 path = self._temporary
-            self._close_descriptor()
+            self.close()
             self._temporary = None
             return path, path.stat()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._close_descriptor()
-
     def discard(self) -> None:
         """Remove the file, unless it has its place."""
-        self._close_descriptor()
+        self.close()
         if self._temporary is not None:
             unlink(self._temporary, self.capabilities)
             self._temporary = None
@@ -311,7 +308,7 @@ class OutputFile(_Writable):
         self._temporary = None
 
 
-class OpenedFile(_Writable):
+class OpenedFile(WritableFile):
     """A file that its owner has opened, and will close; errors name `path`."""
 
     __slots__ = ()
@@ -323,15 +320,11 @@ class OpenedFile(_Writable):
             with Located(self.path):
                 os.ftruncate(descriptor, nbytes)
         except OSError:
-            self._close_descriptor()
+            self.close()
             raise
 
-    def close(self) -> None:
-        """Close the descriptor."""
-        self._close_descriptor()
 
-
-class ExistingFile(_Writable):
+class ExistingFile(WritableFile):
     """An existing file that is changed in place; the caller must make sure that the change can be undone."""
 
     __slots__ = ()
@@ -346,7 +339,7 @@ class ExistingFile(_Writable):
         check_regular(descriptor, self.path)
         self._descriptor = descriptor
         if not hasattr(os, "O_NOFOLLOW") and self.path.is_symlink():
-            self._close_descriptor()
+            self.close()
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
     def truncate(self, nbytes: int) -> None:
@@ -358,7 +351,3 @@ class ExistingFile(_Writable):
         """Put the content on the disk."""
         with Located(self.path):
             sync_file(self.descriptor)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._close_descriptor()

@@ -115,10 +115,10 @@ class Address(_Path):
         """The same address with these options of the store, too; its own, as from a `UPath`, count more."""
         return Address(self.url, {**(storage_options or {}), **self.storage_options}, max(retries, self.retries))
 
-    def options_of_store(self, known: Iterable[str]) -> dict[str, Any]:
+    def options_of_store(self, known_protocols: Iterable[str]) -> dict[str, Any]:
         """The options for fsspec: those of other protocols, by `known` names, left out; `s3.anon` means one of `s3`."""
         result: dict[str, Any] = {}
-        names = set(known)
+        names = set(known_protocols)
         for key, value in self.storage_options.items():
             protocol, dot, name = key.partition(".")
             if dot and protocol in names:

@@ -296,8 +296,8 @@ class RemoteFile(File):
         with self._lock:
             if self._store is None:
                 store = store_of(self._address)
-                found, _ = attempt(self._address, lambda: store.open(0), store.seconds())
-                if found != self._identity:
+                identity, _ = attempt(self._address, lambda: store.open(0), store.seconds())
+                if identity != self._identity:
                     message = "the file has changed since the model was read from it"
                     raise TensorDataError(message, path=self.path)
                 self._store = store
@@ -419,9 +419,9 @@ def kind_of(address: Address) -> str | None:
     def look() -> str | None:
         fs.invalidate_cache(path)
         try:
-            found: str = fs.info(path)["type"]
+            kind: str = fs.info(path)["type"]
         except FileNotFoundError:
             return None
-        return found
+        return kind
 
     return attempt(address, look, longest_seconds(0))

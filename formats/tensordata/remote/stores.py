@@ -1,14 +1,12 @@
 """Requests to a store of objects or a server through fsspec: what is there, and ranges of it.
 
 Each answer is checked before it is used: its length, its range, and that the object is still the opened object.
-`attempt` raises errors of this package, even if fsspec and the libraries below it raise others.
+
+Every library below fsspec has its own errors. `attempt` repeats a request if that may help, and turns errors into those
+that callers know, each with one sentence without secrets. The original is not kept, because its text can contain an
+address with a password.
 
 Spec: RFC 9110, sections 8.8, 14 and 15; fsspec, "API Reference".
-
-Repeats requests to a store, and translates its errors.
-
-Every library below fsspec has its own errors. This module turns them into errors that callers know, each with one
-sentence without secrets. The original is not kept, because its text can contain an address with a password.
 """
 
 from __future__ import annotations
@@ -157,8 +155,8 @@ class BufferedStore(Store):
     def read(self, start: int, stop: int, identity: Identity) -> bytes:
         """The bytes of a range."""
         if self._file is None:
-            found, _ = self.open(0)
-            if found != identity:
+            now, _ = self.open(0)
+            if now != identity:
                 raise changed(self.address)
         data: bytes = self._file._fetch_range(start, stop)
         return data
@@ -222,16 +220,16 @@ class WebStore(Store):
         """
         if self._whole is not None:
             return self._whole[start:stop]
-        found, data = self._get(start, stop)
-        if found != identity:
+        now, data = self._get(start, stop)
+        if now != identity:
             raise changed(self.address)
         return data[:stop] if self._whole is None else self._whole[start:stop]
 
     def _get(self, start: int, stop: int) -> tuple[Identity, bytes]:
         from fsspec.asyn import sync
 
-        found: tuple[Identity, bytes] = sync(self.fs.loop, self._request, start, stop)
-        return found
+        answer: tuple[Identity, bytes] = sync(self.fs.loop, self._request, start, stop)
+        return answer
 
     async def _request(self, start: int, stop: int) -> tuple[Identity, bytes]:
         import asyncio
@@ -279,12 +277,12 @@ class WebStore(Store):
         here, first = url, None
         async with AsyncExitStack() as stack:
             for _ in range(MAX_REDIRECTIONS):
-                given, asked = options, session
+                sent, asked = options, session
                 if first is not None and here.origin() != first:
                     kept = {name: options["headers"][name] for name in OWN_HEADERS}
-                    given = {"headers": kept, "timeout": options["timeout"]}
+                    sent = {"headers": kept, "timeout": options["timeout"]}
                     asked = await stack.enter_async_context(aiohttp.ClientSession(trust_env=session.trust_env))
-                context = asked.get(here, **{**given, "allow_redirects": False})
+                context = asked.get(here, **{**sent, "allow_redirects": False})
                 answer = await stack.enter_async_context(context)
                 place = answer.headers.get("Location")
                 if answer.status not in REDIRECTIONS or not place:
@@ -430,14 +428,14 @@ def filesystem_of(address: Address) -> tuple[Any, str]:
         import fsspec
         from fsspec.core import url_to_fs
     try:
-        found: tuple[Any, str] = url_to_fs(address.url, **address.options_of_store(fsspec.available_protocols()))
+        filesystem: tuple[Any, str] = url_to_fs(address.url, **address.options_of_store(fsspec.available_protocols()))
     except ImportError as error:
         message = f"addresses of {address.scheme}:// need a package that is not installed: {error}"
         raise MissingPackageError(message, error.name) from None
     except Exception as error:  # a filesystem can raise any error for its options
         message = f"this address, or an option for it, cannot be used: {address.redact(str(error))}"
         raise FormatError(message, path=address) from None
-    return found
+    return filesystem
 
 
 def store_of(address: Address) -> Store:
@@ -491,10 +489,10 @@ def attempt(address: Address, action: Callable[[], T], seconds: float | None = N
         except Exception as error:  # noqa: PERF203 - whatever a library has; a request takes longer than to catch it
             if isinstance(error, FormatError):
                 raise
-            found = _translated(error, address)
-            if tries >= address.retries or not getattr(found, "is_passing", False):
-                raise found from None
-            sleep(_wait(tries, getattr(found, "wait_seconds", 0.0)))
+            translated = _translated(error, address)
+            if tries >= address.retries or not getattr(translated, "is_passing", False):
+                raise translated from None
+            sleep(_wait(tries, getattr(translated, "wait_seconds", 0.0)))
     raise AssertionError("the loop has no end")
 
 
@@ -532,26 +530,28 @@ def _translated(error: Exception, address: Address) -> Exception:
     ):
         if isinstance(error, kind):
             return OSError(number, words, name)
-    found = getattr(error, "errno", None)
-    is_passing = bool(kinds & _PASSING) or status in PASSING_STATUS or (status is None and found in _PASSING_NUMBERS)
+    error_number = getattr(error, "errno", None)
+    is_passing = (
+        bool(kinds & _PASSING) or status in PASSING_STATUS or (status is None and error_number in _PASSING_NUMBERS)
+    )
     if isinstance(error, ValueError):
         message = f"the store has no such address ({_text(error, address)})"
     elif kinds & {"TimeoutError"}:
         message = "the store did not answer in time"
     else:
         message = f"the store failed with {type(error).__name__}: {_text(error, address)}"
-    return RemoteError(found or errno.EIO, message, name, is_passing=is_passing)
+    return RemoteError(error_number or errno.EIO, message, name, is_passing=is_passing)
 
 
 def _status(error: Any) -> int | None:
     """The status of HTTP in an error of aiohttp, botocore, gcsfs or huggingface_hub, or of what it was made from."""
-    for each in (error, error.__cause__):
-        answer = getattr(each, "response", None)
-        found = getattr(each, "status", None) or getattr(answer, "status_code", None) or getattr(each, "code", None)
+    for cause in (error, error.__cause__):
+        answer = getattr(cause, "response", None)
+        status = getattr(cause, "status", None) or getattr(answer, "status_code", None) or getattr(cause, "code", None)
         if isinstance(answer, dict):
-            found = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        if isinstance(found, int) and 100 <= found < 600:
-            return found
+            status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if isinstance(status, int) and 100 <= status < 600:
+            return status
     return None
 
 

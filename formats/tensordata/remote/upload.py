@@ -156,18 +156,18 @@ def _create(uploads: Sequence[_Upload], *, creates: bool, removes: bool) -> None
 
     Raises: the errors of the store, with the files that could not be removed.
     """
-    done: list[_Upload] = []
+    begun: list[_Upload] = []
     doubtful: list[_Upload] = []
     try:
         for upload in uploads:
-            done.append(upload)  # part of it may exist, whatever happens to it
+            begun.append(upload)  # part of it may exist, whatever happens to it
             if not _put_whole(upload, creates=creates):
-                doubtful.append(done.pop())
+                doubtful.append(begun.pop())
     except BaseException as error:
         if isinstance(error, FileExistsError):
-            done.pop()  # it belongs to another program
+            begun.pop()  # it belongs to another program
         if removes:
-            _take_back(done, error)
+            _take_back(begun, error)
         if doubtful:
             names = ", ".join(str(upload.address) for upload in doubtful)
             _tell(error, f"and stays, because another program may have written the same: {names}")
@@ -234,16 +234,16 @@ def _hidden(upload: _Upload) -> str:
     return f"{folder}{slash}.{name}.{uuid4().hex}.tmp"
 
 
-def _take_back(done: Sequence[_Upload], error: BaseException) -> None:
+def _take_back(uploads: Sequence[_Upload], error: BaseException) -> None:
     """Remove these files; the error names those that could not be removed."""
-    left = []
-    for upload in done:
+    remaining = []
+    for upload in uploads:
         try:
             upload.remove(upload.path)
         except (OSError, FormatError):  # noqa: PERF203 - a request takes longer
-            left.append(str(upload.address))
-    if left:
-        _tell(error, f"and could not be removed: {', '.join(left)}")
+            remaining.append(str(upload.address))
+    if remaining:
+        _tell(error, f"and could not be removed: {', '.join(remaining)}")
 
 
 def _tell(error: BaseException, more: str) -> None:

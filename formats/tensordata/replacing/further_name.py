@@ -17,7 +17,7 @@ from formats.tensordata.local.directory import (
     unlink,
 )
 from formats.tensordata.local.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, system_path
-from formats.tensordata.local.output import check_name
+from formats.tensordata.local.output import WritableFile, check_name
 from formats.tensordata.replacing.hidden import temporary_path
 from formats.tensordata.replacing.lock import try_lock
 
@@ -43,13 +43,13 @@ def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capab
         raise file_exists(renamed.path)
 
 
-class FurtherName:
+class FurtherName(WritableFile):
     """A file that replaces its destination like an `OutputFile`, and keeps its old name.
 
     From the start, it has a hidden name next to the destination.
     """
 
-    __slots__ = ("_descriptor", "_hidden", "_overwrite", "capabilities", "destination", "has_name", "path")
+    __slots__ = ("_hidden", "_overwrite", "destination", "has_name")
 
     def __init__(self, renamed: Renamed, *, overwrite: bool, owner: Path, capabilities: Capabilities = SYSTEM) -> None:
         """Prepare the file at `renamed.old` for `renamed.path`, as a companion of the model `owner` or as the model.
@@ -57,14 +57,12 @@ class FurtherName:
         Raises: OneNameError if it cannot have two names; FileExistsError if there is something at
         `renamed.path`, and not `overwrite`; TensorDataError if another file is at `renamed.old` now; other OSErrors.
         """
-        self.path = renamed.path
+        super().__init__(renamed.path, capabilities)
         self.destination = system_path(renamed.path, capabilities)
-        self.capabilities = capabilities
         self.has_name = True
         self._overwrite = overwrite
         check_further_name(renamed, overwrite=overwrite, capabilities=capabilities)
         self._hidden: Path | None = self.destination.with_name(temporary_path(owner).name)
-        self._descriptor: int | None = None
         try:
             with Located(self.path):
                 _link(renamed.file, renamed.old, self._hidden, capabilities)
@@ -74,12 +72,6 @@ class FurtherName:
         except BaseException:
             self.discard()
             raise
-
-    @property
-    def descriptor(self) -> int:
-        """The descriptor of the file."""
-        assert self._descriptor is not None, "the file is open until it is published or discarded"
-        return self._descriptor
 
     @property
     def readable_path(self) -> Path:
@@ -110,12 +102,6 @@ class FurtherName:
         self._hidden = None
         return hidden, hidden.stat()
 
-    def close(self) -> None:
-        """Close the file."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
     def discard(self) -> None:
         """Remove the hidden name."""
         self.close()
@@ -131,12 +117,12 @@ def _link(file: File, path: Path, name: Path, capabilities: Capabilities) -> Non
     caller compares with it.
     """
     try:
-        done = _link_opened(file, name, capabilities) or link(path, name, capabilities)
+        is_linked = _link_opened(file, name, capabilities) or link(path, name, capabilities)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        done = False
-    if not done:
+        is_linked = False
+    if not is_linked:
         raise OneNameError(path)
 
 

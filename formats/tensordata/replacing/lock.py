@@ -3,12 +3,10 @@
 If a process ends for any reason, the system removes its lock. The file of the lock stays, and tells the next process
 to look for other files that were left behind.
 
-On a filesystem without locks, the file itself is the lock, because only one process can create it. It contains who did.
-So if that process has ended without removing it, another process of the same machine can take its place. Nobody else
-can know whether it has ended; then an error says which file to remove. A process that does find locks there, because
-its machine has mounted the filesystem in another way, respects such a file.
-
-Who holds a lock on a filesystem that has no locks: the content of the file that replaces it.
+On a filesystem without locks, the file itself is the lock, because only one process can create it. Its content is the
+`Holder`, who created it. So if that process has ended without removing it, another process of the same machine can take
+its place. Nobody else can know whether it has ended; then an error says which file to remove. A process that does find
+locks there, because its machine has mounted the filesystem in another way, respects such a file.
 """
 
 from __future__ import annotations
@@ -312,8 +310,8 @@ def locked_together(paths: Iterable[Path]) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             for place in ordered:
-                held = stack.enter_context(ModelLock(places[place]))
-                stack.callback(_LENT.reset, _LENT.set((*_LENT.get(), held)))
+                lock = stack.enter_context(ModelLock(places[place]))
+                stack.callback(_LENT.reset, _LENT.set((*_LENT.get(), lock)))
         except PermissionError:
             stack.close()
             for path in places.values():  # of several folders that cannot be written, the first one is told
@@ -340,7 +338,7 @@ def _rank(path: Path) -> tuple[int, int, str, str]:
 def _lent(path: Path) -> ModelLock | None:
     """The lock whose file is at `path`, if this thread holds it for all that it does now."""
     with suppress(OSError):
-        return next((held for held in _LENT.get() if held.is_of(path)), None)
+        return next((lock for lock in _LENT.get() if lock.is_of(path)), None)
     return None
 
 

@@ -6,8 +6,6 @@ complete the change: the old graph is put aside, the data files take their place
 journal is removed, and then the replaced files are removed. If the change must survive a power cut, each of these steps
 is on the disk before the next one. Models that share data files are replaced in the same way, together: all old graphs
 are put aside first.
-
-New files that are complete and wait for their places: on the disk, and as the moves of a journal.
 """
 
 from __future__ import annotations
@@ -46,46 +44,6 @@ if TYPE_CHECKING:
     from formats.tensordata.replacing.further_name import FurtherName
 
 
-def put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
-    """Put all files on the disk, and return the SHA-256 of each, which is computed meanwhile."""
-    hashing = started_or_done(lambda: [_digest_of(output.readable_path) for output in outputs])
-    try:
-        sync_files([output.descriptor for output in outputs])
-    finally:
-        hashing.wait()
-    return hashing.result()
-
-
-def _digest_of(path: Path) -> str | None:
-    try:
-        return sha256_of(path)
-    except PermissionError:  # it replaces a file that the user may not read
-        return None
-
-
-def staged_move(output: OutputFile | FurtherName, digest: str | None, model: Path, overwrite: bool) -> Move:
-    """The move of a file that has a hidden name now."""
-    old = _old(output.destination, temporary_path(model).name)
-    if old is not None and not overwrite:
-        raise file_exists(output.path)
-    if is_hidden(output.destination.name):
-        raise OSError(errno.EINVAL, "only formats gives files such a name", str(output.path))
-    hidden, status = output.stage(temporary_path(model))
-    sample = None if digest is not None else sample_of(hidden)
-    identity = status.st_size, status.st_mtime_ns, status.st_ino, sample
-    return Move(output.destination.name, hidden.name, *identity, digest, old)
-
-
-def _old(path: Path, hidden: str) -> Old | None:
-    """The file or link at `path` that will be replaced, if there is one, with its hidden name."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return None
-    sample = sample_of(path) if stat.S_ISREG(status.st_mode) else None
-    return Old(hidden, status.st_size, status.st_mtime_ns, sample)
-
-
 class Repair(NamedTuple):
     """What was done about an interrupted write."""
 
@@ -118,7 +76,7 @@ def publish(
     if len(outputs) == 1 and not replaces and not is_left(model) and not outputs[0].has_name:
         outputs[0].publish(fsync=syncs)
         return
-    digests = put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
+    digests = _put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
     with ModelLock(model) as lock:
         _finish_own(model, capabilities, overwrite=overwrite)  # of a process that was killed since this one began
         if replaced is not None:
@@ -387,7 +345,7 @@ def _publish_several(
     steps = None
     try:
         for output, digest in zip(outputs, digests, strict=True):
-            moves.append(staged_move(output, digest, model, overwrite))
+            moves.append(_staged_move(output, digest, model, overwrite))
         journal = Journal(tuple(moves), boot(), models)
         steps = _Steps(model, journal, syncs=syncs, capabilities=capabilities)
         _write_journal(journal, model, syncs, capabilities)
@@ -399,6 +357,46 @@ def _publish_several(
             for staged in moves:
                 unlink(model.with_name(staged.new), capabilities)
         raise
+
+
+def _put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
+    """Put all files on the disk, and return the SHA-256 of each, which is computed meanwhile."""
+    hashing = started_or_done(lambda: [_digest_of(output.readable_path) for output in outputs])
+    try:
+        sync_files([output.descriptor for output in outputs])
+    finally:
+        hashing.wait()
+    return hashing.result()
+
+
+def _digest_of(path: Path) -> str | None:
+    try:
+        return sha256_of(path)
+    except PermissionError:  # it replaces a file that the user may not read
+        return None
+
+
+def _staged_move(output: OutputFile | FurtherName, digest: str | None, model: Path, overwrite: bool) -> Move:
+    """The move of a file that has a hidden name now."""
+    old = _old(output.destination, temporary_path(model).name)
+    if old is not None and not overwrite:
+        raise file_exists(output.path)
+    if is_hidden(output.destination.name):
+        raise OSError(errno.EINVAL, "only formats gives files such a name", str(output.path))
+    hidden, status = output.stage(temporary_path(model))
+    sample = None if digest is not None else sample_of(hidden)
+    identity = status.st_size, status.st_mtime_ns, status.st_ino, sample
+    return Move(output.destination.name, hidden.name, *identity, digest, old)
+
+
+def _old(path: Path, hidden: str) -> Old | None:
+    """The file or link at `path` that will be replaced, if there is one, with its hidden name."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    sample = sample_of(path) if stat.S_ISREG(status.st_mode) else None
+    return Old(hidden, status.st_size, status.st_mtime_ns, sample)
 
 
 def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Capabilities) -> None:

@@ -252,7 +252,7 @@ class Transformed(Source):
             self.source.readinto(0, data)
             buffer[:] = self._apply(data, self.nbytes)[offset : offset + len(buffer)]
             return
-        first, done = offset // unit_out, 0
+        first, filled = offset // unit_out, 0
         start, end = first * unit_in, min(-(-(offset + len(buffer)) // unit_out) * unit_in, self.source.nbytes)
         skip = offset - first * unit_out
         step = max((STEP_BYTES if self.source.granule_bytes else end - start) // unit_in, 1) * unit_in
@@ -261,9 +261,9 @@ class Transformed(Source):
             data = scratch[: min(step, end - position)]
             self.source.readinto(position, data)
             is_last = position + step >= end
-            size = len(buffer) - done if is_last else step // unit_in * unit_out - skip
-            buffer[done : done + size] = self._apply(data, skip + size)[skip : skip + size]
-            done, skip = done + size, 0
+            size = len(buffer) - filled if is_last else step // unit_in * unit_out - skip
+            buffer[filled : filled + size] = self._apply(data, skip + size)[skip : skip + size]
+            filled, skip = filled + size, 0
 
     def slice(self, offset: int, nbytes: int) -> Source:
         """The source itself for the whole range, else the range as a literal: parts of a transform have no address."""
@@ -316,10 +316,10 @@ class Concat(Source):
         if not offset and len(buffer) == self.nbytes <= READ_BYTES:
             buffer[:] = b"".join(contents(self.parts))
             return
-        done = 0
+        filled = 0
         for part, start, nbytes in self._touched(offset, len(buffer)):
-            part.readinto(start, buffer[done : done + nbytes])
-            done += nbytes
+            part.readinto(start, buffer[filled : filled + nbytes])
+            filled += nbytes
 
     def slice(self, offset: int, nbytes: int) -> Concat:
         """The range, as the parts of it."""

@@ -234,10 +234,10 @@ def range_of(source: Source, dtype: str) -> tuple[Any, Any]:
 
     It reads a block at a time.
     """
-    found = [(np.fmin.reduce(values), np.fmax.reduce(values)) for values in _blocks(source, dtype)]
-    if not found:
+    ranges = [(np.fmin.reduce(values), np.fmax.reduce(values)) for values in _blocks(source, dtype)]
+    if not ranges:
         return 0, 0
-    least, greatest = zip(*found, strict=True)
+    least, greatest = zip(*ranges, strict=True)
     return np.fmin.reduce(least).item(), np.fmax.reduce(greatest).item()
 
 

@@ -183,11 +183,6 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
         File.open(tmp_path / "missing")
 
 
-def test_processors() -> None:
-    """There is at least one processor."""
-    assert osio.processors() >= 1
-
-
 def test_a_mapping_that_is_cut_short(path: Path) -> None:
     """If a mapped file is truncated, a process that uses the lost part is ended by a signal; reading is an error."""
     if os.name != "posix":

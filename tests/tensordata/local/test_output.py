@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import stat
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,22 +60,6 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     output.pwrite(0, b"0123456789")
     output.publish()
     assert (tmp_path / "model").read_bytes() == b"0123456789"
-
-
-def test_unnamed_file_survives_no_kill(tmp_path: Path) -> None:
-    """A process that is killed while it writes leaves nothing."""
-    if not SYSTEM.unnamed:
-        pytest.skip("this system has no unnamed files")
-    code = (
-        "import os, signal, sys\n"
-        "from formats.tensordata.local.output import OutputFile\n"
-        "output = OutputFile(sys.argv[1], 100)\n"
-        "output.pwrite(0, b'abc')\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], check=False)
-    assert -signal.SIGKILL == result.returncode
-    assert os.listdir(tmp_path) == []
 
 
 def test_discarding(tmp_path: Path, writer: Capabilities) -> None:
@@ -338,24 +319,6 @@ def test_system_without_unnamed_files(tmp_path: Path, monkeypatch: pytest.Monkey
     output = OutputFile(tmp_path / "model", 8)
     assert [name[0] for name in os.listdir(tmp_path)] == ["."]
     output.publish()
-    assert os.listdir(tmp_path) == ["model"]
-
-
-@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
-def test_filesystem_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """If a file cannot have two names, an empty file reserves the name, but only if the name is free."""
-
-    def refuse(*arguments: Any, **options: Any) -> None:
-        raise OSError(code, "refused")
-
-    monkeypatch.setattr(os, "link", refuse)
-    output = OutputFile(tmp_path / "model", 8, capabilities=WRITERS["named"])
-    output.publish()
-    assert os.listdir(tmp_path) == ["model"]
-    output = OutputFile(tmp_path / "model", 9, overwrite=True, capabilities=WRITERS["named"])
-    output.publish()
-    output.close()
-    assert (tmp_path / "model").read_bytes() == bytes(9)
     assert os.listdir(tmp_path) == ["model"]
 
 
