@@ -91,10 +91,8 @@ def convert_many(
         queue = _Queue(_tasks(listed, merged, book), book)
         if is_alone:
             outcomes = _one_by_one(queue, amount)
-        elif executor is None:
-            outcomes = _in_processes(queue, count, amount)
         else:
-            outcomes = _through(executor, queue, amount)
+            outcomes = _in_processes(queue, count, amount) if executor is None else _through(executor, queue, amount)
         results = [JobResult(job, SKIPPED) for job in listed]
         with closing(outcomes):
             for task, result in outcomes if amount is None else amount.ended(outcomes):

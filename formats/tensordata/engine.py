@@ -148,8 +148,7 @@ def execute(
     if plan.files and (is_address(plan.files[-1].path) or is_stream(plan.files[-1].path)):
         return _put_elsewhere(plan, options)
     if options.dry_run:
-        rehearse(plan, options, renamed)
-        return Result(plan.nbytes, {})
+        return rehearse(plan, options, renamed)
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
     if not paths:
         return Result(0, transfer(plan, [], _with_requests(options, source_files_of(plan))))
@@ -401,8 +400,8 @@ def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[st
     target.pwrite(start, memoryview(b"".join(pending)))
 
 
-def rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed] = ()) -> None:
-    """Check that the engine could carry out the plan now.
+def rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed] = ()) -> Result:
+    """What the engine would do, without digests, after a check that it could carry out the plan now.
 
     Raises: the errors of `engine.execute` that can be known before it: later, another process may be faster, or a disk
     may fail.
@@ -421,6 +420,7 @@ def rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]
             raise
     for file in {file for source in sources for file in source.files()}:
         file.check_unchanged()
+    return Result(plan.nbytes, {})
 
 
 def _check_places(plan: WritePlan, renamed: Sequence[Renamed], paths: Sequence[Path], options: EngineOptions) -> None:

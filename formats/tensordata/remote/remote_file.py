@@ -134,11 +134,12 @@ class RemoteFile(File):
             self.pread_into(offset, buffer)
             return bytes(buffer)
         with self._lock:
-            if (kept := self._kept(offset, nbytes)) is None:
-                self._keep(offset, self._request(offset, offset + nbytes))
-                kept = self._kept(offset, nbytes)
-            assert kept is not None, "it was just kept"
-            return bytes(kept)
+            kept = self._kept(offset, nbytes)
+            if kept is not None:
+                return bytes(kept)
+            data = self._request(offset, offset + nbytes)
+            self._keep(offset, data)
+            return data
 
     def map(self, offset: int, nbytes: int) -> memoryview:
         """A range as read-only memory: a copy, which is in a temporary file if it is large."""
@@ -175,10 +176,9 @@ class RemoteFile(File):
             if kept is not None:
                 return kept
             start, stop = self._window(offset, nbytes)
-            self._keep(start, self._request(start, stop))
-            kept = self._kept(offset, nbytes)
-            assert kept is not None, "it was just kept"
-            return kept
+            data = self._request(start, stop)
+            self._keep(start, data)
+            return memoryview(data)[offset - start : offset - start + nbytes]
 
     def _window(self, offset: int, nbytes: int) -> tuple[int, int]:
         """The range to read for a requested range."""
@@ -188,10 +188,8 @@ class RemoteFile(File):
             return self.nbytes - FIRST_BYTES, self.nbytes
         if not self._windows:  # the first bytes, if the store was only asked about the object
             return offset, min(offset + max(nbytes, FIRST_BYTES), self.nbytes)
-        goes_on = 0 <= offset - self._next <= GAP_BYTES
-        last = next(reversed(self._windows.items()))
-        if last[0] <= offset < self._next:  # partly in the last range
-            goes_on = True
+        last_start = next(reversed(self._windows))
+        goes_on = min(last_start, self._next) <= offset <= self._next + GAP_BYTES  # in the last range, or close behind
         self._ahead = min(2 * self._ahead, MAX_AHEAD_BYTES) if goes_on else AHEAD_BYTES
         return offset, min(offset + max(nbytes, self._ahead), self.nbytes)
 

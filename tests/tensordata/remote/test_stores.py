@@ -320,16 +320,13 @@ def test_a_replaced_object_in_s3(s3: S3Server, digits: Path, tmp_path: Path) -> 
     assert not (tmp_path / "out.onnx").exists()
 
 
-@pytest.mark.parametrize(
-    ("method", "number", "left"),
-    [("PUT", 0, []), ("PUT", 1, [])],
-)
-def test_uploads_that_fail(s3: S3Server, digits: Path, method: str, number: int, left: list[str]) -> None:
+@pytest.mark.parametrize("number", [0, 1])
+def test_uploads_that_fail(s3: S3Server, digits: Path, number: int) -> None:
     """If the data or the model cannot be uploaded, neither is left."""
     count = [0]
 
     def fault(_: int, asked: Asked) -> int | None:
-        if asked.method != method:
+        if asked.method != "PUT":
             return None
         count[0] += 1
         return 403 if count[0] > number else None
@@ -340,7 +337,7 @@ def test_uploads_that_fail(s3: S3Server, digits: Path, method: str, number: int,
             digits, f"s3://{s3.bucket}/m.onnx", external_data=True, size_threshold=0, storage_options=s3.options
         )
     s3.fault = None
-    assert left == names(f"s3://{s3.bucket}", **s3.options)
+    assert [] == names(f"s3://{s3.bucket}", **s3.options)
 
 
 @pytest.mark.parametrize("number", range(5))
