@@ -1,18 +1,4 @@
-"""The exceptions of the package, one tree.
-
-FormatError                       root; carries path, file_offset, where (each optional)
-├── UnknownFormatError            no codec claims this file or suffix; says what was tried
-├── DecodeError                   the bytes are not a valid file of this format
-│   ├── TruncatedError            needed n bytes, m left
-│   ├── WireError                 bad varint, wire type, tag, offset
-│   └── LimitError                a declared size exceeds the file or a stated cap
-├── EncodeError                   this model cannot be written in that format
-│   └── UnsupportedError          operator, attribute or data type the target lacks; a loss under --strict
-├── EditError                     an edit does not fit the model: an unknown name, or one that is taken
-├── TensorDataError               weights cannot be reached or do not fit
-│   └── ExternalDataError         missing, too short, or outside the allowed directory
-├── CryptError                    wrong key, tampered or truncated ciphertext
-└── MissingPackageError           a package is not installed that this needs; also a ModuleNotFoundError
+"""The exceptions of the package: a tree below `FormatError`, an error in a call, and errors of the system.
 
 `OptionError` is an error in the call, not in a model, and is not part of the tree.
 `OSError` passes through unchanged: it already has good names for a missing file, a full disk and a missing permission.

@@ -6,6 +6,7 @@ import errno
 import os
 from contextlib import contextmanager, suppress
 from glob import glob
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,10 +34,7 @@ class Place(NamedTuple):
 
 
 def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]:
-    """A job for each file, whose destination in `folder` has the extension of the target.
-
-    A form that is equal for two notations of the same path; links are not followed.
-    """
+    """A job for each file, whose destination in `folder` has the extension of the target."""
     extensions = {extension for codec in lookup.codecs() for extension in codec.extensions}
     jobs = []
     for source, inner in places:
@@ -142,7 +140,7 @@ def model_extensions(from_format: str | None) -> set[str]:
 
 def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:
     names = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - of a text as it was typed
-    fixed = Path(*_without_pattern(Path(pattern).parts))
+    fixed = Path(*takewhile(PATTERN.isdisjoint, Path(pattern).parts[:-1]))  # the folders before the first pattern
     for name in names:
         path = Path(name)
         below = path.relative_to(fixed)
@@ -152,14 +150,6 @@ def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) 
             yield from _inside(path, below, extensions, except_in)
     if not names:
         yield Place(Path(pattern), Path(Path(pattern).name))
-
-
-def _without_pattern(parts: Sequence[str]) -> Iterator[str]:
-    """The parts of a path before the first pattern, without the last part."""
-    for part in parts[:-1]:
-        if PATTERN & {*part}:
-            return
-        yield part
 
 
 def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:

@@ -66,8 +66,6 @@ class File:
     file `is_local`, the system has a descriptor of it; otherwise, each jump costs as much time as reading a MiB.
     """
 
-    __slots__ = ()
-
     is_local = True
     permissions = ALL_PERMISSIONS
     moved: Mapping[str, str] = MappingProxyType({})
@@ -207,8 +205,6 @@ class AbsentFile(File):
     `nbytes` is the size that the model needs, as far as is known, and `found_nbytes` the size of the file that is
     there, if there is one. The `cause` is for people; it is empty if the file is only too short.
     """
-
-    __slots__ = ("cause", "found_nbytes", "nbytes", "path")
 
     def __init__(self, path: Path, cause: str = "", found_nbytes: int | None = None) -> None:
         self.path = path

@@ -169,8 +169,6 @@ class Stream(_Path):
 class StreamedFile(LocalFile):
     """The content of a stream: a file without a name, which stays open."""
 
-    __slots__ = ()
-
     def __init__(self, path: Stream, descriptor: int, *, is_copy: bool) -> None:
         super().__init__(path, keep_open=True, capabilities=SYSTEM, descriptor=descriptor)
         if is_copy:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from formats.ir.model import Attribute, Graph, Node
-from formats.ir.node_order import subgraphs, topological
+from formats.ir.node_order import Names, subgraphs, topological
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
 
@@ -60,3 +60,16 @@ def test_each_node_comes_after_those_that_it_uses(data: st.DataObject) -> None:
     assert not any(sources[index] <= done for index in range(count) if index not in done)
     if all(source < index for index in range(count) for source in sources[index]):
         assert order == list(range(count))
+
+
+def test_new_names_differ_from_existing_ones() -> None:
+    """A free name is used unchanged, once; after that, it gets a number."""
+    names = Names(["a"])
+    names.take(["b_1"])
+    assert ["a_1", "a_2", "b", "b_2", "c_1"] == [*map(names.new, ("a", "a", "b", "b")), names.new("c", avoid={"c"})]
+
+
+def test_many_new_names() -> None:
+    """A great many values of one name get their names as fast as others."""
+    names = Names()
+    assert 200_000 == len({names.new("x") for _ in range(200_000)})

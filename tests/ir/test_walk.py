@@ -55,12 +55,3 @@ def test_messages_can_be_passed_over() -> None:
     )
     found = walk.visit(model, object, only=lambda message: getattr(message, "name", "") in ("b", "c"))
     assert ['graph.node[0].attribute["t"].t', "graph.node[1]"] == [where for where, _ in found]
-
-
-@pytest.mark.parametrize("where", ["", "g", "g" * 470, "g" * 477, "g" * 484, "g" * 500])
-def test_places_of_tensors_in_a_list(where: str) -> None:
-    """Each tensor of a list has its place, shortened if it is too long, like any other message."""
-    graph = Graph(initializer=[Tensor() for _ in range(12)])
-    found = [place for place, _ in walk.visit(graph, Tensor, where)]
-    assert [walk.inner_place(where, "initializer", index) for index in range(12)] == found
-    assert all(len(place) <= walk.MAX_PLACE for place in found)

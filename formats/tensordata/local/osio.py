@@ -114,22 +114,6 @@ class LocalFile(File):
     _all: ClassVar[WeakSet[LocalFile]] = WeakSet()
     _all_lock = Lock()
 
-    __slots__ = (
-        "__weakref__",
-        "_capabilities",
-        "_descriptor",
-        "_identity",
-        "_lock",
-        "_mapping",
-        "_status_changed_ns",
-        "_was_pickled",
-        "moved",
-        "nbytes",
-        "path",
-        "permissions",
-        "remedy",
-    )
-
     def __init__(
         self, path: Path, *, keep_open: bool, capabilities: Capabilities, descriptor: int | None = None
     ) -> None:

@@ -54,22 +54,6 @@ MAPPED_BYTES = 32 << 20  # a range of this size or more is in a temporary file, 
 class RemoteFile(File):
     """A file at an address, which is read in ranges; it must not be replaced after it was opened."""
 
-    __slots__ = (
-        "__weakref__",
-        "_address",
-        "_ahead",
-        "_copy",
-        "_given_up",  # how often
-        "_identity",
-        "_lock",
-        "_next",
-        "_store",
-        "_unverified",
-        "_windows",
-        "nbytes",
-        "path",
-    )
-
     is_local = False
 
     def __init__(self, address: Address, *, first_bytes: int = FIRST_BYTES, identity: Identity | None = None) -> None:
@@ -84,7 +68,7 @@ class RemoteFile(File):
         self._lock = RLock()
         self._windows: OrderedDict[int, bytes] = OrderedDict()  # by start offset; the last used range is at the end
         self._copy: _Copy | None = None
-        self._given_up = 0
+        self._given_up = 0  # how often
         self._next = 0  # the end of the last range
         self._ahead = AHEAD_BYTES
         self._unverified = (

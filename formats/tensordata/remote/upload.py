@@ -56,14 +56,10 @@ class _Upload(NamedTuple):
 
         return attempt(self.address, look, longest_seconds(0))
 
-    def in_the_way(self) -> FileExistsError:
-        """The error to raise if something is there."""
-        return file_exists(self.address)
-
     def check_free(self) -> None:
         """Raises FileExistsError if something is there."""
         if self.exists():
-            raise self.in_the_way()
+            raise file_exists(self.address)
 
     def put(self, path: str, *, creates: bool = False) -> bool:
         """Upload the complete file to `path` of the store; return whether it is certain that this upload succeeded.
@@ -81,7 +77,7 @@ class _Upload(NamedTuple):
                 return False
             if isinstance(error, FileNotFoundError):
                 raise
-            raise self.in_the_way() from None
+            raise file_exists(self.address) from None
         return True
 
     def is_at(self, path: str) -> bool:
@@ -124,7 +120,7 @@ def upload(plan: WritePlan, options: EngineOptions) -> Result:
         uploads = [_upload_of(Path(folder), file.path, options) for file in plan.files]
         there = [upload for upload in uploads if upload.exists()]
         if there and not options.overwrite:
-            raise there[0].in_the_way()
+            raise file_exists(there[0].address)
         if options.dry_run:
             return Result(plan.nbytes, {})
         files = tuple(file._replace(path=upload.local) for file, upload in zip(plan.files, uploads, strict=True))

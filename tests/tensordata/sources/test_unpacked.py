@@ -163,11 +163,17 @@ def test_short_lists_are_not_read_as_long_ones() -> None:
     assert source.nbytes_read < 6 * position
 
 
-def unpacked_pieces(count: int) -> Iterator[tuple[str, bytes, np.ndarray]]:  # type: ignore[type-arg]
-    """Yield the name, the fields and the elements of a tensor of each kind with this many elements."""
+def typed_tensors(count: int, packed: bool) -> Iterator[tuple[str, bytes, np.ndarray]]:  # type: ignore[type-arg]
+    """Yield the name, the bytes and the elements of a tensor of floats and of one of integers in typed fields."""
     random = np.random.default_rng(0)
     floats = random.random(count, np.float32)
     integers = random.integers(-9, 1 << 30, count)
+    if packed:
+        tensor = onnx.TensorProto(name="w", dims=[count], data_type=1, float_data=floats)
+        yield "w", tensor.SerializeToString(), floats
+        tensor = onnx.TensorProto(name="i", dims=[count], data_type=7, int64_data=integers)
+        yield "i", tensor.SerializeToString(), integers
+        return
     pairs = np.zeros(count, np.dtype([("tag", "u1"), ("value", "<f4")]))
     pairs["tag"], pairs["value"] = FLOAT, floats
     head = onnx.TensorProto(name="w", dims=[count], data_type=1).SerializeToString()
@@ -176,10 +182,10 @@ def unpacked_pieces(count: int) -> Iterator[tuple[str, bytes, np.ndarray]]:  # t
     yield "i", head + behind(INT64, [encode_varint(value) for value in integers.tolist()]), integers
 
 
-def test_unpacked_data_streams(tmp_path: Path) -> None:
-    """Converted unpacked fields have the numbers that `onnx` reads, and only a small part is in memory at a time."""
-    count = 1_000_000
-    made = list(unpacked_pieces(count))
+@pytest.mark.parametrize(("packed", "count", "most_mib"), [(True, 2_000_000, 16), (False, 1_000_000, 24)])
+def test_typed_fields_stream(tmp_path: Path, packed: bool, count: int, most_mib: int) -> None:
+    """Converted typed fields have the numbers that `onnx` reads, and only a small part is in memory at a time."""
+    made = list(typed_tensors(count, packed))
     ends = [
         onnx.helper.make_tensor_value_info(name, kind, [count]) for name, kind in zip("xkyz", (1, 7, 1, 7), strict=True)
     ]
@@ -203,11 +209,11 @@ def test_unpacked_data_streams(tmp_path: Path) -> None:
     assert diff(path, tmp_path / "m.onnxz").equal
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 24 << 20
+    assert peak < most_mib << 20
     for name in ("packed.onnx", "external.onnx"):
         for tensor, (_, _, expected) in zip(onnx.load(tmp_path / name).graph.initializer, made, strict=True):
             assert np.array_equal(to_array(tensor), expected)
-    assert isinstance(next(load(path).tensors())[1].float_data, Unpacked)
+    assert packed or isinstance(next(load(path).tensors())[1].float_data, Unpacked)
     kept = {tensor.name: tensor.numpy() for _, tensor in load(tmp_path / "m.rten").tensors()}
     for name, _, expected in made:
         assert np.array_equal(kept[name], expected)

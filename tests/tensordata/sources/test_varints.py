@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import tracemalloc
-from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx.numpy_helper import to_array
 
-from formats import convert, load, verify
 from formats.errors import TensorDataError, WireError
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources import transform
@@ -76,37 +71,3 @@ def test_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A last varint without an end is an error, too."""
     with pytest.raises(WireError, match="is incomplete"):
         long_source(monkeypatch, b"\x01" * 20 + b"\x80", 20, 16).read(0, 8)
-
-
-def typed_model(path: Path, count: int) -> onnx.ModelProto:
-    """Write a model with this many floats and integers in typed fields."""
-    random = np.random.default_rng(0)
-    floats = onnx.TensorProto(name="w", dims=[count], data_type=1, float_data=random.random(count, np.float32))
-    integers = onnx.TensorProto(name="i", dims=[count], data_type=7, int64_data=random.integers(-9, 1 << 28, count))
-    nodes = [onnx.helper.make_node("Add", ["x", "w"], ["y"]), onnx.helper.make_node("Add", ["k", "i"], ["z"])]
-    ends = [
-        onnx.helper.make_tensor_value_info(name, kind, [count]) for name, kind in zip("xkyz", (1, 7, 1, 7), strict=True)
-    ]
-    graph = onnx.helper.make_graph(nodes, "g", ends[:2], ends[2:], [floats, integers])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_operatorsetid("", 17)], ir_version=8)
-    onnx.save(model, path)
-    return model
-
-
-def test_typed_data_stream(tmp_path: Path) -> None:
-    """Converted typed fields have the numbers that `onnx` reads, and only a small part is in memory at a time."""
-    path = tmp_path / "model.onnx"
-    expected = [to_array(tensor).tobytes() for tensor in typed_model(path, 2_000_000).graph.initializer]
-    typed_model(tmp_path / "small.onnx", 10)
-    for source, name in ((tmp_path / "small.onnx", "s"), (path, "m")):
-        tracemalloc.start()
-        convert(source, tmp_path / f"{name}.rten", threads=2)
-        convert(source, tmp_path / f"{name}2.onnx", external_data=True, threads=2)
-        assert verify(source, data=True).ok
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert peak < 16 << 20
-    assert expected == [to_array(tensor).tobytes() for tensor in onnx.load(tmp_path / "m2.onnx").graph.initializer]
-    kept = {tensor.name: tensor.numpy() for _, tensor in load(tmp_path / "m.rten").tensors()}
-    assert expected[0] == kept["w"].tobytes()
-    assert np.array_equal(np.frombuffer(expected[1], "<i8"), kept["i"])
