@@ -268,9 +268,6 @@ def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions)
         # The interpreter runs one thread at a time; its part of a write takes as long as a move of some KiB.
         serial_bytes = options.chunk_bytes + WRITE_BYTES * sum(len(file.writes) for file in plan.files)
         threads = min(processors(), MAX_THREADS, total // serial_bytes + 1)
-    is_large = total > options.chunk_bytes  # starting threads takes longer than the digest of a small file
-    if is_large and threads < processors() and any(digesters[digest.key].in_order for digest, _ in plan.digests):
-        threads += 1  # one thread is busy with that, and must not share its processor
     crew = Crew(tasks_of(plan, targets, digesters, options.chunk_bytes), options)
     crew.work(threads, total, lambda: _give_up(source_files_of(plan)))
     digests = {key: digester.digest() for key, digester in digesters.items()}

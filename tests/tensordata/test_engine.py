@@ -322,11 +322,11 @@ def test_threads_that_find_no_room(begins: int, tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_small_file_needs_no_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file is written and digested by the caller's thread; with a large one, a thread computes the digest."""
+    """A small file is written and digested by the caller's thread, a large one by threads of their own."""
     functions: list[Any] = []
     monkeypatch.setattr(engine, "started", lambda function: functions.append(function) or threads.started(function))
     monkeypatch.setattr(engine, "processors", lambda: 2)
-    for nbytes, expected in ((500, 0), (2000, 2)):
+    for nbytes, expected in ((500, 0), (2000, 1)):
         source = Literal(bytes(nbytes))
         plan = one_file(tmp_path / f"{nbytes}", source)._replace(digests=((Digest("key", "sha256"), source),))
         done = execute(plan, EngineOptions(chunk_bytes=1000))

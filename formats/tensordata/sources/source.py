@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from operator import eq
 from typing import TYPE_CHECKING
 
 from formats.errors import TensorDataError, TruncatedError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 COMPARE_BYTES = 1 << 18  # compared at a time for each source: both stay in a second-level cache
-SMALL_COMPARE_BYTES = 1 << 14  # two buffers for fewer bytes would take longer than the comparison
 GAP_BYTES = 4096  # the largest gap between two ranges of a file that are read in one step
 READ_BYTES = 1 << 20  # the largest read for several small sources
 FAR_GAP_BYTES, FAR_READ_BYTES = 1 << 16, 8 << 20  # the same, if each request takes long
@@ -90,7 +90,7 @@ class Source:
             return True
         if not isinstance(other, Source):
             return NotImplemented
-        return self.nbytes == other.nbytes and _have_same_bytes(self, other)
+        return self.nbytes == other.nbytes and all(map(eq, self.chunks(COMPARE_BYTES), other.chunks(COMPARE_BYTES)))
 
     def __hash__(self) -> int:
         return hash(self.nbytes)
@@ -104,25 +104,6 @@ class Source:
     def _check_range(self, offset: int, nbytes: int) -> None:
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
             raise TruncatedError(f"needed {nbytes} bytes at offset {offset} of {self.nbytes} bytes of data")
-
-
-def _have_same_bytes(first: Source, second: Source) -> bool:
-    """Whether two sources of one size have the same bytes.
-
-    They are read into the same memory again and again: the system must provide new memory page by page.
-    """
-    if first.nbytes <= SMALL_COMPARE_BYTES:
-        return first.read() == second.read()
-    size = min(COMPARE_BYTES, first.nbytes)
-    mine, theirs = bytearray(size), bytearray(size)
-    for offset in range(0, first.nbytes, COMPARE_BYTES):
-        if first.nbytes - offset < COMPARE_BYTES:
-            del mine[first.nbytes - offset :], theirs[first.nbytes - offset :]
-        first.readinto(offset, memoryview(mine))
-        second.readinto(offset, memoryview(theirs))
-        if mine != theirs:
-            return False
-    return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
