@@ -16,7 +16,6 @@ from formats.ir.model import (
     Attribute,
     Function,
     Graph,
-    Message,
     Model,
     Node,
     SparseTensor,
@@ -52,7 +51,6 @@ _INNER_FIELDS: dict[Any, tuple[str, ...]] = {cls: _inner_fields(cls) for cls in 
 # The keys of a message whose inner fields are not all empty; most attributes have none, and need no visit.
 _WAYS_IN = {cls: frozenset((*names, "undecoded")) for cls, names in _INNER_FIELDS.items()}
 _NO_WAY_IN: frozenset[str] = frozenset()
-_IN_ALL_NODES = (object, Message, Node, Attribute)  # wanted messages that a node without messages can contain or be
 
 
 def visit(
@@ -91,14 +89,15 @@ def _inner(
     only: Callable[[T], bool],
 ) -> Iterator[tuple[str, Any]]:
     """The wanted messages directly in a message, and those that may contain one, each with its place."""
+    all_of_nodes = issubclass(Attribute, wanted) or issubclass(Node, wanted)
     for name in _INNER_FIELDS.get(type(message), ()):
         value = vars(message).get(name)
         if value is None and (undecoded := message.undecoded.get(name)) and (enter is None or enter(undecoded)):
             value = getattr(message, name)
         if isinstance(value, list):
-            is_nodes = bool(value) and type(value[0]) is Node
             # A node whose attributes are only numbers and texts contains nothing but these attributes.
-            entries = nodes_with_messages(value) if is_nodes and wanted not in _IN_ALL_NODES else enumerate(value)
+            skips = bool(value) and type(value[0]) is Node and not all_of_nodes
+            entries = nodes_with_messages(value) if skips else enumerate(value)
             for index, entry in entries:
                 if (isinstance(entry, wanted) and only(entry)) or _has_way_in(entry):
                     yield inner_place(where, name, index, entry), entry
