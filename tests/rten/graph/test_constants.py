@@ -16,7 +16,6 @@ from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import TensorSection, convert, densify
 from formats.rten.operators.creation import constant_tensor
 from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
-from formats.tensordata.sources import transform
 from formats.tensordata.sources.source import Literal
 from formats.tensordata.sources.transform import cast
 
@@ -150,20 +149,13 @@ def test_the_limit_of_sparse_tensors_is_of_bytes(monkeypatch):
             densify(SparseTensor(values=values, indices=places, dims=[most + 1]))
 
 
-@pytest.mark.parametrize(
-    ("last", "change", "decodes"),
-    [(3, "", False), ((1 << 28) - 1, "", False), ((1 << 31) - 1, "", True), (-1, "", True), (1 << 31, "clamped", True)],
-)
-def test_many_small_integers_are_not_decoded_twice(last, change, decodes, monkeypatch):
-    """Whether INT64 elements of a typed field fit is known without decoding them if all have four bytes at most."""
-    calls = []
-    real = transform.range_of
-    monkeypatch.setattr(transform, "range_of", lambda *given: calls.append(given) or real(*given))
+@pytest.mark.parametrize(("last", "change"), [(3, ""), ((1 << 31) - 1, ""), (-1, ""), (1 << 31, "clamped")])
+def test_whether_many_integers_of_a_typed_field_fit(last, change):
+    """INT64 elements of a typed field are reported as clamped if one of them, even the last, does not fit in 32 bits."""
     numbers = [3] * (1 << 20) + [last]
     typed = Literal(b"\x03" * (1 << 20) + encode_varint(last))
     converted = convert(Tensor(dims=[len(numbers)], data_type=7, int64_data=typed))
     assert change == converted.change
-    assert decodes == bool(calls)
     expected = np.clip(np.array(numbers[-9:]), -(1 << 31), (1 << 31) - 1).astype("<i4").tobytes()
     assert converted.source.read(converted.source.nbytes - 36, 36) == expected
 
