@@ -151,7 +151,7 @@ def test_the_limit_of_sparse_tensors_is_of_bytes(monkeypatch):
 
 @pytest.mark.parametrize(("last", "change"), [(3, ""), ((1 << 31) - 1, ""), (-1, ""), (1 << 31, "clamped")])
 def test_whether_many_integers_of_a_typed_field_fit(last, change):
-    """INT64 elements of a typed field are reported as clamped if one of them, even the last, does not fit in 32 bits."""
+    """INT64 elements of a typed field are reported as clamped if one of them, even the last, is beyond 32 bits."""
     numbers = [3] * (1 << 20) + [last]
     typed = Literal(b"\x03" * (1 << 20) + encode_varint(last))
     converted = convert(Tensor(dims=[len(numbers)], data_type=7, int64_data=typed))
