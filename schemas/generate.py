@@ -26,8 +26,8 @@ import ort_operators  # noqa: E402
 TARGETS = (
     ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/wire/schema.py"),
     ("schemas/onnx.proto", onnx_stub.generate, "formats/onnx_compat/protos/classes.pyi"),
-    ("schemas/rten.fbs", flatbuffer_schema.generate, "formats/rten/file/schema.py"),
-    ("schemas/ort.fbs", partial(flatbuffer_schema.generate, file_format="ort"), "formats/ort/file/schema.py"),
+    ("schemas/rten.fbs", flatbuffer_schema.generate, "formats/rten/schema.py"),
+    ("schemas/ort.fbs", partial(flatbuffer_schema.generate, file_format="ort"), "formats/ort/schema.py"),
 )
 FROM_CODE = (
     (name_stubs.package, "formats/__init__.pyi"),

@@ -1,4 +1,4 @@
-"""Writes `formats/ort/writing/operator_rows.py`: what a file of onnxruntime says of operators, from both packages."""
+"""Writes `formats/ort/operator_rows.py`: what a file of onnxruntime says of operators, from both packages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = "formats/ort/writing/operator_rows.py"
+TARGET = "formats/ort/operator_rows.py"
 HEAD = '''"""The operators of ONNX and of onnxruntime in all versions, as text: `operators.py` reads the rows it needs.
 
 Generated from onnx.defs and the schemas in onnxruntime by `python schemas/generate.py`; do not edit.
@@ -66,7 +66,7 @@ def generate() -> str:
 
 
 def _made_from() -> tuple[int, tuple[int, ...]]:
-    from formats.ort.writing.operator_rows import MADE_FROM
+    from formats.ort.operator_rows import MADE_FROM
 
     return MADE_FROM
 

@@ -54,6 +54,7 @@ FLOORS: tuple[dict[str, str], ...] = (
     {"options": "options"},
     {"tensordata": "tensordata"},
     {"ir": "ir.*", "flatbuffer": "flatbuffer"},
+    {"onnxruntime": "onnxruntime"},
     {"codecs.contract": "codecs.contract codecs.keys codecs.foreign"},
     {"onnxpb": "onnxpb.*"},
     {"onnxzip": "onnxzip", "rten": "rten", "ort": "ort"},
@@ -144,7 +145,7 @@ LIGHT = {
     "formats.ort",
     "formats.wording",
 }
-LIGHT |= {f"formats.{codec}.options" for codec in ("onnxpb", "onnxzip", "rten", "ort")}
+LIGHT |= {f"formats.{codec}.options" for codec in ("onnxpb", "onnxzip", "rten")}
 DEPENDENCIES = {"typing_extensions", "numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 # Imports of optional packages outside `needed`, and why the package is there, or why the module needs none.
 UNGUARDED = {

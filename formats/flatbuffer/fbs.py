@@ -109,13 +109,15 @@ def _unpack(element: str, count: int) -> Callable[[bytes | memoryview, int], tup
     return struct.Struct(f"<{count}{element}").unpack_from
 
 
-def read(data: bytes | memoryview, schema: Schema, root: str, *, base: int = 0) -> Table:
+def read(data: bytes | memoryview, schema: Schema, root: str = "", *, base: int = 0) -> Table:
     """The root table of a buffer, completely checked; absent scalars have the default of the schema.
 
-    `base` is where the buffer starts in its file, for the offsets in errors.
+    `root` is the name of the table, by default that of the schema's root. `base` is where the buffer starts in its
+    file, for the offsets in errors.
 
     Raises: TruncatedError, WireError, LimitError, and DecodeError if something is unknown to the schema or missing.
     """
+    root = root or schema.root
     try:
         reader = _Reader(schema, data if isinstance(data, bytes) else memoryview(data).cast("B"), base)
         try:
@@ -371,7 +373,7 @@ class _Reader:
             text = str(self._data[start : start + nbytes], "utf-8")
         except UnicodeDecodeError:
             raise self._error(DecodeError, start, "a string is not valid UTF-8") from None
-        if self._schema.shares_strings:
+        if self._schema.shared:
             self._texts[at + offset] = text
         return text
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,35 +50,29 @@ class Words(NamedTuple):
     way_out: str
 
 
+@dataclass(frozen=True, eq=False)
 class Schema:
-    """The rows of a format, by name, and what its buffers have in common.
+    """The rows of a format, by name, and what its buffers have in common."""
 
-    `alike` are the tables that often have the same bytes as another one. `identifier` is the mark of a file after the
-    offset of the root. `data_alignment` is that of large vectors that are read in place, from the start of the buffer.
-    Tables with the names `shared` are often in the buffer once although several others lead to them, and if there are
-    any, so are equal strings.
-    """
+    root: str  # the name of the outermost table
+    tables: Mapping[str, tuple[TableField, ...]]
+    enums: Mapping[str, Enum]
+    unions: Mapping[str, tuple[str, ...]]
+    words: Words
+    structs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    identifier: bytes = b""  # the mark of a file, after the offset of the root
+    data_alignment: int = 4  # of large vectors that are read in place, from the start of the buffer
+    alike: Collection[str] = ()  # the tables that often have the same bytes as another one
+    # The tables that are often in the buffer once although several others lead to them. If there are any, the same is
+    # true of equal strings.
+    shared: Collection[str] = ()
 
-    def __init__(  # the rows, and what the rows cannot say
-        self,
-        rows: tuple[Mapping[str, tuple[TableField, ...]], Mapping[str, Enum], Mapping[str, tuple[str, ...]]],
-        words: Words,
-        *,
-        structs: Mapping[str, tuple[str, ...]] | None = None,
-        alike: Collection[str] = (),
-        identifier: bytes = b"",
-        data_alignment: int = 4,
-        shared: Collection[str] = (),
-    ) -> None:
-        self.tables, self.enums, self.unions = rows
-        self.words = words
-        self.structs = structs or {}
-        self.alike = frozenset(alike)
-        self.identifier = identifier
-        self.data_alignment = data_alignment
-        self.shared = frozenset(shared)
-        self.shares_strings = bool(shared)
-        self.members = {
-            name: {number: member for member, number in enum.values.items()} for name, enum in self.enums.items()
-        }
-        self.tags = {name: {member: tag for tag, member in enumerate(union, 1)} for name, union in self.unions.items()}
+    @cached_property
+    def members(self) -> Mapping[str, Mapping[int, str]]:
+        """The members of each enum by their numbers."""
+        return {name: {number: member for member, number in enum.values.items()} for name, enum in self.enums.items()}
+
+    @cached_property
+    def tags(self) -> Mapping[str, Mapping[str, int]]:
+        """The tags of the members of each union."""
+        return {name: {member: tag for tag, member in enumerate(union, 1)} for name, union in self.unions.items()}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def sniff(head: bytes, nbytes: int) -> Match:
     """How much the first bytes of a file look like a .rten file; version 1 has no magic number."""
-    from formats.rten.file.header import is_plausible_v1, is_v2
+    from formats.rten.header import is_plausible_v1, is_v2
 
     if is_v2(head):
         return Match.STRONG
@@ -49,7 +49,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tupl
 
 def runnable(model: Model, exact: bool = False) -> Runnable:
     """The model, in ONNX's operators, as ONNX that RTen's own loader runs."""
-    from formats.rten.onnx_loader.runnable import runnable
+    from formats.rten.onnx_loader.passes import runnable
 
     return runnable(model, exact)
 
@@ -71,21 +71,21 @@ def releases() -> tuple[str, ...]:
 
 def reading(model: Model) -> tuple[str, ...]:
     """The releases of RTen that read a model in its operators."""
-    from formats.rten.reading import releases_reading
+    from formats.rten.target import releases_reading
 
     return releases_reading(model)
 
 
 def regions(source: Source) -> Iterator[Region]:
     """The header and the model section of the file in `source`."""
-    from formats.rten.file.regions import regions_of
+    from formats.rten.header import regions_of
 
     return regions_of(source)
 
 
 def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
     """The SHA-256 of the converted file, if the model contains it."""
-    from formats.rten.file.regions import checksums_of
+    from formats.rten.header import checksums_of
 
     return checksums_of(model, original)
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from corpus import BackendCase, backend_cases, backend_files
 from evaluation import difference, held
+from rten_forms import build
 from rten_operators import HELD
 from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS
@@ -20,7 +21,6 @@ from formats.ir.model import Graph
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.rten import CODEC
 from formats.rten.convert.refusal import RefusalError
-from formats.rten.file.buffers import build
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators.shared.spec import FieldKind

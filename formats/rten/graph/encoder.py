@@ -18,7 +18,6 @@ from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.ir.names import Names
 from formats.ir.node_order import defined, graphs, mentioned, subgraphs
-from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.refusal import Refusal
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import attributes_key
@@ -28,7 +27,7 @@ from formats.rten.operators import SPECS, shape, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, Element
-from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

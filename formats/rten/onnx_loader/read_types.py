@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.convert.loss_report import Losses
+    from formats.tensordata.plan import Losses
 
 TYPE_ATTRIBUTES: Final = ("to", "dtype", "output_dtype")
 UNKNOWN_DIMS: Final = ("", "?")  # the name that exporters give to an unknown dimension; RTen reads it as a real name

@@ -19,18 +19,20 @@ from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refused, not_well_formed
 from formats.rten.convert.scope import Scope
-from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import MALFORMED, find, make_node, with_fields
 from formats.rten.graph.makers import folded, folded_deviations
+from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
-from formats.rten.raising.integers import converted, has_limits, is_truth
 from formats.rten.raising.kinds import (
     INTEGERS,
     UNKNOWN_OPERATOR,
     ValueKind,
+    converted,
     declared,
+    has_limits,
     integer_type,
+    is_truth,
     tensor_kind,
     value_info,
 )
@@ -41,9 +43,9 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Attribute, Tensor
     from formats.ir.names import Names
-    from formats.rten.convert.loss_report import Losses
     from formats.rten.operators.shared.spec import OperatorSpec, Subgraphs
-    from formats.rten.raising.interface import Interface
+    from formats.rten.raising.model import Interface
+    from formats.tensordata.plan import Losses
 
 
 class Surroundings(NamedTuple):
@@ -92,7 +94,7 @@ class GraphRaiser:
         self._values: dict[str, Value] = {}
         self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
         self._precedents = Precedents(surroundings.names)
-        self._shapes = ShapeNames(graph)
+        self._uses = Uses(graph)
         if outer is None:
             for value in (*graph.value_info, *graph.output):
                 known = declared(value)
@@ -249,7 +251,7 @@ class GraphRaiser:
         output = spec.signature.output
         is_sequence = output == "S" or (output == "A" and first)
         for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
-            if name in self._scope.exceeding and not self._shapes.has(given):
+            if name in self._scope.exceeding and given not in self._uses.only_dims:
                 detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
                 self._shared.losses.add("deviation", detail, self._place_of(index), given, seen=RARE)
             if given:

@@ -17,7 +17,7 @@ from formats.editing.edits import Done
 from formats.editing.ir_versions import with_ir_version
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
 from formats.errors import UnsupportedError
-from formats.ir.layouts import Usual, in_usual_layout
+from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
 if TYPE_CHECKING:

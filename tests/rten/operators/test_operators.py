@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rten_operators import HELD
 
-from formats.rten.file.schema import ENUMS, TABLES, UNIONS
 from formats.rten.operators.shared.spec import ANY, FieldKind, Row
+from formats.rten.schema import ENUMS, TABLES, UNIONS
 
 ROWS = [(name, spec.row) for name, spec in HELD.items()]
 
