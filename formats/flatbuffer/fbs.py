@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
+from formats.flatbuffer.rows import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,9 +42,7 @@ MAX_ALIKE = 1 << 12  # attribute tables that are kept to compare others with
 ALIKE_BYTES = 1 << 8  # of such a table with its content, at most: content may be at the other end of the file
 PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables that have no table in them
 
-_FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
-_FORMATS |= {"long": "q", "ulong": "Q", "float": "f", "double": "d"}
-_SIZES = {code: struct.calcsize(f"<{code}") for code in _FORMATS.values()}
+_SIZES = {code: struct.calcsize(f"<{code}") for code in FORMATS.values()}
 UOFFSET = struct.Struct("<I")  # of all offsets, and of the sizes of vectors
 _unpack_offset = UOFFSET.unpack_from
 _unpack_distance = struct.Struct("<i").unpack_from
@@ -84,13 +83,13 @@ def _slots_in(schema: Schema, field: TableField) -> Iterator[Slot]:
     elif element in schema.tables:
         kind = "tables" if is_vector else "table"
     elif element in schema.structs:
-        kind, element = "structs", "".join(_FORMATS[scalar] for scalar in schema.structs[element])
+        kind, element = "structs", "".join(FORMATS[scalar] for scalar in schema.structs[element])
     elif element in schema.enums:
-        kind, inline = "enum", _FORMATS[schema.enums[element].base]
+        kind, inline = "enum", FORMATS[schema.enums[element].base]
         default = None if default is None else schema.enums[element].values[str(default)]
-    elif element in _FORMATS:
+    elif element in FORMATS:
         kind = "scalar" if not is_vector else "weights" if field.in_place else "scalars"
-        element = _FORMATS[element]
+        element = FORMATS[element]
         inline = "I" if is_vector else element
     elif is_vector:
         kind, element = "strings", kind
@@ -308,7 +307,8 @@ class _Reader:
         self._visits_left -= vtable_nbytes
         entries = struct.unpack_from(f"<{vtable_nbytes // 2 - 2}H", self._data, vtable + 4)
         places = {number: place for number, place in enumerate(entries) if place}
-        has_known = name in self._schema.alike and PLAIN.issuperset(slot.kind for slot in slots(self._schema, name))
+        is_alike = name in self._schema.unions.get(self._schema.alike, ())
+        has_known = is_alike and PLAIN.issuperset(slot.kind for slot in slots(self._schema, name))
         layout = _Layout(nbytes, {}, [], _Known() if has_known else None)
         for slot in slots(self._schema, name):
             if slot.number in places:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from formats.codecs.contract import OWN_OPERATORS, Region
 from formats.flatbuffer.fbs import UOFFSET
-from formats.flatbuffer.rows import Schema, Words
+from formats.flatbuffer.rows import Words, read_schema
 from formats.ir.model import Graph
 from formats.ir.node_order import graphs
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST, MICROSOFT
-from formats.ort.schema import ENUMS, STRUCTS, TABLES, UNIONS
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss
 from formats.wording.lists import listed
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from formats.ir.model import Model
     from formats.tensordata.sources.source import Source
 
-ROOT: Final = "InferenceSession"
 READ_BYTES: Final = 1 << 20  # larger files are mapped: most of them are weights, which nobody reads here
 DATA_ALIGNMENT: Final = 64  # of weights, which onnxruntime uses in place; its own files align them to 4 bytes
 HEADER_NBYTES: Final = 8  # the offset of the root, and the mark of the format
@@ -31,11 +30,8 @@ FIRST_RELEASE: Final = {"6": "1.16"}
 OLDEST: Final = "1.15"
 MAX_NAMES: Final = 3  # in the short form of a message
 
-SCHEMA: Final = Schema(
-    ROOT,
-    TABLES,
-    ENUMS,
-    UNIONS,
+SCHEMA: Final = read_schema(
+    Path(__file__).with_name("schema.fbs"),
     Words(
         "onnxruntime",
         "a value takes 4 and 2 for each of its dims, a node 2 and 1 for each attribute",
@@ -43,8 +39,6 @@ SCHEMA: Final = Schema(
         "an .ort file holds at most",
         "write an .onnxz archive, or an .onnx file with `external_data`",
     ),
-    structs=STRUCTS,
-    identifier=b"ORTM",
     data_alignment=DATA_ALIGNMENT,
     shared=("Attribute", "TypeInfo"),
 )
@@ -63,9 +57,9 @@ def place_of(data: bytes | memoryview, path: str) -> int:
 
     The buffer has been read, so all its offsets are right.
     """
-    place, table = int(UOFFSET.unpack_from(data)[0]), ROOT
+    place, table = int(UOFFSET.unpack_from(data)[0]), SCHEMA.root
     for name in path.split("."):
-        field = next(field for field in TABLES[table] if field.name == name)
+        field = next(field for field in SCHEMA.tables[table] if field.name == name)
         vtable = place - _SOFFSET.unpack_from(data, place)[0]
         entry = vtable + 4 + 2 * field.slot  # after the sizes of the vtable and of the table
         is_known = entry < vtable + _VOFFSET.unpack_from(data, vtable)[0]

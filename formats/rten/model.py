@@ -6,12 +6,13 @@ Spec: RTen, rten-model-file: the header, schema.fbs `Model` and `Metadata`.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, EncodeError, LimitError, OptionError
 from formats.flatbuffer.builder import build, too_many_tables
 from formats.flatbuffer.fbs import MAX_TABLES, read
-from formats.flatbuffer.rows import Schema, Words
+from formats.flatbuffer.rows import Words, read_schema
 from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntry, entries
 from formats.ir.walk import visit
 from formats.rten.convert.refusal import Refusal, RefusalError
@@ -21,7 +22,6 @@ from formats.rten.graph.encoder import Encoder
 from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.options import HASH_KEY, METADATA_KEYS
-from formats.rten.schema import ENUMS, TABLES, UNIONS
 from formats.rten.target import ALL_RELEASES, USAGE, parse_target
 from formats.tensordata.plan import (
     DOCUMENTATION,
@@ -38,7 +38,6 @@ from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from formats.flatbuffer.fbs import Table
     from formats.rten.options import RtenOptions
@@ -51,11 +50,8 @@ HASHED_UNASKED_BYTES: Final = 1 << 26  # SHA-256 takes several times as long as 
 LEAST_TABLES: Final = 4  # for an operator and its only result
 HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
 
-SCHEMA: Final = Schema(
-    "Model",
-    TABLES,
-    ENUMS,
-    UNIONS,
+SCHEMA: Final = read_schema(
+    Path(__file__).with_name("schema.fbs"),
     Words(
         "RTen",
         "an operator takes 2 or 3, each result 2, a constant 3",
@@ -63,7 +59,7 @@ SCHEMA: Final = Schema(
         "version 1 holds at most",
         "write version 2",
     ),
-    alike=UNIONS["OperatorAttrs"],
+    alike="OperatorAttrs",
 )
 
 # The fields that say more about a message than RTen stores, and all others of nodes and attributes.

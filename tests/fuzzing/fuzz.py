@@ -52,17 +52,15 @@ from formats.ir.model import Model
 from formats.onnxpb.encryption import crypt
 from formats.onnxpb.wire import decoder
 from formats.ort import buffers as ort_buffers
-from formats.ort import schema as ort_schema
 from formats.rten.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
-from formats.rten.schema import UNIONS
 from formats.tensordata.sources.source import Literal
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rten"))  # if this is run as a program
 
 import records
 import rten_golden
-from rten_forms import build
+from rten_forms import UNIONS, build
 from rten_forms import read as read_table
 
 MAX_SECONDS = 1.0  # of processor time, for one input
@@ -321,7 +319,9 @@ def changed_value(rng: random.Random, value: Any) -> Any:
             return {name: held for name, held in value.items() if name != key}
         return {**value, key: changed_value(rng, value[key])}
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict):
-        union = next(members for members in (*UNIONS.values(), *ort_schema.UNIONS.values()) if value[0] in members)
+        union = next(
+            members for members in (*UNIONS.values(), *ort_buffers.SCHEMA.unions.values()) if value[0] in members
+        )
         return (rng.choice(union), value[1]) if here else (value[0], changed_value(rng, value[1]))
     if isinstance(value, (list, tuple)) and value:
         place = rng.randrange(len(value))

@@ -10,6 +10,8 @@ from formats.flatbuffer.forms import NAME, Filled, FilledTables, Gap
 from formats.rten.model import SCHEMA
 from formats.tensordata.sources.source import Source
 
+TABLES, ENUMS, UNIONS = SCHEMA.tables, SCHEMA.enums, SCHEMA.unions
+
 
 def build(table: Table, root: str = "Model") -> list[bytes | Source]:
     """Return the segments of the buffer of one of RTen's tables."""

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rten_forms import build, expanded, read
+from rten_forms import ENUMS, TABLES, UNIONS, build, expanded, read
 
 from formats.errors import EncodeError
 from formats.flatbuffer import builder
 from formats.flatbuffer.fbs import Span, Table
 from formats.flatbuffer.forms import NAME, Filled, FilledTables, Form, Gap, Layout
-from formats.rten.schema import ENUMS, TABLES, UNIONS, TableField
+from formats.flatbuffer.rows import TableField
 from formats.tensordata.sources.source import Literal, Source
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")

@@ -271,8 +271,8 @@ FIELDS = {
 def schema_of(kind: str) -> Schema:
     """Return the schema of a vector of tables with one field."""
     tables = {"Root": (TableField(0, "items", "[Item]"),), "Item": (FIELDS[kind],), "Empty": ()}
-    alike = ("Item",) if "alike" in kind else ()
-    return Schema("Root", tables, {}, {}, SCHEMA.words, structs={"Three": ("int",) * 3}, alike=alike)
+    unions = {"Alike": ("Item",)} if "alike" in kind else {}
+    return Schema("Root", tables, {}, unions, SCHEMA.words, structs={"Three": ("int",) * 3}, alike="Alike")
 
 
 def same_table(kind: str, count: int, nbytes: int) -> bytes:

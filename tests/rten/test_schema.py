@@ -7,8 +7,9 @@ import re
 from typing import Any, NamedTuple
 
 import pytest
+from rten_forms import ENUMS, TABLES, UNIONS
 
-from formats.rten.schema import ENUMS, TABLES, UNIONS, TableField
+from formats.flatbuffer.rows import TableField
 
 official = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 
