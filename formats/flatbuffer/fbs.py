@@ -201,9 +201,9 @@ class _Reader:
         return kind(message, file_offset=self._base + position)
 
     def _need(self, position: int, nbytes: int, what: str) -> None:
-        left = self._nbytes - position
-        if nbytes > left:
-            message = f"needed {nbytes} bytes for {what}, but the buffer has only {max(left, 0)} there"
+        available = self._nbytes - position
+        if nbytes > available:
+            message = f"needed {nbytes} bytes for {what}, but the buffer has only {max(available, 0)} there"
             raise self._error(TruncatedError, position, message)
 
     def _table(self, name: str, at: int, offset: int, depth: int) -> Table:
@@ -221,8 +221,8 @@ class _Reader:
 
     def _again(self, name: str, position: int, depth: int) -> Table:
         """The table at a position, which is read once, but counts each time."""
-        if found := self._seen.get((name, position, depth)):
-            table, tables, visits = found
+        if seen := self._seen.get((name, position, depth)):
+            table, tables, visits = seen
             self._tables_left -= tables
             self._visits_left -= visits
             return table
@@ -234,8 +234,8 @@ class _Reader:
     def _alike(self, layout: _Layout, known: _Known, position: int, depth: int) -> Table:
         """The attribute table at a position: one that was read before if it has the same bytes."""
         key = bytes(self._data[position + 4 : position + known.nbytes]), position % 8
-        if found := known.tables.get(key):
-            table, visits = found
+        if same := known.tables.get(key):
+            table, visits = same
             self._visits_left -= visits
             return table
         before = self._visits_left

@@ -17,8 +17,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMATS: Final = {  # of the scalars, for `struct`
-    **{"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"},
-    **{"long": "q", "ulong": "Q", "float": "f", "double": "d"},
+    "bool": "?",
+    "byte": "b",
+    "ubyte": "B",
+    "short": "h",
+    "ushort": "H",
+    "int": "i",
+    "uint": "I",
+    "long": "q",
+    "ulong": "Q",
+    "float": "f",
+    "double": "d",
 }
 
 _DECLARATION: Final = re.compile(r"(table|enum|union|struct)\s+(\w+)\s*(?::\s*(\w+)\s*)?\{([^{}]*)\}\s*")

@@ -114,9 +114,9 @@ def blocks_of(graphs: Iterable[tuple[str, Graph]]) -> Blocks:
 
     Raises: UnsupportedError if a node has a form that is not known, or nothing shows how many channels a block has.
     """
-    found = tuple(_Values(graph, where) for where, graph in graphs if any(n.domain == BLOCKED for n in graph.node))
-    places = [place for each in found for place in each.places]
-    convs = [(conv, each.channels(conv)) for each in found for conv in each.convs]
+    blocked = tuple(_Values(graph, where) for where, graph in graphs if any(n.domain == BLOCKED for n in graph.node))
+    places = [place for values in blocked for place in values.places]
+    convs = [(conv, values.channels(conv)) for values in blocked for conv in values.convs]
     sizes = [size for size in SIZES if all(conv.fits(size, channels) for conv, channels in convs)]
     where = places[0] if places else "graph"
     if not sizes:
@@ -126,7 +126,7 @@ def blocks_of(graphs: Iterable[tuple[str, Graph]]) -> Blocks:
     if not block:
         reason = "the weights are in blocks of 8 or of 16 channels, and nothing in the file says which"
         raise _refused(convs[0][0].where, reason)
-    return Blocks(found, block, is_guess, len(places), where)
+    return Blocks(blocked, block, is_guess, len(places), where)
 
 
 def _filled(channels: int, block: int) -> int:
@@ -179,10 +179,10 @@ class _Values:
 
     def _channels(self, name: str, default: int, where: str) -> int:
         root = self._root(name)
-        known = self._stated.get(root) or self._filled.get(root) or {default}
-        if len(known) > 1:
-            raise _refused(where, f"{name!r:.80} has {' or '.join(map(str, sorted(known)))} channels")
-        return next(iter(known))
+        numbers = self._stated.get(root) or self._filled.get(root) or {default}
+        if len(numbers) > 1:
+            raise _refused(where, f"{name!r:.80} has {' or '.join(map(str, sorted(numbers)))} channels")
+        return next(iter(numbers))
 
     def _look(self, node: Node, where: str) -> None:
         """Note what an operator on blocks says of the channels of its values."""
@@ -241,12 +241,12 @@ class _Values:
             first, second = self._root(name), self._root(other)
             if first != second:
                 self._set_of[second] = first
-                for known in (self._stated, self._filled):
-                    known.setdefault(first, set()).update(known.pop(second, ()))
+                for by_set in (self._stated, self._filled):
+                    by_set.setdefault(first, set()).update(by_set.pop(second, ()))
         self._root(name)
 
-    def _state(self, name: str, channels: int, known: dict[str, set[int]]) -> None:
-        known.setdefault(self._root(name), set()).add(channels)
+    def _state(self, name: str, channels: int, by_set: dict[str, set[int]]) -> None:
+        by_set.setdefault(self._root(name), set()).add(channels)
 
 
 def put_back(values: _Values, block: int, version: int, names: Names) -> None:
@@ -290,16 +290,18 @@ def _called(values: _Values) -> dict[str, str]:
 
 def _reordered(node: Node, called: dict[str, str]) -> list[Node]:
     """What is left of a node that only brings a value into another layout."""
-    given, result = called.get(node.input[0], node.input[0]), called.get(node.output[0], node.output[0])
+    data, result = called.get(node.input[0], node.input[0]), called.get(node.output[0], node.output[0])
     if _int(node, "channels_last"):
-        return [_transpose(given, result, [0, 3, 1, 2] if node.op_type == "ReorderInput" else [0, 2, 3, 1])]
-    return [] if given == result else [Node(op_type="Identity", input=[given], output=[result])]
+        return [_transpose(data, result, [0, 3, 1, 2] if node.op_type == "ReorderInput" else [0, 2, 3, 1])]
+    return [] if data == result else [Node(op_type="Identity", input=[data], output=[result])]
 
 
 def _standard(node: Node) -> Node:
     """A node as ONNX's operator of the same name."""
     node.domain = ""
-    node.attribute = [each for each in node.attribute if _value(each) not in DEFAULTS.get(each.name or "", ())]
+    node.attribute = [
+        attribute for attribute in node.attribute if _value(attribute) not in DEFAULTS.get(attribute.name or "", ())
+    ]
     return node
 
 
@@ -321,9 +323,9 @@ def _convolution(conv: Conv, channels: Channels, weights: list[str], making: _Ma
     activation = _find(node, "activation")
     params = _find(node, "activation_params")
     other = node.input[3] if len(node.input) > 3 else ""
-    node.attribute = [each for each in node.attribute if each.name not in FUSED]
+    node.attribute = [attribute for attribute in node.attribute if attribute.name not in FUSED]
     if conv.is_depthwise:
-        node.attribute = [each for each in node.attribute if each.name != "group"]
+        node.attribute = [attribute for attribute in node.attribute if attribute.name != "group"]
         node.attribute.append(Attribute(name="group", type=INT, i=channels.made))
     node.input, node.domain = [node.input[0], *weights], ""
     after: list[Node] = []
@@ -332,21 +334,23 @@ def _convolution(conv: Conv, channels: Channels, weights: list[str], making: _Ma
     if activation is not None:
         name = (activation.s or b"").decode("utf-8", "replace")
         after.append(_activation(name, list(params.floats) if params else [], conv.where, making))
-    for last, each in zip([node, *after], after, strict=False):
-        last.output = [making.names.new(f"{result}/{last.op_type}")]
-        each.input = [last.output[0], *each.input[1:]]
-        each.output = [result]
+    for before, then in zip([node, *after], after, strict=False):
+        before.output = [making.names.new(f"{result}/{before.op_type}")]
+        then.input = [before.output[0], *then.input[1:]]
+        then.output = [result]
     return [node, *after]
 
 
 def _activation(name: str, params: list[float], where: str, making: _Making) -> Node:
     """The node of an activation, without its first input."""
     if name == "Clip" and len(params) == 2 and making.version >= CLIP_OF_INPUTS:
-        return Node(op_type=name, input=["", *(making.weights.add(np.array(each, "<f4"), "limit") for each in params)])
+        return Node(
+            op_type=name, input=["", *(making.weights.add(np.array(limit, "<f4"), "limit") for limit in params)]
+        )
     if name not in ACTIVATIONS:
         raise _refused(where, f"its activation {name!r:.40} is not known")
-    given = zip(ACTIVATIONS[name], params, strict=False)
-    return Node(op_type=name, attribute=[Attribute(name=key, type=FLOAT_VALUE, f=value) for key, value in given])
+    values = zip(ACTIVATIONS[name], params, strict=False)
+    return Node(op_type=name, attribute=[Attribute(name=key, type=FLOAT_VALUE, f=value) for key, value in values])
 
 
 def _upsampled(node: Node, version: int, weights: _Weights) -> list[Node]:
@@ -374,7 +378,7 @@ class _Weights:
     def __init__(self, graph: Graph, uses: Counter[str], names: Names) -> None:
         self._graph, self._uses, self._names = graph, uses, names
         self._made: dict[tuple[str, bool, int, int], Tensor] = {}
-        self._left = Counter[str]()  # the uses of a constant as it was that are gone
+        self._replaced_uses = Counter[str]()  # the uses of a constant as it was that are gone
         self._added: list[Tensor] = []
 
     def of(self, conv: Conv, channels: Channels, block: int) -> list[str]:
@@ -383,7 +387,7 @@ class _Weights:
         sizes = [channels.made, channels.read, *weight.dims[2:]]
         names = [self._tensor(weight, (conv.is_square, *channels), _unblocked(conv, channels, block), sizes)]
         if bias:
-            (tensor,) = (each for each in self._graph.initializer if each.name == bias)
+            (tensor,) = (tensor for tensor in self._graph.initializer if tensor.name == bias)
             names.append(
                 self._tensor(tensor, (False, 0, channels.made), _first(tensor, channels.made), [channels.made])
             )
@@ -391,7 +395,7 @@ class _Weights:
 
     def _tensor(self, tensor: Tensor, form: tuple[bool, int, int], source: Source, sizes: Sequence[int]) -> str:
         name = tensor.name or ""
-        self._left[name] += 1
+        self._replaced_uses[name] += 1
         if (key := (name, *form)) not in self._made:
             made = with_raw_data(tensor, source)
             made.dims, made.data_location, made.external_data = list(sizes), None, []
@@ -414,21 +418,21 @@ class _Weights:
         made: dict[str, list[Tensor]] = {}
         for (name, _, _, _), tensor in self._made.items():
             made.setdefault(name, []).append(tensor)
-        found: list[Tensor] = []
+        tensors: list[Tensor] = []
         for tensor in self._graph.initializer:
             name = tensor.name or ""
-            if self._left[name] < self._uses[name] or not self._left[name]:
-                found.append(tensor)
-            found += made.get(name, ())
-        return found + self._added
+            if self._replaced_uses[name] < self._uses[name] or not self._replaced_uses[name]:
+                tensors.append(tensor)
+            tensors += made.get(name, ())
+        return tensors + self._added
 
 
 def _unblocked(conv: Conv, channels: Channels, block: int) -> Source:
     """The bytes of the weights in the usual order, of these channels of them."""
     _, inner, height, width = conv.weight.dims
-    given, kept = (count * height * width * FLOAT_BYTES for count in (inner, channels.read))
+    filled, kept = (count * height * width * FLOAT_BYTES for count in (inner, channels.read))
     apply = partial(_in_order, dims=(inner, height, width), block=block, is_square=conv.is_square, read=channels.read)
-    transform = Transform("weights in the usual order", given * block, kept * block, apply)
+    transform = Transform("weights in the usual order", filled * block, kept * block, apply)
     return transform.of(raw_source(conv.weight), kept * channels.made)
 
 

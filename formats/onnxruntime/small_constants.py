@@ -63,11 +63,11 @@ def in_attribute(where: str) -> bool:
 
 def read_at_load(model: Model, names: Collection[str]) -> set[str]:
     """Those of the names that stand where onnxruntime reads a constant when it loads the graph."""
-    found = {
+    read = {
         node.input[index]
         for _, node in (walk.nodes(model) if names else ())
         if (node.domain or "") in ONNX
         for index in READ_AT_LOAD.get(node.op_type or "", ())
         if index < len(node.input)
     }
-    return found.intersection(names)
+    return read.intersection(names)

@@ -98,7 +98,7 @@ class Encoder:
             and any(_is_half(visible.get(name)) for name in (*node.input, *node.output))
         ):
             self.uncast.setdefault(name, where)
-        given, inner = self._attributes_of(node, row, visible, where)
+        attributes, inner = self._attributes_of(node, row, visible, where)
         return {
             "name": node.name or "",
             "doc_string": node.doc_string or "",
@@ -108,7 +108,7 @@ class Encoder:
             "op_type": name,
             "inputs": list(node.input),
             "outputs": list(node.output),
-            "attributes": given,
+            "attributes": attributes,
             "input_arg_counts": row.argument_counts(len(node.input)) if row else [1] * len(node.input),
             "implicit_inputs": list(dict.fromkeys(name for graph in inner for name in _captured(graph))),
         }
@@ -122,9 +122,9 @@ class Encoder:
         if plain is not None and key in self._lists:
             return self._lists[key], []
         tables = [self._attribute(attribute, visible, where) for attribute in node.attribute]
-        held = {table["name"] for table in tables}
+        stated = {table["name"] for table in tables}
         if row is not None:
-            tables += [self._attribute(other, visible, where) for other in row.defaults if other.name not in held]
+            tables += [self._attribute(other, visible, where) for other in row.defaults if other.name not in stated]
         if plain is not None:
             self._lists[key] = tables
         return tables, [attribute.g for attribute in node.attribute if attribute.g is not None]
@@ -153,10 +153,12 @@ class Encoder:
 
     def _plain_attribute(self, name: str, field: str, value: Any) -> Table:
         """The table of an attribute: one for all that are equal, floats by their bits."""
-        held = tuple(value) if isinstance(value, list) else value
+        bits_or_value = tuple(value) if isinstance(value, list) else value
         if field in ("f", "floats"):
-            held = struct.pack(f"<{len(value)}d", *value) if field == "floats" else struct.pack("<d", value or 0.0)
-        key = name, field, held
+            bits_or_value = (
+                struct.pack(f"<{len(value)}d", *value) if field == "floats" else struct.pack("<d", value or 0.0)
+            )
+        key = name, field, bits_or_value
         if key not in self._attributes:
             self._attributes[key] = Shared(name=name, type=TYPES_OF_FIELDS[field], **{field: value})
         return self._attributes[key]
@@ -256,17 +258,17 @@ def _content(kind: Type) -> Any:
 def _type(kind: Type) -> Table:
     table: Table = {"denotation": kind.denotation} if kind.denotation else {}
     if (tensor := kind.tensor_type) is not None:
-        held: Table = {"elem_type": tensor.elem_type or 0}
+        value: Table = {"elem_type": tensor.elem_type or 0}
         if tensor.shape is not None:
-            held["shape"] = {"dim": _dims(tensor.shape)}
-        return table | {"value": ("TensorTypeAndShape", held)}
+            value["shape"] = {"dim": _dims(tensor.shape)}
+        return table | {"value": ("TensorTypeAndShape", value)}
     if (sequence := kind.sequence_type) is not None and sequence.elem_type is not None:
         return table | {"value": ("SequenceType", {"elem_type": _type(sequence.elem_type)})}
     if (mapped := kind.map_type) is not None and mapped.value_type is not None:
-        held = {"key_type": mapped.key_type or 0, "value_type": _type(mapped.value_type)}
-        return table | {"value": ("MapType", held)}
-    what = next((name.removesuffix("_type") for name in kind.oneof if getattr(kind, name) is not None), "no")
-    raise UnsupportedError(f"an .ort file has no values of {what} type")
+        value = {"key_type": mapped.key_type or 0, "value_type": _type(mapped.value_type)}
+        return table | {"value": ("MapType", value)}
+    missing = next((name.removesuffix("_type") for name in kind.oneof if getattr(kind, name) is not None), "no")
+    raise UnsupportedError(f"an .ort file has no values of {missing} type")
 
 
 def _dims(shape: TensorShape) -> list[Table]:

@@ -101,11 +101,11 @@ class _Reader:
             graph.initializer.append(self._tensor(entry, f"{where}.initializers[{index}]"))
         for index, entry in enumerate(table.get("sparse_initializers", ())):
             graph.sparse_initializer.append(self._sparse(entry, f"{where}.sparse_initializers[{index}]"))
-        for field, found in (("inputs", graph.input), ("outputs", graph.output)):
+        for field, listed_values in (("inputs", graph.input), ("outputs", graph.output)):
             for place in table.get(field, ()):
                 if place not in values:
                     raise DecodeError(f"{field} has {place!r:.80}, which is no value", where=where)
-                found.append(values[place])
+                listed_values.append(values[place])
         listed = {value.name for value in (*graph.input, *graph.output)}
         made = {output for node in graph.node for output in node.output} - listed - {""}
         graph.value_info = [value for key, value in values.items() if key in made and value.type is not None]
@@ -123,7 +123,7 @@ class _Reader:
                 raise DecodeError(f"a node uses {missing[0]!r:.80}, which is no value of its graph", where=place)
             texts = {name: entry[name] for name in ("op_type", "name", "domain", "doc_string") if entry.get(name)}
             self.domains.add(texts.get("domain", ""))
-            attributes = [self._attribute(each, place) for each in entry.get("attributes", ())]
+            attributes = [self._attribute(attribute, place) for attribute in entry.get("attributes", ())]
             nodes.append(message_of(Node, **texts, input=inputs, output=outputs, attribute=attributes))
         return nodes
 
@@ -141,9 +141,9 @@ class _Reader:
         elif field == "g":
             value = self.graph(value, name, f"{where}.g")
         elif field == "tensors":
-            value = [self._tensor(each, where) for each in value]
+            value = [self._tensor(tensor, where) for tensor in value]
         elif field == "graphs":
-            value = [self.graph(each, name, f"{where}.graphs[{i}]") for i, each in enumerate(value)]
+            value = [self.graph(graph, name, f"{where}.graphs[{i}]") for i, graph in enumerate(value)]
         elif isinstance(value, (tuple, list)):
             value = list(value)
         text = {"doc_string": table["doc_string"]} if table.get("doc_string") else {}
@@ -180,32 +180,32 @@ class _Reader:
         return SparseTensor(values=values, indices=indices, dims=list(table.get("dims", ())))
 
     def _value(self, table: Table, where: str) -> ValueInfo:
-        held: dict[str, Any] = {"name": table.get("name", "")}
+        fields: dict[str, Any] = {"name": table.get("name", "")}
         if table.get("doc_string"):
-            held["doc_string"] = table["doc_string"]
+            fields["doc_string"] = table["doc_string"]
         if "type" in table:
-            held["type"] = _type(table["type"], where)
-        return message_of(ValueInfo, **held)
+            fields["type"] = _type(table["type"], where)
+        return message_of(ValueInfo, **fields)
 
 
 def _type(table: Table, where: str) -> Type:
     text = {"denotation": table["denotation"]} if table.get("denotation") else {}
-    member, held = table.get("value", ("", {}))
+    member, content = table.get("value", ("", {}))
     if member == "TensorTypeAndShape":
         shape = {}
-        if "shape" in held:
-            dims = [_dim(entry) for entry in held["shape"].get("dim", ())]
+        if "shape" in content:
+            dims = [_dim(entry) for entry in content["shape"].get("dim", ())]
             shape = {"shape": message_of(TensorShape, dim=dims)}
-        return message_of(Type, **text, tensor_type=message_of(TensorType, elem_type=held["elem_type"], **shape))
+        return message_of(Type, **text, tensor_type=message_of(TensorType, elem_type=content["elem_type"], **shape))
     kind = message_of(Type, **text)
     if member in ("SequenceType", "MapType"):
-        inner = held.get("elem_type" if member == "SequenceType" else "value_type")
+        inner = content.get("elem_type" if member == "SequenceType" else "value_type")
         if inner is None:
             raise DecodeError(f"a {member} has no type of its elements", where=where)
         if member == "SequenceType":
             kind.sequence_type = SequenceType(elem_type=_type(inner, where))
         else:
-            kind.map_type = MapType(key_type=held["key_type"], value_type=_type(inner, where))
+            kind.map_type = MapType(key_type=content["key_type"], value_type=_type(inner, where))
     else:
         raise DecodeError("a type says nothing" if not member else f"a type is {member!r:.80}", where=where)
     return kind
@@ -213,9 +213,9 @@ def _type(table: Table, where: str) -> Type:
 
 def _dim(table: Table) -> Dimension:
     value = table.get("value", {})
-    held = {"denotation": table["denotation"]} if table.get("denotation") else {}
+    fields = {"denotation": table["denotation"]} if table.get("denotation") else {}
     if value.get("dim_type") == "VALUE":
-        held["dim_value"] = value["dim_value"]
+        fields["dim_value"] = value["dim_value"]
     elif value.get("dim_type") == "PARAM" and value.get("dim_param"):
-        held["dim_param"] = value["dim_param"]
-    return message_of(Dimension, **held)
+        fields["dim_param"] = value["dim_param"]
+    return message_of(Dimension, **fields)

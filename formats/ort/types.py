@@ -75,35 +75,35 @@ def _values(graph: Graph) -> Iterator[ValueInfo]:
 
 def all_types(model: Model) -> dict[int, Types]:
     """The types of the values of each graph that are known, by the `id` of the graph."""
-    own = [graph for _, graph in graphs(model)]
-    found = {id(graph): stated(graph) for graph in own}
-    if all(name in found[id(graph)] for graph in own for node in graph.node for name in node.output if name):
-        return found
+    all_graphs = [graph for _, graph in graphs(model)]
+    types_of = {id(graph): stated(graph) for graph in all_graphs}
+    if all(name in types_of[id(graph)] for graph in all_graphs for node in graph.node for name in node.output if name):
+        return types_of
     try:
         more = inferred(model)
     except MissingPackageError:
         more = None
     if more is not None:
-        for graph, other in zip(own, (other for _, other in graphs(more)), strict=True):
-            found[id(graph)] = stated(other) | found[id(graph)]
+        for graph, other in zip(all_graphs, (other for _, other in graphs(more)), strict=True):
+            types_of[id(graph)] = stated(other) | types_of[id(graph)]
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     versions[""] = max(versions.pop("ai.onnx", 0), versions.get("", 0))
     if model.graph is not None:
-        _follow(model.graph, {}, found, versions)
-    return found
+        _follow(model.graph, {}, types_of, versions)
+    return types_of
 
 
-def _follow(graph: Graph, outer: Mapping[str, Type], found: dict[int, Types], versions: Mapping[str, int]) -> None:
+def _follow(graph: Graph, outer: Mapping[str, Type], types_of: dict[int, Types], versions: Mapping[str, int]) -> None:
     """Add the types that follow from the operators, the graphs in nodes first."""
-    types = found[id(graph)]
+    types = types_of[id(graph)]
     visible = {**outer, **types}
     for node in graph.node:
         inner = [graph for _, _, graph in subgraphs((node,))]
-        for each in inner:
-            _follow(each, visible, found, versions)
+        for subgraph in inner:
+            _follow(subgraph, visible, types_of, versions)
         for index, name in enumerate(node.output):
             if name and name not in types:
-                kind = _result(node, index, visible, versions) or _inner_result(node, index, inner, found)
+                kind = _result(node, index, visible, versions) or _inner_result(node, index, inner, types_of)
                 if kind is not None:
                     types[name] = visible[name] = kind
 
@@ -113,17 +113,17 @@ def _result(node: Node, index: int, types: Mapping[str, Type], versions: Mapping
     domain = "" if node.domain == "ai.onnx" else node.domain or ""
     if domain == "" and node.op_type in _BY_ATTRIBUTE:
         name, number = _BY_ATTRIBUTE[node.op_type]
-        given = _integer(node, name)
-        if given or number:
-            return of_elements(given or number or 0)
+        stated_type = _integer(node, name)
+        if stated_type or number:
+            return of_elements(stated_type or number or 0)
     if domain == "" and node.op_type == "ConstantOfShape":
         value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
         return of_elements(dtypes.FLOAT if value is None else value.data_type or 0)
     if node.op_type in _SECOND_SAYS:
-        given = _integer(node, "output_dtype")
+        stated_type = _integer(node, "output_dtype")
         place = _SECOND_SAYS[node.op_type]
-        if given:
-            return of_elements(given)
+        if stated_type:
+            return of_elements(stated_type)
         if place >= len(node.input) or not node.input[place]:
             return of_elements(dtypes.UINT8)
         return _as_input(node, place, types)
@@ -146,13 +146,13 @@ def _as_input(node: Node, index: int, types: Mapping[str, Type]) -> Type | None:
     return of_elements(kind.tensor_type.elem_type or 0)
 
 
-def _inner_result(node: Node, index: int, inner: list[Graph], found: dict[int, Types]) -> Type | None:
+def _inner_result(node: Node, index: int, inner: list[Graph], types_of: dict[int, Types]) -> Type | None:
     """The type of a result of If or Loop, as the graph in the node computes it; its shape may differ."""
     if node.op_type not in ("If", "Loop") or not inner:
         return None
     place = index + (node.op_type == "Loop")  # the first result of a body is its condition
     results = inner[0].output
-    kind = found[id(inner[0])].get(results[place].name or "") if place < len(results) else None
+    kind = types_of[id(inner[0])].get(results[place].name or "") if place < len(results) else None
     carried = len(node.input) - 2
     if kind is None or (node.op_type == "Loop" and index >= carried and kind.tensor_type is None):
         return None

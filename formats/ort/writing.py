@@ -45,12 +45,14 @@ def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePla
             break
         types = all_types(whole)
     graph = whole.graph or Graph()
-    for where, each in all_graphs(graph, "graph"):
-        if len(topological(each.node)) < len(each.node):
+    for where, inner in all_graphs(graph, "graph"):
+        if len(topological(inner.node)) < len(inner.node):
             raise UnsupportedError(
                 "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
             )
-    domains = {"" if node.domain == ONNX else node.domain or "" for _, each in all_graphs(graph) for node in each.node}
+    domains = {
+        "" if node.domain == ONNX else node.domain or "" for _, inner in all_graphs(graph) for node in inner.node
+    }
     if (missing := sorted(domains - set(versions))) and (model.ir_version or FIRST_WITH_SETS) >= FIRST_WITH_SETS:
         raise UnsupportedError(
             f"nodes are of {missing[0] or ONNX}, but the model imports no version of it (opset_import)"

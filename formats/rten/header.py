@@ -60,8 +60,10 @@ def decode_header(data: bytes | memoryview, file_nbytes: int) -> Header:
     if not HEADER_NBYTES <= model_offset <= file_nbytes:
         raise LimitError(f"the model starts at byte {model_offset} of a file of {file_nbytes}", file_offset=8)
     if model_nbytes > file_nbytes - model_offset:
-        left = file_nbytes - model_offset
-        raise LimitError(f"the model needs {model_nbytes} bytes, but the file has only {left} there", file_offset=16)
+        available = file_nbytes - model_offset
+        raise LimitError(
+            f"the model needs {model_nbytes} bytes, but the file has only {available} there", file_offset=16
+        )
     if not HEADER_NBYTES <= tensor_data_offset <= file_nbytes:
         raise LimitError(
             f"the tensor data starts at byte {tensor_data_offset} of a file of {file_nbytes}", file_offset=24

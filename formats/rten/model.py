@@ -17,7 +17,7 @@ from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntr
 from formats.ir.walk import visit
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.graph.attributes import with_fields
-from formats.rten.graph.constants import is_constant
+from formats.rten.graph.constants import ALIGNMENT, is_constant
 from formats.rten.graph.encoder import Encoder
 from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 RTEN_VERSION: Final = 1  # the operator set that a model read from a .rten file imports
-ALIGNMENT: Final = 64
 READ_NBYTES: Final = 1 << 26
 HASHED_UNASKED_BYTES: Final = 1 << 26  # SHA-256 takes several times as long as copying
 LEAST_TABLES: Final = 4  # for an operator and its only result

@@ -74,6 +74,10 @@ NOT_NUMBERS: Final = frozenset(row.number for row in DATA_TYPES if row.number no
 INT32_LIMITS: Final = (-(1 << 31), (1 << 31) - 1)
 INT64_LIMITS: Final = (-(1 << 63), (1 << 63) - 1)  # they mean "no limit", as the limits of INT32 do
 INT64_MAX: Final = INT64_LIMITS[1]
+UNKNOWN_DIMS: Final = (
+    "",
+    "?",
+)  # names that exporters give to unknown dims, any number of times; to RTen they are equal
 
 
 def width(elem_type: int) -> int:

@@ -198,10 +198,10 @@ class Context:
 
         Raises: Refused if they are not known before the model runs.
         """
-        held = self.scope.ints(name)
-        if held is None:
+        contents = self.scope.ints(name)
+        if contents is None:
             raise Refused(f"needs the value of {name!r}, which is known only when the model runs", "make it constant")
-        return held
+        return contents
 
     def is_float(self, name: str) -> bool:
         """Whether the elements of a value are floats, as far as is known."""
@@ -264,13 +264,13 @@ class Context:
         self, operator: OperatorSpec, inputs: Sequence[str], count: int, **attributes: Any
     ) -> tuple[str, ...]:
         """Emit a node, and return the names of its `count` outputs."""
-        given = list(inputs)
-        while given and not given[-1]:
-            given.pop()
+        present = list(inputs)
+        while present and not present[-1]:  # inputs that are omitted at the end
+            present.pop()
         stem = next((name for name in self.node.output if name), self.node.op_type or "")
         budget.nodes(1 + count)
         outputs = tuple(self.names.new(f"{stem}/{operator.name}") for _ in range(count))
-        node = make_node(operator.name, given, outputs, **attributes)
+        node = make_node(operator.name, present, outputs, **attributes)
         self.emitted.append(node)
         self.scope.infer(node)
         return outputs
@@ -331,11 +331,11 @@ class Context:
         self, inputs: Iterable[str] | None = None, without: Collection[str] = (), **attributes: Any
     ) -> list[Node]:
         """The emitted nodes, and the node with other inputs, without some attributes, and with new values of others."""
-        gone = {*without, *attributes}
-        kept = [attribute for attribute in self.node.attribute if attribute.name not in gone]
+        replaced = {*without, *attributes}
+        kept = [attribute for attribute in self.node.attribute if attribute.name not in replaced]
         kept += (make_attribute(name, value) for name, value in attributes.items() if value is not None)
-        given = list(self.node.input if inputs is None else inputs)
-        return [*self.emitted, with_fields(self.node, input=given, attribute=kept)]
+        names = list(self.node.input if inputs is None else inputs)
+        return [*self.emitted, with_fields(self.node, input=names, attribute=kept)]
 
     def value_info(self, name: str, elem_type: int, dims: Dims | None = None) -> ValueInfo:
         """An input or output of a subgraph. Only its dims that are sizes are kept, without names."""

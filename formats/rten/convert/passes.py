@@ -18,7 +18,7 @@ from formats.rten.convert.context import NEWEST
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import UNKNOWN, completed
-from formats.rten.graph.constants import densify
+from formats.rten.graph.constants import FIRST_IR_WITH_DEFAULTS, densify
 from formats.rten.graph.uses import add_decisive
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.tensordata.plan import INTERFACE, RANGE, RESULTS, USE
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 NEWEST_KNOWN: Final = 28  # the newest operator set whose forms the rewritings know
 IR_VERSION: Final = 10  # of the result
-FIRST_IR_WITH_DEFAULTS: Final = 4  # in earlier versions, all initialisers had to be inputs
 
 # RTen's planner calls itself for each node whose output another one needs. Measured on x86-64, a call takes 400 to 440
 # bytes of the stack, depending on the release; 8 MiB are full after 18,700.

@@ -98,12 +98,12 @@ class Scope:
         owner = self._owner(name)
         if owner is None:
             return Interval()
-        found = owner.ranges.get(name) or owner._intervals.get(name)
-        if found is None:
+        interval = owner.ranges.get(name) or owner._intervals.get(name)
+        if interval is None:
             if name in owner._made_by and owner._asked == MAX_ASKED:
                 return Interval()
-            found = owner._intervals[name] = owner._known_range(name)
-        return found
+            interval = owner._intervals[name] = owner._known_range(name)
+        return interval
 
     def has_numbers(self, name: str) -> bool:
         """Whether no element of a value can be NaN or infinite: it comes from integers and finite constants."""
@@ -115,8 +115,8 @@ class Scope:
         made_by = owner._made_by.get(name)
         if made_by is None and name not in owner.tensors:
             return False
-        held = self.range_of(name)
-        if held.least is None or held.greatest is None or max(-held.least, held.greatest) > MAX_NUMBER:
+        interval = self.range_of(name)
+        if interval.least is None or interval.greatest is None or max(-interval.least, interval.greatest) > MAX_NUMBER:
             return False
         if made_by is None:
             return True
@@ -124,7 +124,7 @@ class Scope:
             return False
         owner._asked += 1
         try:
-            return all(owner.has_numbers(each) for each in made_by[0].input if each)
+            return all(owner.has_numbers(source) for source in made_by[0].input if source)
         finally:
             owner._asked -= 1
 
@@ -147,15 +147,20 @@ class Scope:
         """The interval of a value of this scope, if no rule gives one."""
         if name in self._made_by:
             return self._computed_range(*self._made_by[name])
-        held, tensor = self.contents_of(name), self.tensors.get(name)
-        if held is None and tensor is not None and tensor.data_type in RANGED and 0 < prod(tensor.dims) <= MAX_RANGED:
+        contents, tensor = self.contents_of(name), self.tensors.get(name)
+        if (
+            contents is None
+            and tensor is not None
+            and tensor.data_type in RANGED
+            and 0 < prod(tensor.dims) <= MAX_RANGED
+        ):
             array = tensor.numpy()
             if array.dtype.kind != "f" or (isfinite(array.min()) and isfinite(array.max())):
                 return Interval(floor(array.min()), ceil(array.max()))
-        elif held and None not in held:
-            sizes = [dim for dim in held if isinstance(dim, int)]
-            named = [0, MAX_DIM] if len(sizes) < len(held) else []
-            return Interval(min(sizes + named), max(sizes + named))
+        elif contents and None not in contents:
+            sizes = [dim for dim in contents if isinstance(dim, int)]
+            of_names = [0, MAX_DIM] if len(sizes) < len(contents) else []  # a name of a dimension can be any size
+            return Interval(min(sizes + of_names), max(sizes + of_names))
         elem_type = self.types[name].elem_type
         if elem_type == FLOAT16 and tensor is None:
             return Interval(-MAX_FLOAT16, MAX_FLOAT16)
@@ -186,20 +191,20 @@ class Scope:
     def _note_range(self, rule: RangeRule, node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
         """Record the interval of some outputs of a node, and which may leave the range of their type."""
         try:
-            found = rule(node, self, types)
+            interval = rule(node, self, types)
         except MALFORMED:
-            found = Interval()
+            interval = Interval()
         for name in filter(None, outputs):
             elem_type = self.types[name].elem_type
-            held = self._contents.get(name)
-            if held and None not in held:
-                found = self._known_range(name)
+            contents = self._contents.get(name)
+            if contents and None not in contents:
+                interval = self._known_range(name)
             if elem_type in FLOATS:
-                self.ranges[name] = found
+                self.ranges[name] = interval
             elif elem_type in INTS | BYTES:
                 room = held_range(elem_type)
-                if room.holds(found):
-                    self.ranges[name] = found
+                if room.holds(interval):
+                    self.ranges[name] = interval
                 else:
                     self.ranges[name] = room
                     if elem_type in PARTLY_HELD:
@@ -236,11 +241,11 @@ class Scope:
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """The elements of a small integer scalar or vector, if all of them are known numbers."""
-        held = self.contents_of(name)
-        if held is None:
+        contents = self.contents_of(name)
+        if contents is None:
             return None
-        numbers = tuple(item for item in held if isinstance(item, int))
-        return numbers if len(numbers) == len(held) else None
+        numbers = tuple(item for item in contents if isinstance(item, int))
+        return numbers if len(numbers) == len(contents) else None
 
     def numbers(self, name: str) -> list[float] | None:
         """The elements of a constant, flat, as Python numbers; `None` if the value is not a constant.
@@ -286,9 +291,9 @@ class Scope:
 
     def add_input(self, name: str, value_type: ValueType) -> None:
         """Record a value that comes from outside of the graph."""
-        self.types[name] = found = merge(value_type, self.declared.get(name))
-        if self.outer is None and found.elem_type in PARTLY_HELD:
-            self.ranges[name] = Interval(0 if found.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
+        self.types[name] = known_type = merge(value_type, self.declared.get(name))
+        if self.outer is None and known_type.elem_type in PARTLY_HELD:
+            self.ranges[name] = Interval(0 if known_type.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
 
     def declare(self, values: Iterable[ValueInfo]) -> None:
         """Read the declared types of the graph's values, which complete the inferred ones.
@@ -334,8 +339,8 @@ class Scope:
                 elem_type = spec.elements[min(place, last)](node, types, place)
             except MALFORMED:
                 elem_type = None
-            found = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
-            self.types[name] = merge(found, declared[name]) if name in declared else found
+            inferred = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
+            self.types[name] = merge(inferred, declared[name]) if name in declared else inferred
         if spec.is_copy:
             self._note_copy(node)
         if spec.record is not None:
@@ -364,18 +369,18 @@ class Scope:
 
     def _fold(self, node: Node, fold: ContentsRule, types: list[ValueType]) -> None:
         name = node.output[0] if node.output else ""
-        found = self.types.get(name, UNKNOWN)
-        if found.dims is None or len(found.dims) > 1 or found.elem_type not in (*INDEX_TYPES, BOOL):
+        known_type = self.types.get(name, UNKNOWN)
+        if known_type.dims is None or len(known_type.dims) > 1 or known_type.elem_type not in (*INDEX_TYPES, BOOL):
             return
         try:
-            held = fold(node, self, types)
+            contents = fold(node, self, types)
         except MALFORMED:
             return
-        length = found.dims[0] if found.dims else 1
-        if held is not None and len(held) == length and len(held) <= MAX_CONTENTS:
-            low, high = limits(found.elem_type)
+        length = known_type.dims[0] if known_type.dims else 1
+        if contents is not None and len(contents) == length and len(contents) <= MAX_CONTENTS:
+            low, high = limits(known_type.elem_type)
             self._contents[name] = tuple(  # they overflow as in their type: larger numbers would slow folding down
-                (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in held
+                (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in contents
             )
 
 

@@ -101,10 +101,10 @@ def encode_fields(
 
     The rest is as for `encode_attributes`.
     """
-    given = {attribute.name: attribute for attribute in node.attribute}
+    left_over = {attribute.name: attribute for attribute in node.attribute}
     table: Table = {}
     for field in row.fields:
-        attribute = given.pop(field.onnx_name, None)
+        attribute = left_over.pop(field.onnx_name, None)
         try:
             value = _encode_field(field, attribute, encode_graph)
         except _UnfitError as error:
@@ -120,7 +120,7 @@ def encode_fields(
             continue
         if value is not None:
             table[field.name] = value
-    for name, attribute in given.items():
+    for name, attribute in left_over.items():
         allowed = neutral.get(name or "")
         if allowed is ANY:
             continue
@@ -249,8 +249,8 @@ def decode_attributes(
     if attrs is None and row.optional:
         attrs = row.attrs, _default_table(row, None)
     if attrs is None or attrs[0] != row.attrs:
-        found = attrs[0] if attrs else "none"
-        raise DecodeError(f"a {spec.name} operator needs a {row.attrs} table, found {found}")
+        present = attrs[0] if attrs else "none"
+        raise DecodeError(f"a {spec.name} operator needs a {row.attrs} table, found {present}")
     attributes = []
     for field in row.fields:
         value = attrs[1].get(field.name)

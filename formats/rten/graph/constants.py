@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.transform import Transform
 
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where RTen reads shapes
-ALIGNMENT = 64
+ALIGNMENT = 64  # of tensors, and of their section in the file
+FIRST_IR_WITH_DEFAULTS = 4  # in earlier IR versions, all initialisers had to be inputs
 MAX_DENSE_BYTES = 1 << 30  # limit for a sparse tensor, which is made dense in memory
 
 
@@ -82,15 +83,15 @@ def _few_integers(element: Element, dims: tuple[int, ...], source: Source) -> Co
     """The same for a shape or a bound of INT64: converted at once and without numpy, which is faster than a plan."""
     count = source.nbytes // 8
     numbers = struct.unpack(f"<{count}q", source.read())
-    held = Literal(struct.pack(f"<{count}i", *map(clamp_int32, numbers)))
+    clamped = Literal(struct.pack(f"<{count}i", *map(clamp_int32, numbers)))
     is_clamped = needs_clamping(min(numbers, default=0), max(numbers, default=0))
-    return Constant(element, dims, held, "clamped" if is_clamped else "")
+    return Constant(element, dims, clamped, "clamped" if is_clamped else "")
 
 
 def clamped_text(tensor: Tensor) -> str:
     """The report on a tensor whose integers are clamped."""
-    held = dtypes.type_name(HOLDERS[tensor.data_type or 0].number)
-    kinds = f"{dtypes.type_name(tensor.data_type)} constants become {held}"
+    holder = dtypes.type_name(HOLDERS[tensor.data_type or 0].number)
+    kinds = f"{dtypes.type_name(tensor.data_type)} constants become {holder}"
     return f"{kinds}; a value that does not fit becomes the nearest one that does"
 
 

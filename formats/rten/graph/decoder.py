@@ -116,17 +116,17 @@ class Decoder:
         foreign: set[str] = set()
         for number in captures:
             name, kind = scope.given[number], scope.kinds[number][0]
-            found = scope.outer.captured_name(name) if scope.outer else None
-            if found is None and kind == "ConstantNode":
+            outer_name = scope.outer.captured_name(name) if scope.outer else None
+            if outer_name is None and kind == "ConstantNode":
                 continue  # some writers list all constants, which means something only if an outer graph has one
-            if found is None and name:
+            if outer_name is None and name:
                 raise DecodeError(f"graph.captures[{captures.index(number)}] is {name!r}, which no outer graph has")
             scope.captures.add(number)
-            scope.names[number] = found or ""  # some writers capture "" for an omitted input
-            foreign.add(found or "")
+            scope.names[number] = outer_name or ""  # some writers capture "" for an omitted input
+            foreign.add(outer_name or "")
         used = set(foreign)
-        for number, (name, known) in enumerate(zip(scope.given, scope.names, strict=True)):
-            if known is not None and number not in scope.captures:
+        for number, (name, present_name) in enumerate(zip(scope.given, scope.names, strict=True)):
+            if present_name is not None and number not in scope.captures:
                 if not name or name in used:
                     name = self._names.new(name or f"value_{number}", avoid=scope.last)
                 scope.names[number] = name
@@ -173,13 +173,15 @@ class Decoder:
 
     def _value_names(self, ids: Sequence[int], field: str, scope: _Scope) -> list[str]:
         """The names of an operator's inputs or outputs, "" for a missing one; those missing at the end are left out."""
-        known = scope.names
+        names_by_id = scope.names
         try:
-            names = [name for number in ids if (name := known[number] if number >= 0 else "") is not None]
+            names = [name for number in ids if (name := names_by_id[number] if number >= 0 else "") is not None]
         except IndexError:
             names = []
         if len(names) < len(ids):
-            wrong = next(number for number in ids if number >= len(known) or (number >= 0 and known[number] is None))
+            wrong = next(
+                number for number in ids if number >= len(names_by_id) or (number >= 0 and names_by_id[number] is None)
+            )
             raise DecodeError(f"an operator has node {wrong} among its {field}, which is not a value")
         while names and not names[-1]:
             names.pop()
@@ -210,9 +212,11 @@ class Decoder:
         """The elements at an offset in bytes from the start of the tensor section."""
         if self._tensors is None:
             raise DecodeError(f"the constant {name!r} is in a tensor section, but version 1 files have none")
-        left = max(self._tensors.nbytes - offset, 0)
-        if nbytes > left or offset > self._tensors.nbytes:
-            raise TruncatedError(f"the constant {name!r} needs {nbytes} bytes of tensor data, but only {left} are left")
+        available = max(self._tensors.nbytes - offset, 0)
+        if nbytes > available or offset > self._tensors.nbytes:
+            raise TruncatedError(
+                f"the constant {name!r} needs {nbytes} bytes of tensor data, but only {available} are left"
+            )
         return self._tensors.slice(offset, nbytes)
 
     def _span(self, span: Span) -> Source:

@@ -19,14 +19,23 @@ from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.ir.names import Names
 from formats.ir.node_order import defined, graphs, mentioned, subgraphs
 from formats.rten.convert.refusal import Refusal
+from formats.rten.convert.value_types import element_type
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import attributes_key
-from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, constant_nodes, convert, densify
+from formats.rten.graph.constants import (
+    FIRST_IR_WITH_DEFAULTS,
+    INLINE_ELEMENTS,
+    TensorSection,
+    clamped_text,
+    constant_nodes,
+    convert,
+    densify,
+)
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, shape, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import HOLDERS, INT32_LIMITS, Element
+from formats.rten.types import HOLDERS, INT32_LIMITS, UNKNOWN_DIMS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses
 
 if TYPE_CHECKING:
@@ -34,14 +43,12 @@ if TYPE_CHECKING:
 
     from formats.flatbuffer.fbs import Table
     from formats.flatbuffer.forms import Values
-    from formats.ir.model import Dimension, Tensor, TensorType
+    from formats.ir.model import Dimension, Tensor
     from formats.rten.operators.shared.spec import OperatorSpec, Row
     from formats.rten.target import Target
 
-FIRST_IR_WITH_DEFAULTS = 4  # in earlier versions, every initialiser had to be an input
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
 DOMAINS = (*STANDARD_DOMAINS, RTEN_DOMAIN)
-UNKNOWN_DIMS = ("", "?")  # names that exporters give to unknown dimensions, any number of times
 
 
 class _NodeList:
@@ -131,8 +138,8 @@ class Encoder:
         for name, (tensor, place) in constants.items():
             if name in own or name in uses.inner or self._native:
                 nodes.add(name, *self._constant(name, tensor, (where, place), uses))
-        known = map(types.get, computed)
-        forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in known)
+        declared = map(types.get, computed)
+        forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in declared)
         nodes.add_values(computed, forms if types else [untyped] * len(computed))
         if types and not self._with_shapes:
             detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
@@ -196,8 +203,8 @@ class Encoder:
         key = element.number, constant.dims, nbytes if small else None
         form = self._forms.get(key)
         if form is None:
-            held = {"data": (element.member, {"data": Gap(0)})} if small else {"data_offset": Gap(0)}
-            table = {"shape": constant.dims, "dtype": element.constant_type, **held}
+            content = {"data": (element.member, {"data": Gap(0)})} if small else {"data_offset": Gap(0)}
+            table = {"shape": constant.dims, "dtype": element.constant_type, **content}
             form = self._forms[key] = _form("ConstantNode", table)
         return form, ((source.read() if small else self.section.place(source, name),),)
 
@@ -315,7 +322,7 @@ class Encoder:
         for field in ("input", "output"):
             for index, value in enumerate(getattr(graph, field)):
                 where = f"graph.{field}[{index}]"
-                number = _element_number(value)
+                number = element_type(value.type)
                 if not number or (field == "input" and value.name in constants):
                     continue
                 element, name = HOLDERS.get(number), dtypes.type_name(number)
@@ -332,32 +339,22 @@ def _form(kind: str, table: Table, *, named: bool = True) -> Form:
     return Form({"name": NAME, "data": (kind, table)} if named else {"data": (kind, table)})
 
 
-def _element_number(value: ValueInfo) -> int:
-    """The element type of an input or output, or of a sequence's tensors."""
-    kind = value.type
-    while kind is not None and kind.tensor_type is None:
-        outer = kind.sequence_type or kind.optional_type
-        kind = outer.elem_type if outer else None
-    tensor: TensorType | None = kind.tensor_type if kind else None
-    return (tensor.elem_type or 0) if tensor else 0
-
-
 def constants_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, tuple[Tensor, int | str]]:
     """The constants of a graph by name, each with its place: initialisers, sparse ones, and its constant `nodes`.
 
     The place in the graph is the index of an initialiser, of which there may be many, or a text.
     """
-    found: dict[str, tuple[Tensor, int | str]] = {}
+    constants: dict[str, tuple[Tensor, int | str]] = {}
     for index, tensor in enumerate(graph.initializer):
-        found[tensor.name or ""] = tensor, index
+        constants[tensor.name or ""] = tensor, index
     for index, sparse in enumerate(graph.sparse_initializer):
         if sparse.values is not None:
-            found[sparse.values.name or ""] = densify(sparse), f"sparse_initializer[{index}]"
+            constants[sparse.values.name or ""] = densify(sparse), f"sparse_initializer[{index}]"
     for node in nodes:
         spec = spec_of(node)
         assert spec is not None and spec.constant is not None
-        found[node.output[0]] = spec.constant(node), _node_step(node)
-    return found
+        constants[node.output[0]] = spec.constant(node), _node_step(node)
+    return constants
 
 
 def constant_place(where: str, place: int | str) -> str:
@@ -375,12 +372,12 @@ def _node_step(node: Node) -> str:
     return f'node["{node.name or next(iter(node.output), "")}"]'
 
 
-def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
+def _ids(names: Iterable[str], ids_by_name: Mapping[str, int]) -> tuple[int, ...]:
     """The ids of values, -1 for an omitted one; those at the end are left out."""
     try:
-        return tuple([known[name] for name in names])  # which is faster than any iterator
+        return tuple([ids_by_name[name] for name in names])  # which is faster than any iterator
     except KeyError:
-        ids = tuple([known.get(name, -1) for name in names])
+        ids = tuple([ids_by_name.get(name, -1) for name in names])
     while ids and ids[-1] == -1:
         ids = ids[:-1]
     return ids

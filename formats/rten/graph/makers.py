@@ -58,9 +58,9 @@ class Makers:
         """The nodes that make the first inputs of a node, if it and they are of these operators; else `None`."""
         if node.op_type != operator.name or len(node.input) < len(makers):
             return None
-        found = [self.maker(name, maker) for name, maker in zip(node.input, makers, strict=False)]
-        made = [maker for maker in found if maker is not None]
-        return made if len(made) == len(makers) else None
+        candidates = [self.maker(name, maker) for name, maker in zip(node.input, makers, strict=False)]
+        input_nodes = [maker for maker in candidates if maker is not None]
+        return input_nodes if len(input_nodes) == len(makers) else None
 
     def is_used(self, name: str) -> bool:
         """Whether a node or the caller uses a value."""
@@ -95,22 +95,22 @@ class Makers:
 def folded(graph: Graph, foldings: Mapping[str | None, Sequence[Folding]]) -> tuple[Graph, Mapping[int, Node]]:
     """The graph, with one node in place of those that a rewriting wrote for it; and these nodes by `id`.
 
-    `foldings` are by the operator of the last of these nodes.
+    `foldings` are by the operator of the ends of these nodes.
     """
-    last = [(index, node) for index, node in enumerate(graph.node) if node.op_type in foldings]
-    made: dict[int, Node] = {}
-    if not last:  # as in most graphs, which are then not searched
-        return graph, made
+    ends = [(index, node) for index, node in enumerate(graph.node) if node.op_type in foldings]
+    replacements: dict[int, Node] = {}
+    if not ends:  # as in most graphs, which are then not searched
+        return graph, replacements
     nodes = list(graph.node)
     makers = Makers(graph, nodes)
-    for index, node in last:
+    for index, node in ends:
         try:
-            found = next(filter(None, (folding.fold(node, makers) for folding in foldings[node.op_type])), None)
+            replacement = next(filter(None, (folding.fold(node, makers) for folding in foldings[node.op_type])), None)
         except MALFORMED:  # it, or a node before it, is refused as such later
             continue
-        if found is not None:
-            nodes[index] = made[id(found)] = found
-    return (replace(graph, node=_used(graph, nodes)) if made else graph), made
+        if replacement is not None:
+            nodes[index] = replacements[id(replacement)] = replacement
+    return (replace(graph, node=_used(graph, nodes)) if replacements else graph), replacements
 
 
 def _used(graph: Graph, nodes: list[Node]) -> list[Node]:

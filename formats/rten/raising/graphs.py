@@ -80,7 +80,7 @@ class GraphRaiser:
         outer: GraphRaiser | None = None,
         interface: Interface | None = None,
     ) -> None:
-        self._given = graph
+        self._rten_graph = graph
         self._graph, self._folded = folded(graph, foldings())
         self._shared = surroundings
         self._where = where
@@ -97,8 +97,8 @@ class GraphRaiser:
         self._uses = Uses(graph)
         if outer is None:
             for value in (*graph.value_info, *graph.output):
-                known = declared(value)
-                self._scope.declare([value_info(value.name or "", ValueKind(known.elem_type or 0), known.dims)])
+                elem_type, dims = declared(value)
+                self._scope.declare([value_info(value.name or "", ValueKind(elem_type or 0), dims)])
         for tensor in graph.initializer:
             kind = ValueKind(tensor.data_type or FLOAT)
             self._values[tensor.name or ""] = Value(tensor.name or "", kind, tensor, self)
@@ -106,7 +106,7 @@ class GraphRaiser:
     @cached_property
     def _defined(self) -> set[str]:
         """The names of values of the given graph and of those around it."""
-        return defined(self._given) | (self._outer._defined if self._outer else set())
+        return defined(self._rten_graph) | (self._outer._defined if self._outer else set())
 
     # Values
 
@@ -117,25 +117,25 @@ class GraphRaiser:
         """
         raiser: GraphRaiser | None = self
         while raiser is not None:
-            found = raiser._values.get(name)
-            if found is not None:
-                return found
+            value = raiser._values.get(name)
+            if value is not None:
+                return value
             raiser = raiser._outer
         raise EncodeError(f"the value {name!r} is used, but nothing produces it")
 
     def add_input(self, value: ValueInfo, kind: ValueKind, *, is_scalar: bool = False) -> None:
         """Add the next input of the graph. `kind` is its type in RTen; in a subgraph it is also the type in ONNX."""
-        given = value.name or ""
-        name = self._local(given)
+        rten_name = value.name or ""
+        name = self._local(rten_name)
         dims = declared(value).dims if self._outer is None else () if is_scalar else None
-        elem_type = kind.elem_type if self._interface is None else self._interface.wanted(given, kind)
+        elem_type = kind.elem_type if self._interface is None else self._interface.wanted(rten_name, kind)
         self._scope.add_input(name, ValueType(elem_type, None if kind.is_sequence else dims))
         self._inputs.append(value_info(name, ValueKind(elem_type, kind.is_sequence), dims))
         if kind.elem_type == INT32 and elem_type in INTEGERS:
             kind = ValueKind(elem_type, kind.is_sequence)
         elif elem_type != kind.elem_type:
             name = self._cast(name, kind.elem_type)
-        self._values[given] = Value(name, kind)
+        self._values[rten_name] = Value(name, kind)
 
     def _local(self, name: str) -> str:
         """The name of a value of this graph. It must differ from all names in the graphs around it."""
@@ -201,12 +201,12 @@ class GraphRaiser:
 
     def run(self) -> None:
         """Make the nodes; raises EncodeError for a malformed graph or node."""
-        given = self._graph.node
-        order = topological(given)
-        if len(order) < len(given):
+        nodes = self._graph.node
+        order = topological(nodes)
+        if len(order) < len(nodes):
             raise EncodeError("some of the operators need each other's outputs", where=self._where)
         for index in order:
-            node = given[index]
+            node = nodes[index]
             try:
                 self._node(node, index)
             except EncodeError as error:
@@ -236,8 +236,8 @@ class GraphRaiser:
         if precedent is not None:
             self._report(spec, precedent, node, index)
             self._nodes.append(precedent)
-            for given, name in zip(outputs, precedent.output, strict=True):
-                self._add_output(given, name, tensor_kind(scope.types[name].elem_type or FLOAT), [precedent])
+            for rten_name, name in zip(outputs, precedent.output, strict=True):
+                self._add_output(rten_name, name, tensor_kind(scope.types[name].elem_type or FLOAT), [precedent])
             return
         kinds: Sequence[ValueKind] = ()
         if spec.subgraphs is not None:
@@ -250,14 +250,14 @@ class GraphRaiser:
         first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
         output = spec.signature.output
         is_sequence = output == "S" or (output == "A" and first)
-        for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
-            if name in self._scope.exceeding and given not in self._uses.only_dims:
+        for place, (rten_name, name) in enumerate(zip(node.output, made.output, strict=False)):
+            if name in self._scope.exceeding and rten_name not in self._uses.only_dims:
                 detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
-                self._shared.losses.add("deviation", detail, self._place_of(index), given, seen=RARE)
-            if given:
+                self._shared.losses.add("deviation", detail, self._place_of(index), rten_name, seen=RARE)
+            if rten_name:
                 elem_type = self._scope.type_of(name).elem_type or FLOAT
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
-                self._add_output(given, name, kind, nodes)
+                self._add_output(rten_name, name, kind, nodes)
 
     def _report(self, spec: OperatorSpec, made: Node, node: Node, index: int) -> None:
         """Record how ONNX's results for a node differ from RTen's."""
@@ -304,10 +304,10 @@ class GraphRaiser:
             self._nodes.append(node)
             self._scope.infer(node)
 
-    def _add_output(self, given: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
+    def _add_output(self, rten_name: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
         """Record an output of new nodes. If it is an output of the model and has the wrong type, a Cast is added."""
-        if self._interface is not None and self._interface.is_output(given):
-            wanted = self._interface.wanted(given, kind)
+        if self._interface is not None and self._interface.is_output(rten_name):
+            wanted = self._interface.wanted(rten_name, kind)
             if wanted != kind.elem_type:
                 inner = self._shared.names.new(f"{name}/{type_name(kind.elem_type).lower()}")
                 for node in nodes:
@@ -316,7 +316,7 @@ class GraphRaiser:
                     self._scope.infer(node)
                 self._cast(inner, wanted, name)
                 name = inner
-        self._values[given] = Value(name, kind)
+        self._values[rten_name] = Value(name, kind)
 
     # Subgraphs
 
@@ -370,29 +370,29 @@ class GraphRaiser:
     def _outputs(self) -> list[ValueInfo]:
         """The outputs of the model, under their names."""
         outputs = []
-        for given in self.output_names:
-            value = self.value(given)
+        for name in self.output_names:
+            value = self.value(name)
             assert self._interface is not None
-            wanted = self._interface.wanted(given, value.kind)
+            wanted = self._interface.wanted(name, value.kind)
             if value.constant is not None:
                 view = self._view(value, wanted if wanted in INTEGERS else None)
                 same = self._scope.type_of(view).elem_type == wanted
                 plain = elementwise.Max if wanted == INT32 else shape.Identity  # RTen then does not fold equal ones
                 operator = plain if same else casting.Cast
-                self._append(make_node(operator.name, [view], [given], to=None if same else wanted))
+                self._append(make_node(operator.name, [view], [name], to=None if same else wanted))
             kind = ValueKind(wanted, value.kind.is_sequence)
-            outputs.append(value_info(given, kind, self._scope.type_of(given).dims))
+            outputs.append(value_info(name, kind, self._scope.type_of(name).dims))
         return outputs
 
     def _subgraph_outputs(self, kinds: Sequence[ValueKind]) -> list[ValueInfo]:
         """The outputs of a subgraph. A node in it makes each of them, as ONNX demands."""
-        own = {name for node in self._nodes for name in node.output}
+        made_here = {name for node in self._nodes for name in node.output}
         outputs: list[ValueInfo] = []
-        for given, kind in zip(self.output_names, kinds, strict=True):
-            name = self._view(self.value(given), kind.elem_type)
-            own.update(self._nodes[-1].output if self._nodes else ())
-            if name not in own or any(name == output.name for output in outputs):
-                copy = self._shared.names.new(f"{given}/output")
+        for rten_name, kind in zip(self.output_names, kinds, strict=True):
+            name = self._view(self.value(rten_name), kind.elem_type)
+            made_here.update(self._nodes[-1].output if self._nodes else ())
+            if name not in made_here or any(name == output.name for output in outputs):
+                copy = self._shared.names.new(f"{rten_name}/output")
                 self._append(make_node(shape.Identity.name, [name], [copy]))
                 name = copy
             outputs.append(value_info(name, kind, None))
@@ -400,12 +400,12 @@ class GraphRaiser:
 
     def _value_infos(self) -> list[ValueInfo]:
         """The types in the file of values that are neither inputs nor outputs."""
-        found = []
+        value_infos = []
         for declaration in self._graph.value_info:
             value = self._values.get(declaration.name or "")
             if value is not None and value.constant is None:
-                found.append(value_info(value.name, value.kind, self._scope.type_of(value.name).dims))
-        return found
+                value_infos.append(value_info(value.name, value.kind, self._scope.type_of(value.name).dims))
+        return value_infos
 
 
 def _joined(letter: str, values: Iterable[Value]) -> int | None:

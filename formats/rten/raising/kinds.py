@@ -107,8 +107,8 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
     If a node only passes the input on, the nodes after it count. If all nodes only pass it on, it is a sequence,
     because files contain the type of every tensor.
     """
-    known = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
-    known.update((value.name or "", declared(value).elem_type) for value in graph.input)
+    elem_types = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
+    elem_types.update((value.name or "", declared(value).elem_type) for value in graph.input)
     elem_type = None
     is_sequence = is_tensor = False
     pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence or an element
@@ -118,7 +118,7 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
             is_tensor |= is_itself and not use.spec.carries_sequences
             alike = "SE" if use.letter in "SE" else use.letter if use.letter.isupper() else ""
             others = [other for other, letter in zip(use.node.input, use.letters, strict=True) if letter in alike]
-            elem_type = elem_type or next(filter(None, map(known.get, others)), None)
+            elem_type = elem_type or next(filter(None, map(elem_types.get, others)), None)
             if use.letter in INTEGER_LETTERS:
                 elem_type = elem_type or INT32
             followed = [(other, inner, is_itself and same) for other, inner, same in _passed_on(use, alike)]

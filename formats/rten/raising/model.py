@@ -75,8 +75,8 @@ def _version(graph: Graph) -> int:
     """The operator set that a graph needs."""
     version = VERSION
     seen: dict[tuple[str | None, bytes | None], Node] = {}  # a node for each operator with some attributes
-    for _, found in graphs(graph):
-        for node in found.node:
+    for _, inner in graphs(graph):
+        for node in inner.node:
             seen.setdefault((node.op_type, attributes_key(node)), node)
     for node in seen.values():
         spec = SPECS.get(node.op_type or "")
@@ -132,15 +132,15 @@ class Interface:
         return self._wanted[name]
 
     def _decided(self, name: str, kind: ValueKind) -> int:
-        held, pinned, place = HOLDERS[kind.elem_type].number, self._pins.get(name), self._places[name]
+        rten_type, pinned, place = HOLDERS[kind.elem_type].number, self._pins.get(name), self._places[name]
         if pinned is None:
-            if held == INT32:
+            if rten_type == INT32:
                 detail = "32-bit integers may have been INT64, BOOL or another type; `pin` restores it"
                 self._losses.add("forgotten", detail, place, name, seen=DOCUMENTATION)
-            return held
-        if HOLDERS[pinned].number != held or (kind.is_sequence and pinned != held):
-            what = f"a sequence of {type_name(held)}" if kind.is_sequence else type_name(held)
-            raise EncodeError(f"{name!r} is {what} and cannot be pinned to {type_name(pinned)}", where=place)
+            return rten_type
+        if HOLDERS[pinned].number != rten_type or (kind.is_sequence and pinned != rten_type):
+            text = f"a sequence of {type_name(rten_type)}" if kind.is_sequence else type_name(rten_type)
+            raise EncodeError(f"{name!r} is {text} and cannot be pinned to {type_name(pinned)}", where=place)
         return pinned
 
 
@@ -149,5 +149,5 @@ def _number(text: str, name: str) -> int:
     for row in DATA_TYPES:
         if row.number in HOLDERS and text.lower() in (row.name.lower(), row.numpy_name):
             return row.number
-    known = ", ".join(row.numpy_name for row in DATA_TYPES if row.number in HOLDERS)
-    raise EncodeError(f"{name!r} cannot be pinned to {text!r}; the types are {known}")
+    names = ", ".join(row.numpy_name for row in DATA_TYPES if row.number in HOLDERS)
+    raise EncodeError(f"{name!r} cannot be pinned to {text!r}; the types are {names}")
