@@ -1,14 +1,17 @@
-"""What onnxruntime needs to know of an operator that it does not look up when it loads an .ort file."""
+"""What onnxruntime needs to know of an operator that it does not look up when it loads an .ort file.
+
+`operators.txt` has the operators of ONNX and of onnxruntime in all versions; its first lines say how.
+"""
 
 from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from formats.ir.model import Attribute
 from formats.onnxruntime import CHANNELS_LAST
-from formats.ort.operator_rows import ROWS
 
 ONNX = "ai.onnx"
 _FIELDS = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings"}  # by the type of an attribute
@@ -36,15 +39,24 @@ class Operator(NamedTuple):
 
 
 @cache
-def _rows(domain: str) -> dict[str, str]:
-    return dict(line.split(" ; ", 1) for line in ROWS.get(domain, "").splitlines())
+def _rows() -> dict[tuple[str, str], str]:
+    """The versions of each operator, as text, by its domain and its name."""
+    rows: dict[tuple[str, str], str] = {}
+    domain = ""
+    for line in Path(__file__).with_name("operators.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            domain = line.strip("[]")
+        elif not line.startswith("#"):
+            name, _, versions = line.partition(" ; ")
+            rows[domain, name] = versions
+    return rows
 
 
 @cache
 def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
     """The versions of an operator, their texts and their marks, the oldest first."""
     versions: list[tuple[int, str, str]] = []
-    row = _rows(domain).get(name)
+    row = _rows().get((domain, name))
     for part in row.split(" ; ") if row else ():
         version, _, text = part.partition(" ")
         number = version.rstrip("fh")
