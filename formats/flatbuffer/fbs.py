@@ -212,6 +212,7 @@ class _Reader:
         self._tables_left -= 1
         if self._tables_left < 0 or self._visits_left < 0 or depth >= MAX_DEPTH:
             self._stop(at, depth)
+        # Tables that several others lead to count each time, as in the verifier of FlatBuffers, but are read once.
         if name in self._shared:
             return self._again(name, position, depth)
         layout = self._layout(name, position)
@@ -322,6 +323,7 @@ class _Reader:
             elif slot.default is not None:
                 members = self._schema.members.get(slot.element, {})  # of an enum
                 layout.defaults[slot.name] = members.get(slot.default, slot.default)
+        # A field that this reader does not know could change the meaning of the others.
         unknown = places.keys() - {slot.number for slot in slots(self._schema, name)}
         if unknown:
             message = f"a {name} has a value in slot {min(unknown)}, which this reader does not know: the file is newer"

@@ -91,6 +91,7 @@ class Conv(NamedTuple):
 
     def fits(self, block: int, channels: Channels) -> bool:
         """Whether onnxruntime would have written this convolution for blocks of this size."""
+        # onnxruntime fills the output channels to whole blocks, and the input channels only if it reads blocks.
         filled, inner = self.weight.dims[:2]
         if filled != _filled(channels.made, block):
             return False
@@ -158,6 +159,7 @@ class _Values:
                 self._look(node, place)
             elif not self._set_of.keys().isdisjoint(node.input):
                 self._pass_on(node, place)
+        # A value in a subgraph or an output would show the layout to somebody who does not expect it.
         for index, _, _ in subgraphs(graph.node):
             if not self._set_of.keys().isdisjoint(mentioned(graph.node[index])):
                 raise _refused(f"{where}.node[{index}]", "it has a graph that reads a blocked value")

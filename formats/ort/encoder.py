@@ -52,6 +52,7 @@ class Encoder:
 
     def graph(self, graph: Graph, outer: Mapping[str, Type], where: str = "graph") -> Table:
         """The table of a graph; `outer` are the types of the values around it."""
+        # As when onnxruntime loads an .onnx file, Constant nodes become constants.
         nodes, tensors, sparse = lifted(graph)
         types = {**self._types.get(id(graph), {}), **{tensor.name or "": of_tensor(tensor) for tensor in tensors}}
         visible = {**outer, **types}
@@ -103,7 +104,7 @@ class Encoder:
             "name": node.name or "",
             "doc_string": node.doc_string or "",
             "domain": domain,
-            "since_version": row.since_version if row else 1,
+            "since_version": row.since_version if row else 1,  # of the form: by it, onnxruntime finds the kernel
             "index": index,
             "op_type": name,
             "inputs": list(node.input),
@@ -117,6 +118,7 @@ class Encoder:
         self, node: Node, row: Operator | None, visible: Mapping[str, Type], where: str
     ) -> tuple[list[Table], list[Graph]]:
         """The attributes of a node, with the defaults of those that are missing, and the graphs in them."""
+        # Most nodes of a large graph have the attributes of another one; the builder writes a shared table once.
         plain = content(node.attribute)
         key = node.domain, node.op_type, plain
         if plain is not None and key in self._lists:

@@ -66,6 +66,7 @@ def _key(node: Node) -> Key:
 def _expanded(graph: Graph, functions: Mapping[Key, Function], names: Names) -> Graph:
     """The graph, and the graphs in it, without calls of functions."""
     nodes: list[Node] = []
+    # Functions may call functions: what replaces a call is looked at again.
     waiting = list(reversed(graph.node))
     while waiting:
         node = waiting.pop()

@@ -77,6 +77,7 @@ def all_types(model: Model) -> dict[int, Types]:
     """The types of the values of each graph that are known, by the `id` of the graph."""
     all_graphs = [graph for _, graph in graphs(model)]
     types_of = {id(graph): stated(graph) for graph in all_graphs}
+    # onnx is asked only if the model does not state the types of all results.
     if all(name in types_of[id(graph)] for graph in all_graphs for node in graph.node for name in node.output if name):
         return types_of
     try:
@@ -153,6 +154,7 @@ def _inner_result(node: Node, index: int, inner: list[Graph], types_of: dict[int
     place = index + (node.op_type == "Loop")  # the first result of a body is its condition
     results = inner[0].output
     kind = types_of[id(inner[0])].get(results[place].name or "") if place < len(results) else None
+    # A Loop stacks what its body returns after the carried values; such a result is a tensor.
     carried = len(node.input) - 2
     if kind is None or (node.op_type == "Loop" and index >= carried and kind.tensor_type is None):
         return None

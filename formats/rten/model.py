@@ -16,7 +16,6 @@ from formats.flatbuffer.rows import Words, read_schema
 from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntry, entries
 from formats.ir.walk import visit
 from formats.rten.convert.refusal import Refusal, RefusalError
-from formats.rten.graph.attributes import with_fields
 from formats.rten.graph.constants import ALIGNMENT, is_constant
 from formats.rten.graph.encoder import Encoder
 from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
@@ -37,7 +36,7 @@ from formats.tensordata.plan import (
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from formats.flatbuffer.fbs import Table
     from formats.rten.options import RtenOptions
@@ -61,10 +60,8 @@ SCHEMA: Final = read_schema(
     alike="OperatorAttrs",
 )
 
-# The fields that say more about a message than RTen stores, and all others of nodes and attributes.
+# The fields in which a message says more than RTen stores; most messages of a large model have none of them.
 _SAYING_MORE = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
-_PLAIN_NODE = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute"))
-_PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
 def is_rten_form(model: Model) -> bool:
@@ -198,7 +195,7 @@ def add_unstored(losses: Losses, model: Model) -> None:
     for entry in model.metadata_props:
         if entry.key not in METADATA_KEYS:
             losses.add("metadata", "RTen does not store these metadata", "metadata_props", entry.key, seen=INTERFACE)
-    for where, message in _messages_saying_more(model):
+    for where, message in visit(model, object, only=_may_say_more):
         if getattr(message, "doc_string", None):
             note("doc_string", "RTen does not store documentation", where)
         if where and getattr(message, "metadata_props", None):
@@ -209,21 +206,6 @@ def add_unstored(losses: Losses, model: Model) -> None:
             note("device_configuration", "RTen does not distribute models over devices", where)
     if model.training_info:
         losses.add("training_info", "RTen does not train models", "training_info", seen=INTERFACE)
-
-
-def _messages_saying_more(model: Model) -> Iterator[tuple[str, Any]]:
-    """The messages that may have documentation, metadata or the like, each with its place, in the order of `visit`."""
-    graph = model.graph
-    without_nodes = with_fields(model, graph=with_fields(graph, node=[])) if graph else model
-    for where, message in visit(without_nodes, object, only=_may_say_more):
-        yield where, message
-        if where == "graph" and graph:  # a large graph has many nodes, and most of them say no more
-            for index, node in enumerate(graph.node):
-                fields = vars(node)
-                attributes = fields.get("attribute", ())
-                are_plain = all(map(_PLAIN_ATTRIBUTE.issuperset, map(vars, attributes)))
-                if not are_plain or not _PLAIN_NODE.issuperset(fields):
-                    yield from visit(node, object, f"graph.node[{index}]", only=_may_say_more)
 
 
 def _may_say_more(message: Any) -> bool:

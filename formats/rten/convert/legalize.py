@@ -254,6 +254,7 @@ class _Legalizer:
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         if place.step == 0:
             place = self._place_of(node, place)
+        # A function of the model hides an operator with the same name.
         function = self._functions.get(key_of(node.domain, node.op_type, node.overload)) if self._functions else None
         try:
             if function is not None:
@@ -274,6 +275,7 @@ class _Legalizer:
         if place.step == MAX_STEPS:
             return self._refuse(node, domain, place, "its rewriting does not end")
         add_decisive([nodes], self._names.decisive)
+        # Rewritings write the newest forms, but a refusal names the operator set that the model imports.
         imported = place.imported or place.versions
         inner = place._replace(versions={"": NEWEST}, step=place.step + 1, imported=imported)
         return [legal for new in nodes for legal in self._node(new, inner)]
@@ -376,8 +378,10 @@ class _Legalizer:
         """The legal nodes that compute what a function of the model computes for the node that calls it."""
         key = key_of(node.domain, node.op_type, node.overload)
         function = self._functions[key]
+        # The size of a function counts the calls in it, so only the outermost call is counted.
         if not place.is_inlined:
             size = expanded_size(key, self._functions, self._sizes, MAX_CALLS)
+            # The size is computed before anything is expanded: functions that call functions twice grow exponentially.
             if isinf(size):
                 raise Refused(f"is a function that calls itself, or whose calls are nested more than {MAX_CALLS} deep")
             self._room -= size
@@ -403,6 +407,7 @@ class _Legalizer:
         for attribute in node.attribute:
             if attribute.g is not None:
                 where = f"{inner_place(place.where, 'attribute', message=attribute)}.g"
+                # The graph of a node that a rewriting made has no place in the model: reports name the rewritten node.
                 maker = place if place.step else place.maker
                 graph = self.graph(
                     attribute.g, place.versions, place.surroundings, where, input_types, place.is_inlined, maker

@@ -60,6 +60,7 @@ class Precedents:
         ranges = scope.ranges
         if spec.range is not None and ((ranges and not ranges.keys().isdisjoint(names)) or scope.knows_numbers(names)):
             return None
+        # How a value was expanded decides the form of a node, and the types do not show it.
         if scope.expanded and not scope.expanded.isdisjoint((tuple(names), tuple(reversed(names)))):
             return None
         attributes = attributes_key(node)
@@ -106,6 +107,7 @@ class Precedents:
         types = [constants.scope.types[name] for name in node.output]
         if (result.op_type, result.output, len(result.input)) != (node.op_type, node.output, len(node.input)):
             return
+        # The only input that may differ is a constant of one element that became a scalar: each node needs its own.
         changed = [place for place, name in enumerate(node.input) if result.input[place] != name]
         if (
             all(constants.is_scalar_of(result.input[place], node.input[place]) for place in changed)

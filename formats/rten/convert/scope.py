@@ -120,6 +120,7 @@ class Scope:
             return False
         if made_by is None:
             return True
+        # A chain of thousands of nodes would be a recursion as deep; beyond the limit, nothing is known.
         if owner._asked == MAX_ASKED:
             return False
         owner._asked += 1
@@ -162,6 +163,7 @@ class Scope:
             of_names = [0, MAX_DIM] if len(sizes) < len(contents) else []  # a name of a dimension can be any size
             return Interval(min(sizes + of_names), max(sizes + of_names))
         elem_type = self.types[name].elem_type
+        # No finite number of the type is larger.
         if elem_type == FLOAT16 and tensor is None:
             return Interval(-MAX_FLOAT16, MAX_FLOAT16)
         if elem_type not in INTS | BYTES:
@@ -396,6 +398,7 @@ def _elements(tensor: Tensor) -> Dims | None:
         return None
     if max(tensor.dims, default=0) > MAX_CONTENTS or min(tensor.dims, default=0) < 0:
         return None
+    # INT32, INT64 and BOOL are the types of dims, axes and conditions.
     data = tensor.source().read()
     width, code = (1, "?") if tensor.data_type == BOOL else (8, "q") if tensor.data_type == INT64 else (4, "i")
     return tuple(map(int, struct.unpack(f"<{len(data) // width}{code}", data)))

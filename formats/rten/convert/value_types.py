@@ -98,8 +98,10 @@ def completed(value: ValueInfo, inferred: ValueType) -> ValueInfo:
     """A subgraph's output, completed with the type that inference inferred, if it does not declare a type itself."""
     elem_type, dims = inferred
     declared = UNKNOWN if value.type is None else declared_type(value.type)
+    # The type of a sequence or an optional is not made of parts that inference knows.
     if value.type is not None and value.type.tensor_type is None and declared.elem_type:
         return value
+    # Names of dims may have another meaning outside of the subgraph.
     sizes = None if dims is None else tuple(dim if isinstance(dim, int) else None for dim in dims)
     stated = None if declared.dims is None else tuple(dim if isinstance(dim, int) else None for dim in declared.dims)
     if elem_type is None or (declared.elem_type and (sizes is None or sizes == stated)):

@@ -113,6 +113,7 @@ def encode_fields(
         if target is not None and target.is_onnx and _is_beyond(field, attribute):
             problems.append(Problem(f"the attribute {field.onnx_name} does not fit 32 bits"))
             continue
+        # An older release ignores the field, which is only right if the value has no effect.
         if target is not None and not target.has(field):
             if value and not (isinstance(value, tuple) and value in ONES):
                 reason = f"the attribute {field.onnx_name} = {_said(value)} is ignored by RTen before {field.since}"
@@ -121,6 +122,7 @@ def encode_fields(
         if value is not None:
             table[field.name] = value
     for name, attribute in left_over.items():
+        # What is left has no field: it is fine only if it does not change what inference computes.
         allowed = neutral.get(name or "")
         if allowed is ANY:
             continue
@@ -211,6 +213,7 @@ def _encode_scalar(tensor: Tensor) -> tuple[str, Table]:
         return "FloatScalar", {"value": float(array.reshape(()))}
     number = int(array.reshape(()))
     clamped = clamp_int32(number)
+    # The limits of INT64 mean "no limit", as those of INT32 do.
     if number != clamped and number not in INT64_LIMITS:
         raise _UnfitError(f"is {number}, which does not fit 32 bits")
     return "IntScalar", {"value": clamped}
@@ -246,6 +249,7 @@ def decode_attributes(
     row = _row(spec)
     if not row.attrs:
         return []  # the loader ignores the table of an operator that should have none
+    # Writers leave out a table in which everything has its default.
     if attrs is None and row.optional:
         attrs = row.attrs, _default_table(row, None)
     if attrs is None or attrs[0] != row.attrs:

@@ -170,6 +170,7 @@ class TensorSection:
 
     def place(self, source: Source, label: str) -> int:
         """The offset of the source, in bytes from the start of the section."""
+        # Two tensors with the same bytes of the same file, such as tied weights, are stored once.
         identity = place_of(source)
         offset = self._places.get(identity)
         if offset is None:

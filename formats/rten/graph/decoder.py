@@ -79,6 +79,7 @@ class Decoder:
         """
         tables = table.get("nodes", [])
         scope = _Scope(tables, outer)
+        # The ids are checked before anything is named, so that each of them is a value.
         inputs, outputs, captures = (
             self._ids(table.get(field, ()), field, scope) for field in ("inputs", "outputs", "captures")
         )
@@ -140,6 +141,7 @@ class Decoder:
         ids = table.get("outputs", ())
         inputs = self._value_names(table.get("inputs", ()), "inputs", scope)
         outputs = self._value_names(ids, "outputs", scope)
+        # RTen computes with the later one of two nodes that make a value. The earlier one gets a new name here.
         for place, output in enumerate(outputs):
             if output:
                 number = ids[place]
@@ -233,6 +235,7 @@ def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: t
     for number in outputs:
         graph.output.append(_value_info(scope, number))
     listed = {*inputs, *outputs}
+    # Types of values that nothing makes, such as omitted ones, would be declared for nothing.
     numbers = {
         name: number
         for number, (name, (kind, table)) in enumerate(zip(scope.names, scope.kinds, strict=True))

@@ -106,6 +106,7 @@ class Encoder:
 
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
         """The table of a graph; `outer` are the names of outer graphs, `None` for the model's own graph."""
+        # The loader finds outer values by name, so names depend on the graph around: they are restored at the end.
         around = self._written
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
@@ -113,6 +114,7 @@ class Encoder:
         made_constant = constant_nodes(graph.node)
         constants = constants_of(graph, made_constant)
         inputs = [value for value in graph.input if value.name not in constants]
+        # A caller gives values by name, so RTen could not be given one without a name.
         if not all(value.name for value in inputs):
             raise EncodeError("an input has no name", where=f"{where}.input")
         if self._ir_version >= FIRST_IR_WITH_DEFAULTS:
@@ -124,6 +126,7 @@ class Encoder:
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name or "", self._value(value, with_shape=typed))
+        # All values come before the operators: inputs, captures, constants, and what operators compute.
         of_constants = {id(node) for node in made_constant}
         operators = [node for node in graph.node if id(node) not in of_constants] if of_constants else graph.node
         computed = [*filter(None, chain.from_iterable([node.output for node in operators]))]
@@ -136,6 +139,7 @@ class Encoder:
         captures = [nodes.add(name, untyped) for name in captured]
         own = uses.own
         for name, (tensor, place) in constants.items():
+            # A constant that nothing uses only makes the file larger; one of a .rten file stays, as the file had it.
             if name in own or name in uses.inner or self._native:
                 nodes.add(name, *self._constant(name, tensor, (where, place), uses))
         declared = map(types.get, computed)
@@ -196,6 +200,7 @@ class Encoder:
             elif name not in uses.bounds:
                 self.losses.add("clamped", clamped_text(tensor), where, name, seen=RESULTS)
         nbytes = source.nbytes
+        # RTen reads the constants that decide shapes when it loads the graph, so they are in its table.
         small = nbytes <= INLINE_ELEMENTS * element.nbytes
         if self._inline and not small:
             table = {"shape": constant.dims, "dtype": element.constant_type}
@@ -255,6 +260,7 @@ class Encoder:
                 outputs = _used_outputs(node, most, uses)
             values = _ids(node.input, ids), _ids(outputs, ids)
             attributes = attributes_key(node)
+            # Nodes that differ only in names and ids have one form, unless an attribute is a graph or a tensor.
             key = spec.name, attributes, len(values[0]), len(values[1]), bool(node.name)
             form = forms.get(key) if attributes is not None else None
             if form is None:
@@ -305,6 +311,7 @@ class Encoder:
             if number in ids:
                 form = nodes.tables.forms[number]
                 is_constant = form.table["data"][0] == "ConstantNode"
+                # A value node has no elements, so the copy of a constant gets the declared type instead of its form.
                 copy = nodes.add(self._names.new(name), self._value(value, with_shape=True) if is_constant else form)
                 identity = {"type": shape.Identity.name, "inputs": (number,), "outputs": (copy,)}
                 nodes.tables.add(_form("OperatorNode", identity, named=False))

@@ -115,6 +115,7 @@ def folded(graph: Graph, foldings: Mapping[str | None, Sequence[Folding]]) -> tu
 
 def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
     """The nodes without those whose outputs nothing uses any more."""
+    # A node whose outputs nothing used before stays: it is an operator of the file, and not a part of a rewriting.
     before = all_mentioned(graph.node)
     while True:
         used = all_mentioned(nodes) | {value.name or "" for value in graph.output}

@@ -29,6 +29,7 @@ def without_hiding(graph: Graph) -> Graph:
 
 def _renamed(graph: Graph, outer: frozenset[str], outer_changes: Mapping[str, str], names: Names) -> Graph:
     """A graph inside of graphs with the values `outer`, some of which have new names."""
+    # A value of this graph ends the new name of an outer one with the same name.
     own = defined(graph)
     changes = {name: new for name, new in outer_changes.items() if name not in own}
     changes |= {name: names.new(name) for name in sorted(own & outer - {""})}
@@ -87,6 +88,7 @@ def _reached(
         reached = _reached(inner, frozenset(constants), names, needy)
         attributes = [replace(other, g=reached) if other.name == name else other for other in nodes[index].attribute]
         nodes[index] = replace(nodes[index], attribute=attributes)
+    # The outermost graph captures nothing.
     if is_outermost:
         return replace(graph, node=nodes)
     visible = {*defined(graph), *(value.name or "" for value in graph.output)}.union(*(node.input for node in nodes))
@@ -95,6 +97,7 @@ def _reached(
         captured = {name for name in mentioned(node) if name not in visible}
         if not constants.issuperset(node.input):
             continue
+        # A node whose inputs and captures are all constants runs at load, and so do those that use its outputs.
         if captured <= constants:
             constants.update(node.output)
         else:

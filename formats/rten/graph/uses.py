@@ -48,6 +48,7 @@ class Uses:
     def bounds(self) -> set[str]:
         """The names used only as the start or end of slices, where any large number is infinite."""
         nodes = self._graph.node
+        # Most graphs have few kinds of operators, so specs are looked up once for each kind.
         specs = {op_type: SPECS.get(op_type or "") for op_type in {node.op_type for node in nodes}}
         places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
         if not places:
@@ -66,6 +67,7 @@ class Uses:
 
         This is decided from the outputs to the inputs: what a sum adds is a dim if the sum is only used as one.
         """
+        # What a subgraph or the caller does with a value is not known here.
         is_dim = dict.fromkeys((*self.inner, *self._outputs), False)
         nodes = self._graph.node
         for index in reversed(topological(nodes)):
@@ -85,6 +87,7 @@ def add_decisive(graphs: Sequence[Sequence[Node]], decisive: set[str]) -> None:
     """
     examples = {key: node for nodes in graphs for key, node in zip(map(_OPERATOR, nodes), nodes, strict=True)}
     specs = {key: spec for key, node in examples.items() if (spec := spec_of(node)) is not None}
+    # Without an operator whose form depends on it, nobody needs the names.
     if not any(spec.asks_if_rounded for spec in specs.values()):
         return
     for nodes in reversed(graphs):

@@ -59,11 +59,13 @@ class Kept:
         spec, is_older = spec_of(node), any(rewriting.is_older for rewriting in applied)
         has_graphs = bool(subgraphs((node,)))
         if spec is not None and len(legal_nodes) == 1:
+            # An older form of a node is the same only in the operator set that the model keeps.
             may_stay = not has_graphs and (not is_older or version == self._kept_version)
             if may_stay and is_same(node, legal_nodes[0], spec, scope, self._target):
                 return [node]
             if has_graphs and not applied:  # only its subgraphs changed
                 return legal_nodes
+        # A node with the same inputs and attributes, of which only values changed, needs no newer operator set.
         if len(legal_nodes) != 1 or is_older or _form(legal_nodes[0]) != _form(node):
             self.note_needs(legal_nodes)
         stops = [problem.reason for problem in problems(node, self._target)]
@@ -215,6 +217,7 @@ def _fields(node: Node, legal: Node, spec: OperatorSpec, row: Row, scope: Scope)
             value = id(value)
         elif name == "auto_pad":
             value = "SAME" if str(value).startswith("SAME") else "NOTSET"
+        # The loader accepts an axis from either end, so -1 and the last one are the same.
         elif name == "axis" and isinstance(value, int):
             dims = scope.type_of(node.input[0]).dims if node.input else None
             value = value if dims is None else value % max(len(dims), 1)

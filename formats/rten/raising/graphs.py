@@ -147,6 +147,7 @@ class GraphRaiser:
         """The name in ONNX of a value in a type (`None`: its own type), reshaped if `rank` is given."""
         if value.kind.elem_type not in INTEGERS or elem_type is None or value.kind.is_sequence:
             elem_type = value.kind.elem_type
+        # A constant is stored in each type in which it is used; any other value gets a Cast.
         if value.constant is not None and value.owner is not None:
             return value.owner._constant(value.name, value.constant, elem_type, rank, bounds=bounds)
         view = value.name if elem_type == value.kind.elem_type else self._known_view(value.name, elem_type, None)
@@ -181,6 +182,7 @@ class GraphRaiser:
 
     def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
         """The name of a constant of this graph in a type and with `rank` axes. The first type keeps its own name."""
+        # In a slice, the limits of INT32 mean "to the end"; with bounds of INT64, only those of INT64 do.
         bounds = bounds and elem_type == INT64 and has_limits(tensor)
         if rank is not None and (len(tensor.dims) == rank or count(tensor.dims) != 1):
             rank = None
@@ -243,6 +245,7 @@ class GraphRaiser:
         if spec.subgraphs is not None:
             made.attribute, kinds = self._subgraphs(node, spec.subgraphs, self._place_of(index))
         self._report(spec, made, node, index)
+        # A folded node is ONNX's already; most operators are the same in ONNX, and `raised` is for the others.
         nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, self._context(made))
         nodes[-1].name = made.name
         self._append(*nodes)
@@ -262,6 +265,7 @@ class GraphRaiser:
     def _report(self, spec: OperatorSpec, made: Node, node: Node, index: int) -> None:
         """Record how ONNX's results for a node differ from RTen's."""
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
+        # What `raised` writes computes as RTen does, so the deviations of the operator do not apply.
         own = folded_deviations if is_folded else spec.raised_deviations or (None if spec.raised else spec.deviations)
         if own is None is spec.unspecified:
             return
@@ -282,6 +286,7 @@ class GraphRaiser:
                 else value.name
                 for place, value in enumerate(values)
             ]
+        # Inputs with the same capital letter must have one type; each other input has a type of its own.
         letters = spec.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
@@ -309,6 +314,7 @@ class GraphRaiser:
         if self._interface is not None and self._interface.is_output(rten_name):
             wanted = self._interface.wanted(rten_name, kind)
             if wanted != kind.elem_type:
+                # The output keeps its name, so what the nodes compute gets a new one, and a Cast leads to the output.
                 inner = self._shared.names.new(f"{name}/{type_name(kind.elem_type).lower()}")
                 for node in nodes:
                     node.input = [inner if used == name else used for used in node.input]

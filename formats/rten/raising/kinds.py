@@ -111,6 +111,7 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
     elem_types.update((value.name or "", declared(value).elem_type) for value in graph.input)
     elem_type = None
     is_sequence = is_tensor = False
+    # The list grows while it is read: a value may be passed on any number of times.
     pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence or an element
     for value, place, is_itself in pending:
         for use in _uses(value, place):
