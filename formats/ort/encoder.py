@@ -22,7 +22,7 @@ from formats.ort.buffers import MAX_NAMES
 from formats.ort.operators import ONNX, operator
 from formats.ort.preparation import lifted
 from formats.ort.types import of_tensor
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import MissingPackageError, UnsupportedError
+from formats.extras import needed
 from formats.ir import dtypes
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
 from formats.ir.model import Function, Graph, Tensor, Type
@@ -21,7 +22,6 @@ from formats.ir.storage import with_raw_data
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.ort.operators import ONNX, operator
-from formats.python.extras import needed
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

@@ -16,7 +16,7 @@ from formats.ort.operators import ONNX
 from formats.ort.preparation import with_functions, without_functions
 from formats.ort.types import all_types
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from typing import Literal as OneOf  # `Literal` is a source
 
 from formats.tensordata.sources.source import READ_BYTES, Concat, Literal, Source
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
