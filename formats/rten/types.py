@@ -54,7 +54,7 @@ def _holder(row: DataType) -> Element | None:
 # lacks; all others fit exactly. Strings and complex numbers have none.
 HOLDERS: Final[Mapping[int, Element]] = {
     **{element.number: element for element in ELEMENTS},  # first, because RTen's types are read as these
-    **{row.number: held for row in DATA_TYPES if (held := _holder(row)) is not None},
+    **{row.number: element for row in DATA_TYPES if (element := _holder(row)) is not None},
 }
 VALUE_TYPES: Final[Mapping[int, str]] = {number: element.value_type for number, element in HOLDERS.items()}
 

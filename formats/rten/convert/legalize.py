@@ -109,7 +109,7 @@ class _Place(NamedTuple):
     surroundings: _Surroundings
     is_inlined: bool = False  # the node is in a function, and the size of the function was checked
     step: int = 0  # how many rewritings led to the node
-    given: Node | None = None  # the node of the model; the nodes that replace it have its place
+    model_node: Node | None = None  # the node of the model; the nodes that replace it have its place
     imported: Mapping[str, int] | None = None  # the operator sets of the given node, if it was rewritten
     applied: list[Applied] | None = None  # the rewritings that were applied, if the caller wants them
     maker: _Place | None = None  # the node that was rewritten to the node around this subgraph
@@ -246,8 +246,8 @@ class _Legalizer:
         """The place that the report names for a node: its own, or that of the node whose rewriting made its graph."""
         is_reported, maker = id(node) in self._finished_inside, around.maker
         if maker is None:
-            return around._replace(given=node, is_reported=is_reported)
-        return around._replace(given=maker.given, where=maker.where, is_reported=is_reported)
+            return around._replace(model_node=node, is_reported=is_reported)
+        return around._replace(model_node=maker.model_node, where=maker.where, is_reported=is_reported)
 
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute the same as a node."""
@@ -321,14 +321,14 @@ class _Legalizer:
             node = self.kept.readable(node, spec)
         scope, uses = place.surroundings.scope, place.surroundings.uses
         scope.infer(node)
-        given = place.given or node
+        model_node = place.model_node or node
         for name in node.output:
             elem_type = scope.types[name].elem_type
-            if elem_type != FLOAT and elem_type in FLOATS and name in given.output:
+            if elem_type != FLOAT and elem_type in FLOATS and name in model_node.output:
                 is_read_rounded = elem_type == DOUBLE and self._target.is_onnx  # even if nothing is computed with it
-                if is_read_rounded or not _is_exact(given, name, scope):
+                if is_read_rounded or not _is_exact(model_node, name, scope):
                     self.rounded.setdefault(elem_type, name)
-            if name in scope.exceeding and name not in uses.only_dims and not _is_place(name, given, scope):
+            if name in scope.exceeding and name not in uses.only_dims and not _is_place(name, model_node, scope):
                 kind = type_name(elem_type)
                 self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, RANGE)
             if elem_type in NOT_NUMBERS:
@@ -359,9 +359,9 @@ class _Legalizer:
         """Add a loss to the losses of the operator at a place of the model."""
         if place.is_reported:
             return
-        given = place.given or Node()
-        name = given.name or next(filter(None, given.output), "")
-        self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
+        model_node = place.model_node or Node()
+        name = model_node.name or next(filter(None, model_node.output), "")
+        self.losses.add(kind, f"{model_node.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
 
     def _context(self, node: Node, version: int, surroundings: _Surroundings) -> Context:
         scope, constants, _, _ = surroundings
@@ -440,12 +440,16 @@ def _is_exact(node: Node, name: str, scope: Scope) -> bool:
     return spec is not None and ranges.is_exact(spec.range)
 
 
-def _is_place(name: str, given: Node, scope: Scope) -> bool:
+def _is_place(name: str, model_node: Node, scope: Scope) -> bool:
     """Whether a value counts or finds the elements of tensors, of which there are fewer than 2^31.
 
     So do all 64-bit integers that only a rewriting has, if the data of the given node are no such integers.
     """
-    return name not in given.output and bool(given.input) and scope.type_of(given.input[0]).elem_type in FLOATS | BYTES
+    return (
+        name not in model_node.output
+        and bool(model_node.input)
+        and scope.type_of(model_node.input[0]).elem_type in FLOATS | BYTES
+    )
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:

@@ -174,26 +174,26 @@ def _is_unread(attribute: Attribute, neutral: Any, takes: Any) -> bool:
     return (without_effect is ANY or value in without_effect) and (accepted is None or value not in accepted)
 
 
-def is_same(given: Node, legal: Node, spec: OperatorSpec, scope: Scope, target: Target) -> bool:
+def is_same(node: Node, legal: Node, spec: OperatorSpec, scope: Scope, target: Target) -> bool:
     """Whether the loader reads a node in the same way as the rewritten node, which has the same operator and values."""
     row = spec.row_for(target)
-    if row is None or given.op_type != legal.op_type or given.output != legal.output or problems(given, target):
+    if row is None or node.op_type != legal.op_type or node.output != legal.output or problems(node, target):
         return False
-    if not _have_same_inputs(given, legal, spec, scope):
+    if not _have_same_inputs(node, legal, spec, scope):
         return False
-    return _fields(given, legal, spec, row, scope) == _fields(legal, legal, spec, row, scope)
+    return _fields(node, legal, spec, row, scope) == _fields(legal, legal, spec, row, scope)
 
 
-def _have_same_inputs(given: Node, legal: Node, spec: OperatorSpec, scope: Scope) -> bool:
+def _have_same_inputs(node: Node, legal: Node, spec: OperatorSpec, scope: Scope) -> bool:
     """Whether the loader gives two nodes the same inputs. The first node may have some inputs as attributes."""
     by_place = {
-        place: attribute for name, place in spec.onnx.inputs.items() if (attribute := find(given, name)) is not None
+        place: attribute for name, place in spec.onnx.inputs.items() if (attribute := find(node, name)) is not None
     }
-    left, right = _trimmed(given.input), _trimmed(legal.input)
-    left += [""] * (max(by_place, default=-1) + 1 - len(left))
-    if len(left) != len(right):
+    inputs, legal_inputs = _trimmed(node.input), _trimmed(legal.input)
+    inputs += [""] * (max(by_place, default=-1) + 1 - len(inputs))
+    if len(inputs) != len(legal_inputs):
         return False
-    for place, (name, other) in enumerate(zip(left, right, strict=True)):
+    for place, (name, other) in enumerate(zip(inputs, legal_inputs, strict=True)):
         if place in by_place and not name:
             value = attribute_value(by_place[place])
             numbers = scope.numbers(other) if other and scope.constant(other) is not None else None
