@@ -20,7 +20,7 @@ def add_decisive(graphs: Sequence[Sequence[Node]], found: set[str]) -> None:
     """Add the names of such values to `found`. `graphs` has the nodes of each, before those inside."""
     examples = {key: node for nodes in graphs for key, node in zip(map(_KEY, nodes), nodes, strict=True)}
     known = {key: spec for key, node in examples.items() if (spec := spec_of(node)) is not None}
-    if not any(spec.asks_if_rounded for spec in known.values()):
+    if not any(spec.to_rten.asks_if_rounded for spec in known.values()):
         return
     for nodes in reversed(graphs):
         for index in reversed(topological(nodes)):
@@ -28,6 +28,6 @@ def add_decisive(graphs: Sequence[Sequence[Node]], found: set[str]) -> None:
             spec = known.get((node.domain, node.op_type))
             if spec is None:
                 continue
-            is_step = spec.rounds is not None and spec.rounds(node)
-            if is_step or (spec.passes_on and not found.isdisjoint(node.output)):
+            is_step = spec.outputs.rounds is not None and spec.outputs.rounds(node)
+            if is_step or (spec.outputs.passes_on and not found.isdisjoint(node.output)):
                 found.update(node.input)

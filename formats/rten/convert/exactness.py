@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.rten.convert.value_types import UNKNOWN
 from formats.rten.operators import spec_of
 from formats.rten.operators.shared import ranges
 
@@ -20,6 +21,6 @@ def is_exact(node: Node, name: str, scope: Scope) -> bool:
     spec = spec_of(node)
     if any(attribute.g is not None for attribute in node.attribute):
         return True
-    if spec is not None and spec.exact_if is not None:
-        return spec.exact_if(scope, node.input[0], scope.type_of(name).elem_type or 0)
-    return spec is not None and ranges.is_exact(spec.range)
+    if spec is not None and spec.outputs.exact_if is not None:
+        return spec.outputs.exact_if(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])
+    return spec is not None and ranges.is_exact(spec.outputs.range)

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from formats.ir.functions import Key
     from formats.ir.model import Attribute, Tensor
-    from formats.rten.operators.shared.deviations import Deviation
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import Deviation, OperatorSpec
     from formats.rten.target import Target
     from formats.tensordata.plan import Loss, Seen
 
@@ -259,7 +258,7 @@ class _Legalizer:
         refused, applied = len(self.refusals), list[Applied]()
         made = self._node(node, place._replace(applied=applied))
         spec = spec_of(node)
-        if len(self.refusals) > refused or (not made and spec is not None and spec.constant is not None):
+        if len(self.refusals) > refused or (not made and spec is not None and spec.to_rten.constant is not None):
             return made
         version = place.versions.get("", NEWEST)
         return self.kept.settle(node, made, applied, version, place.where, place.surroundings.scope)
@@ -281,8 +280,8 @@ class _Legalizer:
             if function is not None:
                 return self._call(node, place)
             spec = spec_of(node)
-            if spec is not None and spec.constant is not None:
-                return self._constant(node, spec.constant(node), spec, place)
+            if spec is not None and spec.to_rten.constant is not None:
+                return self._constant(node, spec.to_rten.constant(node), spec, place)
             node = self._with_legal_subgraphs(node, place)
             nodes = self._rewritten(node, domain, place)
             if nodes is None:
@@ -303,7 +302,7 @@ class _Legalizer:
     def _constant(self, node: Node, tensor: Tensor, spec: OperatorSpec, place: _Place) -> list[Node]:
         """Record the tensor that a node stands for. Only an ONNX loader keeps the node, if it reads it."""
         tensor = replace(tensor, name=node.output[0])
-        is_read = spec.onnx.reads_constant
+        is_read = spec.onnx_loader.reads_constant
         if self.kept is not None and is_read is not None and is_read(node):
             place.surroundings.scope.add_tensor(tensor)
             return [node]
@@ -318,7 +317,7 @@ class _Legalizer:
         surroundings = place.surroundings
         context = self._context(node, place.versions.get(domain, NEWEST), surroundings)
         found: list[tuple[Deviation, bool]] = []
-        for rewriting in spec.all_rewritings:
+        for rewriting in spec.to_rten.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
@@ -359,10 +358,10 @@ class _Legalizer:
         self, node: Node, spec: OperatorSpec, surroundings: _Surroundings
     ) -> Sequence[tuple[Deviation, bool]]:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
-        if spec.deviations is None is spec.unspecified:
+        if spec.to_rten.deviations is None is spec.to_rten.unspecified:
             return ()
         context = self._context(node, NEWEST, surroundings)
-        rules = (spec.deviations, True), (spec.unspecified, False)
+        rules = (spec.to_rten.deviations, True), (spec.to_rten.unspecified, False)
         found = [
             (deviation, is_defined)
             for rule, is_defined in rules
@@ -455,6 +454,6 @@ def _is_place(name: str, given: Node, scope: Scope) -> bool:
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
     """What is known about the inputs of a node's subgraph."""
     spec = spec_of(node)
-    if spec is None or spec.body is None:
+    if spec is None or spec.outputs.body_inputs is None:
         return []
-    return spec.body(node, [scope.type_of(name) if name else UNKNOWN for name in node.input])
+    return spec.outputs.body_inputs(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])

@@ -36,6 +36,6 @@ class ShapeNames:
             spec = SPECS.get(node.op_type or "", UNKNOWN)
             is_shape = all(found.get(name, True) for name in node.output)
             for place, name in enumerate(node.input):
-                serves = place in spec.sizes or (is_shape and place in spec.sizes_from)
+                serves = place in spec.outputs.sizes or (is_shape and place in spec.outputs.sizes_from)
                 found[name] = serves and found.get(name, True)
         return found

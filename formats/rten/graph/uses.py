@@ -40,7 +40,7 @@ class Uses:
         """The names used only as the start or end of slices, where any large number is infinite."""
         nodes = self._graph.node
         specs = {op_type: SPECS.get(op_type or "") for op_type in {node.op_type for node in nodes}}
-        places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
+        places = {op_type: spec.to_rten.bounds for op_type, spec in specs.items() if spec and spec.to_rten.bounds}
         bounds = {
             node.input[place]
             for node in (nodes if places else ())

@@ -9,7 +9,6 @@ from formats.ir.names import Names
 from formats.ir.node_order import defined, graphs, mentioned, subgraphs
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import is_constant
-from formats.rten.operators import shape
 
 if TYPE_CHECKING:
     from formats.ir.model import Graph
@@ -53,5 +52,5 @@ def _reached(
         else:
             missing |= reached - constants
             needy.update(node.output)
-    named = [make_node(shape.Identity.name, [name], [names.new(f"{name}/captured")]) for name in sorted(missing)]
+    named = [make_node("Identity", [name], [names.new(f"{name}/captured")]) for name in sorted(missing)]
     return replace(graph, node=[*named, *nodes])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.codecs.contract import Change
 from formats.ir.node_order import subgraphs
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import UNKNOWN
 from formats.rten.onnx_loader.read_types import node_in_read_types
 from formats.rten.onnx_loader.reading import is_same, needed_version, problems, without_neutral
 from formats.rten.operators import spec_of
@@ -32,7 +33,7 @@ class Applied(NamedTuple):
     @classmethod
     def of(cls, rewriting: Rewriting, spec: OperatorSpec) -> Applied:
         """The report of a rewriting."""
-        return cls(REASONS.get(rewriting, ""), rewriting in spec.older)
+        return cls(REASONS.get(rewriting, ""), rewriting in spec.to_rten.older)
 
 
 class Kept:
@@ -72,14 +73,15 @@ class Kept:
     def _is_native(self, node: Node, scope: Scope) -> bool:
         """Whether the loader has a kernel for an operator that is not ONNX's own, and accepts the node."""
         spec = spec_of(node)
-        if spec is None or not spec.onnx.is_native or problems(node, self._target):
+        if spec is None or not spec.onnx_loader.is_native or problems(node, self._target):
             return False
-        if spec.onnx.native_if is not None and not spec.onnx.native_if(node, scope):
+        types = [scope.type_of(name) if name else UNKNOWN for name in node.input]
+        native_if = spec.onnx_loader.native_if
+        if native_if is not None and not native_if(node, scope, types):
             return False
-        for place, rank in spec.onnx.ranks.items():
-            name = node.input[place] if place < len(node.input) else ""
-            dims = scope.type_of(name).dims
-            if name and (dims is None or len(dims) != rank):
+        for place, rank in spec.onnx_loader.ranks.items():
+            dims = types[place].dims if place < len(types) else None
+            if place < len(types) and node.input[place] and (dims is None or len(dims) != rank):
                 return False
         return self._missing_output(node, spec) is None
 
@@ -88,7 +90,7 @@ class Kept:
         row = spec.row_for(self._target)
         outputs = None if row is None else row.outputs
         for number, name in enumerate(node.output):
-            is_given = number not in spec.onnx.lacks_outputs and (outputs is None or number < outputs)
+            is_given = number not in spec.onnx_loader.lacks_outputs and (outputs is None or number < outputs)
             if not is_given and self._names.is_read(name):
                 return number
         return None

@@ -25,12 +25,12 @@ def problems(node: Node, target: Target) -> list[Problem]:
     if spec is None or row is None:
         return [Problem(LACKING)]
     found: list[Problem] = []
-    others = (*spec.onnx.inputs, "auto_pad")  # it reads any text as padding, and SAME_LOWER as SAME_UPPER
+    others = (*spec.onnx_loader.inputs, "auto_pad")  # it reads any text as padding, and SAME_LOWER as SAME_UPPER
     moved = [each for each in node.attribute if each.name not in others]
     inputs = len(_trimmed(node.input))
     if len(moved) < len(node.attribute):
         node = _with_attributes(node, moved)
-    encode_fields(row, spec.onnx.takes, node, lambda name, graph: {}, found, target=target)
+    encode_fields(row, spec.onnx_loader.takes, node, lambda name, graph: {}, found, target=target)
     if row.inputs is not None and inputs > row.inputs:
         found.append(Problem(f"it has {inputs} inputs, but RTen accepts only {row.inputs}"))
     return found
@@ -38,8 +38,8 @@ def problems(node: Node, target: Target) -> list[Problem]:
 
 def without_neutral(node: Node, spec: OperatorSpec) -> Node:
     """The node without those attributes that have no effect and that the loader does not accept."""
-    neutral = {} if spec.row is None else spec.row.neutral
-    kept = [each for each in node.attribute if not _is_unread(each, neutral, spec.onnx.takes)]
+    neutral = {} if spec.to_rten.row is None else spec.to_rten.row.neutral
+    kept = [each for each in node.attribute if not _is_unread(each, neutral, spec.onnx_loader.takes)]
     return node if len(kept) == len(node.attribute) else _with_attributes(node, kept)
 
 
@@ -64,7 +64,9 @@ def is_same(given: Node, made: Node, spec: OperatorSpec, scope: Scope, target: T
 
 def _have_same_inputs(given: Node, made: Node, spec: OperatorSpec, scope: Scope) -> bool:
     """Whether the loader gives two nodes the same inputs. The first node may have some inputs as attributes."""
-    promoted = {place: found for name, place in spec.onnx.inputs.items() if (found := find(given, name)) is not None}
+    promoted = {
+        place: found for name, place in spec.onnx_loader.inputs.items() if (found := find(given, name)) is not None
+    }
     left, right = _trimmed(given.input), _trimmed(made.input)
     left += [""] * (max(promoted, default=-1) + 1 - len(left))
     if len(left) != len(right):
@@ -85,10 +87,10 @@ def _fields(node: Node, made: Node, spec: OperatorSpec, row: Row, scope: Scope) 
     found: dict[str, Any] = {}
     for field in row.fields:
         name = field.onnx_name
-        if name in spec.onnx.inputs:
+        if name in spec.onnx_loader.inputs:
             continue
         attribute = find(node, name)
-        value = spec.onnx.defaults.get(name, field.default) if attribute is None else attribute_value(attribute)
+        value = spec.onnx_loader.defaults.get(name, field.default) if attribute is None else attribute_value(attribute)
         if field.kind is FieldKind.GRAPH:
             value = id(value)
         elif name == "auto_pad":
@@ -96,18 +98,22 @@ def _fields(node: Node, made: Node, spec: OperatorSpec, row: Row, scope: Scope) 
         elif name == "axis" and isinstance(value, int):
             dims = scope.type_of(node.input[0]).dims if node.input else None
             value = value if dims is None else value % max(len(dims), 1)
-        elif name in spec.onnx.omitted and value is None:
-            entries, fill = spec.onnx.omitted[name]
+        elif name in spec.onnx_loader.omitted and value is None:
+            entries, fill = spec.onnx_loader.omitted[name]
             value = (fill,) * (len(get_ints(node, "kernel_shape") or ()) * entries)
         found[name] = value
-    if get_string(node, "auto_pad") == "SAME_UPPER" and spec.onnx.pads_alike and get_ints(made, "pads") is not None:
+    if (
+        get_string(node, "auto_pad") == "SAME_UPPER"
+        and spec.onnx_loader.pads_alike
+        and get_ints(made, "pads") is not None
+    ):
         found |= {"auto_pad": "NOTSET", "pads": tuple(get_ints(made, "pads") or ())}
     return found
 
 
 def needed_version(node: Node, spec: OperatorSpec) -> int:
     """The operator set that has the form of a node in which rewritings write it."""
-    form = spec.onnx
+    form = spec.onnx_loader
     return max(form.version, *(form.versions.get(attribute.name or "", 0) for attribute in node.attribute), 0)
 
 

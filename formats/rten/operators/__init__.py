@@ -68,9 +68,9 @@ def specs_in(family: str) -> tuple[OperatorSpec, ...]:
 def foldings() -> Mapping[str | None, list[Folding]]:
     """The foldings of all operators, by the operator of the last node."""
     found: dict[str | None, list[Folding]] = {}
-    for folding in (each for family in WITH_FOLDINGS for spec in specs_in(family) for each in spec.foldings):
-        for last in folding.last():
-            found.setdefault(last.name, []).append(folding)
+    for folding in (each for family in WITH_FOLDINGS for spec in specs_in(family) for each in spec.to_onnx.foldings):
+        for last in folding.last:
+            found.setdefault(last, []).append(folding)
     return found
 
 

@@ -24,18 +24,21 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import bits, comparison, elementwise, shape, small_floats
+from formats.rten.operators import bits, small_floats
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.shared.spec import (
     ANY,
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     because,
     of_input,
 )
@@ -86,10 +89,10 @@ def cast_to_name(node: Node, context: Context) -> list[Node] | None:
 
 def _truth(context: Context, data: str, source: int | None) -> list[Node]:
     if source == BOOL:
-        return context.replace(context.op(shape.Identity, data))
+        return context.replace(context.op("Identity", data))
     if source not in FLOATS | INTS:
         data = context.cast(data, INT32 if source in BYTES else FLOAT)
-    return context.replace(context.op(comparison.Not, context.op(comparison.Equal, data, context.scalar(0, like=data))))
+    return context.replace(context.op("Not", context.op("Equal", data, context.scalar(0, like=data))))
 
 
 def _may_be_negative(context: Context, name: str) -> bool:
@@ -109,7 +112,7 @@ def _fits(source: int | None, target: int) -> bool:
 
 def _to_small_floats(node: Node, context: Context, data: str, target: int) -> list[Node]:
     if context.elem_type(data) == target:
-        return context.replace(context.op(shape.Identity, data))
+        return context.replace(context.op("Identity", data))
     saturate, mode = bool(get_int(node, "saturate", 1)), get_string(node, "round_mode", "up") or "up"
     return context.replace(small_floats.rounded(context, data, target, saturate, mode))
 
@@ -119,12 +122,13 @@ def cast_of_bytes(node: Node, context: Context) -> list[Node] | None:
     source, target = context.elem_type(context.input(0)), get_int(node, "to")
     if not context.target.is_onnx or {source, target} != {INT8, UINT8}:
         return None
-    return context.replace(context.op(Cast, context.op(Cast, context.input(0), to=INT32), to=target))
+    return context.replace(context.op("Cast", context.op("Cast", context.input(0), to=INT32), to=target))
 
 
 @because("RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits")
 def cast(node: Node, context: Context) -> list[Node] | None:
     # For others, the bits are cut off before the cast. The cast is then from DOUBLE, whose numbers are known to fit.
+    op = context.op
     data, target = context.input(0), get_int(node, "to")
     if target in SMALL_FLOATS:
         return _to_small_floats(node, context, data, target)
@@ -150,12 +154,8 @@ def cast(node: Node, context: Context) -> list[Node] | None:
         context.report(_TWO_STEPS)
     number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)
     if low:
-        number = context.op(
-            elementwise.Sub,
-            bits.remainder(context, context.op(elementwise.Add, number, offset), high - low + 1),
-            offset,
-        )
-    return context.replace(context.op(Cast, context.op(Cast, number, to=DOUBLE), to=target))
+        number = op("Sub", bits.remainder(context, op("Add", number, offset), high - low + 1), offset)
+    return context.replace(op("Cast", op("Cast", number, to=DOUBLE), to=target))
 
 
 _ANY_INTEGER: Final = Deviation(
@@ -185,15 +185,15 @@ _INTEGERS: Final = {FLOAT16: 1 << 11, BFLOAT16: 1 << 8, DOUBLE: 1 << 24}
 _DIGITS: Final = {BFLOAT16: 8, FLOAT16: 11, FLOAT: 24, DOUBLE: 53}
 
 
-def _is_exact(scope: Scope, data: str, target: int) -> bool:
+def _is_exact(node: Node, scope: Scope, types: list[ValueType]) -> bool:
     """Whether a cast to a float type changes no number that FLOAT keeps. Small floats are rounded as in ONNX."""
-    source = scope.type_of(data).elem_type
+    source, target = types[0].elem_type, scope.type_of(node.output[0]).elem_type or 0
     if source == BOOL or target in SMALL_FLOATS:
         return True
     if source in FLOATS:
         return _DIGITS.get(source, 0) <= _DIGITS.get(target, 0)
     limit = _INTEGERS.get(target, 0)
-    return Interval(-limit, limit).holds(scope.range_of(data))
+    return Interval(-limit, limit).holds(scope.range_of(node.input[0]))
 
 
 def _to_others_than_floats(node: Node) -> bool:
@@ -202,29 +202,33 @@ def _to_others_than_floats(node: Node) -> bool:
 
 Cast = OperatorSpec(
     "Cast",
-    Row(
-        1,
-        1,
-        "CastAttrs",
-        (Field("to", FieldKind.CHOICE, choices=CAST_TYPES, required=True),),
-        {"saturate": ANY, "round_mode": ANY},
+    Outputs(
+        same,
+        elements=of_attribute("to", None),
+        contents=cast_contents,
+        range=ranges.of(0),
+        exact_if=_is_exact,
+        sizes_from=(0,),
+        is_copy=True,
+        rounds=_to_others_than_floats,
+        passes_on=True,
     ),
-    sizes_from=(0,),
-    dims=same,
-    elements=(of_attribute("to", None),),
-    contents=cast_contents,
-    older=(cast_to_name,),
-    rewritings=(cast_of_bytes, cast),
-    unspecified=_unspecified,
-    is_copy=True,
-    range=ranges.of(0),
-    exact_if=_is_exact,
-    onnx=OnnxForm(
+    ToRten(
+        Row(
+            1,
+            1,
+            "CastAttrs",
+            (Field("to", FieldKind.CHOICE, choices=CAST_TYPES, required=True),),
+            {"saturate": ANY, "round_mode": ANY},
+        ),
+        older=(cast_to_name,),
+        rewritings=(cast_of_bytes, cast),
+        unspecified=_unspecified,
+    ),
+    onnx_loader=OnnxLoader(
         Row(1, fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),)),
         {"saturate": (1,), "round_mode": ("up",)},
     ),
-    passes_on=True,
-    rounds=_to_others_than_floats,
 )
 
 
@@ -235,19 +239,15 @@ def cast_like(node: Node, context: Context) -> list[Node] | None:
         raise Refused("casts to an unknown type", "infer the model's types first")
     if context.target.is_onnx and target in READ_TYPES and target != BOOL:
         return None
-    return context.replace(context.copy([context.input(0)], Cast, to=target))
+    return context.replace(context.copy([context.input(0)], "Cast", to=target))
 
 
 CastLike = OperatorSpec(
     "CastLike",
-    Row(2, 1, "CastLikeAttrs", (), {"saturate": ANY, "round_mode": ANY}),
-    signature=Signature("xw"),
-    dims=same,
-    elements=(of_input(1),),
-    rewritings=(cast_like,),
-    range=ranges.of(0),
-    exact_if=_is_exact,
-    onnx=OnnxForm(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
+    Outputs(same, elements=of_input(1), range=ranges.of(0), exact_if=_is_exact),
+    ToRten(Row(2, 1, "CastLikeAttrs", (), {"saturate": ANY, "round_mode": ANY}), rewritings=(cast_like,)),
+    to_onnx=ToOnnx(Signature("xw")),
+    onnx_loader=OnnxLoader(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
 )
 
 
@@ -259,26 +259,25 @@ def bit_cast(node: Node, context: Context) -> list[Node] | None:
     data, target = context.input(0), get_int(node, "to")
     tensor, source = context.scope.constant(data), context.elem_type(data)
     if target == source:
-        return context.replace(context.op(shape.Identity, data))
-    if context.has(BitCast) and {source, target} <= SAME_BITS:
+        return context.replace(context.op("Identity", data))
+    if context.has("BitCast") and {source, target} <= SAME_BITS:
         return None
     if source not in BY_NUMBER or target not in BY_NUMBER or BY_NUMBER[source].bits != BY_NUMBER[target].bits:
         raise Refused(f"reinterprets {context.describe(data)} as {type_name(target)}, whose size differs or is unknown")
     if tensor is not None:
         name = context.names.new(f"{data}/bits")
         held = from_numpy(tensor.numpy().view(numpy_dtype(target)), name)
-        return context.replace(context.op(shape.Identity, context.constants.add_tensor(held)))
+        return context.replace(context.op("Identity", context.constants.add_tensor(held)))
     if {source, target} <= (INTS | BYTES) - PARTLY_HELD - {INT32}:
-        return context.replace(context.op(Cast, data, to=target))
+        return context.replace(context.op("Cast", data, to=target))
     raise Refused("reinterprets 32 or 64 bits when the model runs, which RTen cannot do")
 
 
 BitCast = OperatorSpec(
     "BitCast",
-    dims=same,
-    elements=(of_attribute("to", None),),
-    rewritings=(bit_cast,),
-    onnx=OnnxForm(
+    Outputs(same, elements=of_attribute("to", None)),
+    ToRten(rewritings=(bit_cast,)),
+    onnx_loader=OnnxLoader(
         Row(
             1,
             fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),),

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, INT64
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.shared.rules import always, broadcast, every_node, of_either, pairs, same, stretch
-from formats.rten.operators.shared.spec import OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.spec import (
+    Deviation,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+)
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS, INT64_MAX
 from formats.tensordata.plan import RARE
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dim, Dims, ValueType
+    from formats.rten.operators.shared.spec import Rewriting
 
 
 def _equal(a: Dim, b: Dim) -> int | None:
@@ -60,29 +69,37 @@ _OLD = (broadcast_by_attribute,)
 _IN_32_BITS = widened((0, 1), ())
 
 
-def _spec(name: str, letter: str, **more: Any) -> OperatorSpec:
-    """The spec of an operator that makes a truth value of two values: the common fields, and its own fields."""
-    common: dict[str, Any] = {"dims": broadcast, "elements": (always(BOOL),), "range": ranges.truths}
-    return OperatorSpec(name, Row(2), signature=Signature(letter), **common, **more)
+_TRUTHS = Outputs(broadcast, always(BOOL), range=ranges.truths)
+_COMPARED = Outputs(broadcast, always(BOOL), range=ranges.truths, rounds=every_node)
 
 
-Equal = _spec(
+def _comparison(name: str, older: tuple[Rewriting, ...] = ()) -> OperatorSpec:
+    """An operator that says which of two numbers is greater."""
+    to_rten = ToRten(Row(2), older=older, narrow=_IN_32_BITS, deviations=_ends_deviations)
+    return OperatorSpec(name, _COMPARED, to_rten, ToOnnx(Signature("N")))
+
+
+def _logic(name: str) -> OperatorSpec:
+    """An operator of two truth values."""
+    return OperatorSpec(name, _TRUTHS, ToRten(Row(2), older=_OLD), ToOnnx(Signature("b")))
+
+
+Equal = OperatorSpec(
     "Equal",
-    "A",
-    contents=equal_contents,
-    older=_OLD,
-    narrow=_IN_32_BITS,
-    deviations=_ends_deviations,
-    rounds=every_node,
+    Outputs(broadcast, always(BOOL), contents=equal_contents, range=ranges.truths, rounds=every_node),
+    ToRten(Row(2), older=_OLD, narrow=_IN_32_BITS, deviations=_ends_deviations),
+    ToOnnx(Signature("A")),
 )
-Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
-GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
-Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
-LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS, deviations=_ends_deviations, rounds=every_node)
-And = _spec("And", "b", older=_OLD)
-Or = _spec("Or", "b", older=_OLD)
-Xor = _spec("Xor", "b", older=_OLD)
-Not = OperatorSpec("Not", Row(1), signature=Signature("b"), dims=same, elements=(always(BOOL),), range=ranges.truths)
+Greater = _comparison("Greater", _OLD)
+GreaterOrEqual = _comparison("GreaterOrEqual")
+Less = _comparison("Less", _OLD)
+LessOrEqual = _comparison("LessOrEqual")
+And = _logic("And")
+Or = _logic("Or")
+Xor = _logic("Xor")
+Not = OperatorSpec(
+    "Not", Outputs(same, elements=always(BOOL), range=ranges.truths), ToRten(Row(1)), to_onnx=ToOnnx(Signature("b"))
+)
 
 
 @because("RTen's IsInf detects both infinities; a single one is a comparison")
@@ -92,20 +109,18 @@ def is_inf(node: Node, context: Context) -> list[Node] | None:
         return None
     data = context.input(0)
     if not positive and not negative:
-        return context.replace(context.op(Less, data, data))
+        return context.replace(context.op("Less", data, data))
     infinity = context.scalar(float("inf") if positive else float("-inf"), like=data)
-    return context.replace(context.op(Equal, data, infinity))
+    return context.replace(context.op("Equal", data, infinity))
 
 
 IsInf = OperatorSpec(
     "IsInf",
-    Row(1, 1, "IsInfAttrs", (), {"detect_negative": (1,), "detect_positive": (1,)}),
-    dims=same,
-    elements=(always(BOOL),),
-    rewritings=(is_inf,),
-    onnx=OnnxForm(takes={"detect_negative": (1,), "detect_positive": (1,)}),
+    Outputs(same, elements=always(BOOL)),
+    ToRten(Row(1, 1, "IsInfAttrs", (), {"detect_negative": (1,), "detect_positive": (1,)}), rewritings=(is_inf,)),
+    onnx_loader=OnnxLoader(takes={"detect_negative": (1,), "detect_positive": (1,)}),
 )
-IsNaN = OperatorSpec("IsNaN", Row(1), dims=same, elements=(always(BOOL),))
+IsNaN = OperatorSpec("IsNaN", Outputs(same, elements=always(BOOL)), ToRten(Row(1)))
 
 
 def where_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -125,20 +140,13 @@ _SCALARS = Fault("makes a vector of three scalars that it knows before the model
 def where(node: Node, context: Context) -> list[Node] | None:
     if any(context.rank(name) != 0 for name in node.input):
         return None
-    chosen = context.copy([*node.input[:2], context.op(shape.Unsqueeze, node.input[2], context.int64([0]))])
-    return context.replace(context.op(shape.Squeeze, chosen, context.int64([0])))
+    chosen = context.copy([*node.input[:2], context.op("Unsqueeze", node.input[2], context.int64([0]))])
+    return context.replace(context.op("Squeeze", chosen, context.int64([0])))
 
 
 Where = OperatorSpec(
     "Where",
-    Row(3),
-    rewritings=(where,),
-    faults=(_SCALARS,),
-    signature=Signature("bN", "N"),
-    dims=broadcast,
-    elements=(of_either(1, 2),),
-    contents=where_contents,
-    narrow=widened((1, 2)),
-    range=ranges.of(1, 2),
-    passes_on=True,
+    Outputs(broadcast, elements=of_either(1, 2), contents=where_contents, range=ranges.of(1, 2), passes_on=True),
+    ToRten(Row(3), rewritings=(where,), narrow=widened((1, 2)), faults=(_SCALARS,)),
+    to_onnx=ToOnnx(Signature("bN", "N")),
 )

@@ -10,18 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT64
 from formats.rten.operators import (
-    comparison,
     dynamic_quantization,
-    elementwise,
-    indexing,
-    integer_products,
     recurrence,
-    reduction,
-    shape,
-    slicing,
 )
 from formats.rten.operators.shared import recurrent_loop
-from formats.rten.operators.shared.spec import MICROSOFT, OnnxForm, OperatorSpec, Row
+from formats.rten.operators.shared.spec import MICROSOFT, OnnxLoader, OperatorSpec, Row, ToRten
 from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:
@@ -42,10 +35,8 @@ class Weight(NamedTuple):
     def times(self, context: Context, data: str, content: str = "") -> str:
         """The product with data. Their quantisation follows from their range, or from that of `content` if given."""
         numbers, scale, zero = dynamic_quantization.quantized_by_content(context, data, self.rows, content)
-        product = context.cast(
-            context.op(integer_products.MatMulInteger, numbers, self.numbers, zero, self.zero), FLOAT
-        )
-        return context.op(elementwise.Mul, product, context.op(elementwise.Mul, scale, self.scale))
+        product = context.cast(context.op("MatMulInteger", numbers, self.numbers, zero, self.zero), FLOAT)
+        return context.op("Mul", product, context.op("Mul", scale, self.scale))
 
 
 @dataclass
@@ -59,17 +50,17 @@ class QuantizedStep(recurrent_loop.Step):
         """The state of a sample that has ended: zero if all steps are an output, otherwise its last state."""
         context, state = self.context, self.states[0]
         if self.lengths and self.node.output[0]:
-            goes_on = context.op(comparison.LessOrEqual, iteration, context.cast(self.lengths, INT64))
-            goes_on = context.op(shape.Unsqueeze, goes_on, context.int64([-1]))
-            state = context.op(comparison.Where, goes_on, state, self.number(0))
-        super().begin(context.op(elementwise.Add, row, self.weight.times(context, state)), iteration)
+            goes_on = context.op("LessOrEqual", iteration, context.cast(self.lengths, INT64))
+            goes_on = context.op("Unsqueeze", goes_on, context.int64([-1]))
+            state = context.op("Where", goes_on, state, self.number(0))
+        super().begin(context.op("Add", row, self.weight.times(context, state)), iteration)
 
     def gate(self, gate: int, activation: int, state: str, peephole: str = "") -> str:
         """One gate: from the sum that `begin` computed, and from the cell through a peephole."""
         total = self.inputs[gate]
         for term in (peephole, *self.biases[gate : gate + 1]):
             if term:
-                total = self.context.op(elementwise.Add, total, term)
+                total = self.context.op("Add", total, term)
         return self.activate(activation, total)
 
 
@@ -78,7 +69,7 @@ def _weight(direction: recurrent_loop.Direction, place: int, scale_place: int) -
     context = direction.context
     zero = direction.own(scale_place + 1)
     if context.known_rank(context.input(scale_place + 1)) == 2:
-        zero = context.op(indexing.Gather, zero, context.int64_scalar(0), axis=0)
+        zero = context.op("Gather", zero, context.int64_scalar(0), axis=0)
     rows = context.static_dims(context.input(place))[1]
     return Weight(direction.own(place), direction.own(scale_place), zero, rows)
 
@@ -88,8 +79,8 @@ def _counted(context: Context) -> str:
     data, lengths = context.input(0), context.optional(4)
     if not lengths:
         return ""
-    longest = context.op(reduction.ReduceMax, context.cast(lengths, INT64), keepdims=1)
-    return context.op(slicing.Slice, data, context.int64([0]), longest, context.int64([0]))
+    longest = context.op("ReduceMax", context.cast(lengths, INT64), keepdims=1)
+    return context.op("Slice", data, context.int64([0]), longest, context.int64([0]))
 
 
 def _outputs(direction: recurrent_loop.Direction, projected: str) -> list[str]:
@@ -101,7 +92,7 @@ def _outputs(direction: recurrent_loop.Direction, projected: str) -> list[str]:
         direction,
         direction.activations(NO_DEFAULT),
         [],
-        direction.of_gates(context.op(elementwise.Add, first, second) if first else "", 0),
+        direction.of_gates(context.op("Add", first, second) if first else "", 0),
         direction.peepholes(),
         direction.state_names(),
         FLOAT,
@@ -110,9 +101,9 @@ def _outputs(direction: recurrent_loop.Direction, projected: str) -> list[str]:
     )
     steps, *states = direction.run(step, projected)
     if lengths:
-        has_steps = context.op(comparison.Greater, context.cast(lengths, INT64), context.int64_scalar(0))
-        has_steps = context.op(shape.Unsqueeze, has_steps, context.int64([-1]))
-        states = [context.op(comparison.Where, has_steps, state, context.scalar(0.0)) for state in states]
+        has_steps = context.op("Greater", context.cast(lengths, INT64), context.int64_scalar(0))
+        has_steps = context.op("Unsqueeze", has_steps, context.int64([-1]))
+        states = [context.op("Where", has_steps, state, context.scalar(0.0)) for state in states]
     return [steps, *states]
 
 
@@ -128,7 +119,7 @@ def dynamic_quantize_lstm(node: Node, context: Context) -> list[Node] | None:
 
 DynamicQuantizeLSTM = OperatorSpec(
     "DynamicQuantizeLSTM",
+    to_rten=ToRten(rewritings=(dynamic_quantize_lstm,)),
+    onnx_loader=OnnxLoader(Row(12, 3, fields=recurrence.ONNX_RNN, since=RTEN_0_27), recurrence.LSTM.onnx_loader.takes),
     domain=MICROSOFT,
-    rewritings=(dynamic_quantize_lstm,),
-    onnx=OnnxForm(Row(12, 3, fields=recurrence.ONNX_RNN, since=RTEN_0_27), recurrence.LSTM.onnx.takes),
 )

@@ -13,14 +13,28 @@ from formats.rten.convert import budget
 from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find
 from formats.rten.graph.constants import densify
-from formats.rten.operators import casting, comparison, cumulative, elementwise, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown_dims
+from formats.rten.operators.shared.spec import (
+    ANY,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+    unknown,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import FLOATS, INTS, READ_TYPES, VALUE_TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
@@ -65,10 +79,9 @@ def is_readable_constant(node: Node) -> bool:
 
 Constant = OperatorSpec(
     "Constant",
-    dims=unknown,
-    elements=(),
-    constant=constant_tensor,
-    onnx=OnnxForm(reads_constant=is_readable_constant),
+    Outputs(elements=unknown),
+    ToRten(constant=constant_tensor),
+    onnx_loader=OnnxLoader(reads_constant=is_readable_constant),
 )
 
 
@@ -80,10 +93,10 @@ def constant_of_shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> 
     return [target]
 
 
-def _filled_type(node: Node, types: list[ValueType], output: int) -> int | None:
+def _filled_type(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
     """The type of the attribute `value`, a float by default."""
     value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
-    return FLOAT if value is None else value.data_type
+    return (FLOAT if value is None else value.data_type,)
 
 
 def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -126,23 +139,27 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
         if held is not None:
             return context.changed([context.int64(held)])
         number = context.constants.add(attribute.t.numpy().reshape(()))
-        return context.replace(context.op(shape.Expand, number, sizes))
+        return context.replace(context.op("Expand", number, sizes))
     value = numpy.array([int(attribute.t.numpy().reshape(()))], dtype="int32")
-    filled = context.op(ConstantOfShape, context.input(0), value=from_numpy(value))
-    return context.replace(context.op(casting.Cast, filled, to=elem_type))
+    filled = context.op("ConstantOfShape", context.input(0), value=from_numpy(value))
+    return context.replace(context.op("Cast", filled, to=elem_type))
 
 
 ConstantOfShape = OperatorSpec(
     "ConstantOfShape",
-    Row(1, 1, "ConstantOfShapeAttrs", (Field("value", FieldKind.SCALAR),)),
-    signature=Signature("l"),
-    sizes=(0,),
-    dims=constant_of_shape_dims,
-    elements=(_filled_type,),
-    contents=constant_of_shape_contents,
-    range=_filled_range,
-    rewritings=(constant_of_shape,),
-    faults=(_RANK_OF_INPUT,),
+    Outputs(
+        constant_of_shape_dims,
+        elements=_filled_type,
+        contents=constant_of_shape_contents,
+        range=_filled_range,
+        sizes=(0,),
+    ),
+    ToRten(
+        Row(1, 1, "ConstantOfShapeAttrs", (Field("value", FieldKind.SCALAR),)),
+        rewritings=(constant_of_shape,),
+        faults=(_RANK_OF_INPUT,),
+    ),
+    to_onnx=ToOnnx(Signature("l")),
 )
 
 
@@ -179,9 +196,10 @@ def _rounded_off(context: Context, number: str, less: str, difference: str) -> s
 
     Spec: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
     """
-    taken = context.op(elementwise.Sub, difference, number)
-    of_number = context.op(elementwise.Sub, number, context.op(elementwise.Sub, difference, taken))
-    return context.op(elementwise.Sub, of_number, context.op(elementwise.Add, less, taken))
+    op = context.op
+    taken = op("Sub", difference, number)
+    of_number = op("Sub", number, op("Sub", difference, taken))
+    return op("Sub", of_number, op("Add", less, taken))
 
 
 def _count(context: Context, start: str, limit: str, delta: str) -> str:
@@ -190,21 +208,22 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     The quotient may be rounded to a whole number. So the remainder after that many steps decides whether there is one
     more step. It is computed without rounding, from the two halves of each number, which have 12 bits each.
     """
-    way = context.op(elementwise.Sub, limit, start)
-    steps = context.op(elementwise.Floor, context.op(elementwise.Div, way, delta))
-    long = context.op(elementwise.Mul, delta, context.scalar(SPLIT))
-    high = context.op(elementwise.Sub, long, context.op(elementwise.Sub, long, delta))
-    low = context.op(elementwise.Sub, delta, high)
-    many = context.op(elementwise.Div, steps, context.scalar(4096.0))
-    many = context.op(elementwise.Mul, context.op(elementwise.Floor, many), context.scalar(4096.0))
-    few = context.op(elementwise.Sub, steps, many)
+    op = context.op
+    way = op("Sub", limit, start)
+    steps = op("Floor", op("Div", way, delta))
+    long = op("Mul", delta, context.scalar(SPLIT))
+    high = op("Sub", long, op("Sub", long, delta))
+    low = op("Sub", delta, high)
+    many = op("Div", steps, context.scalar(4096.0))
+    many = op("Mul", op("Floor", many), context.scalar(4096.0))
+    few = op("Sub", steps, many)
     left = way
     for pair in ((many, high), (few, high), (many, low), (few, low)):
-        left = context.op(elementwise.Sub, left, context.op(elementwise.Mul, *pair))
-    left = context.op(elementwise.Add, left, _rounded_off(context, limit, start, way))
-    for rest in (left, context.op(elementwise.Sub, left, delta)):  # RTen's quotient may be one too small
-        is_more = context.op(comparison.Greater, context.op(elementwise.Div, rest, delta), context.scalar(0.0))
-        steps = context.op(elementwise.Add, steps, context.op(casting.Cast, is_more, to=FLOAT))
+        left = op("Sub", left, op("Mul", *pair))
+    left = op("Add", left, _rounded_off(context, limit, start, way))
+    for rest in (left, op("Sub", left, delta)):  # RTen's quotient may be one too small
+        is_more = op("Greater", op("Div", rest, delta), context.scalar(0.0))
+        steps = op("Add", steps, op("Cast", is_more, to=FLOAT))
     return steps
 
 
@@ -213,6 +232,7 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     # They are then added up in the same way as by RTen and onnxruntime, with any rounding.
     import numpy
 
+    op = context.op
     start, limit, delta = (context.input(place) for place in range(3))
     if context.elem_type(start) not in FLOATS:
         return None
@@ -230,30 +250,25 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     if _is_counted(first, step):
         return None
     start, limit, delta = (context.cast(name, FLOAT) for name in (start, limit, delta))
-    places = context.op(Range, context.scalar(0.0), _count(context, start, limit, delta), context.scalar(1.0))
-    is_first = context.op(comparison.Equal, places, context.scalar(0.0))
-    parts = context.op(comparison.Where, is_first, start, delta)
-    numbers = context.op(cumulative.CumSum, parts, context.int64_scalar(0))
+    places = op("Range", context.scalar(0.0), _count(context, start, limit, delta), context.scalar(1.0))
+    is_first = op("Equal", places, context.scalar(0.0))
+    parts = op("Where", is_first, start, delta)
+    numbers = op("CumSum", parts, context.int64_scalar(0))
     return context.replace(context.cast(numbers, context.elem_type(context.input(0)) or FLOAT))
 
 
 Range = OperatorSpec(
     "Range",
-    Row(3, neutral={"stash_type": ANY}),
-    signature=Signature("N", "N"),
-    ranks={0: 0, 1: 0, 2: 0},
-    sizes=(1,),
-    dims=range_dims,
-    contents=range_contents,
-    rewritings=(arange,),
-    range=ranges.numbers_between,
-    onnx=OnnxForm(takes={"stash_type": (1,)}),
+    Outputs(range_dims, contents=range_contents, range=ranges.numbers_between, sizes=(1,)),
+    ToRten(Row(3, neutral={"stash_type": ANY}), rewritings=(arange,)),
+    to_onnx=ToOnnx(Signature("N", "N"), ranks={0: 0, 1: 0, 2: 0}),
+    onnx_loader=OnnxLoader(takes={"stash_type": (1,)}),
 )
 EyeLike = OperatorSpec(
     "EyeLike",
-    Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0))),
-    signature=Signature("w"),
-    dims=same,
-    elements=(of_attribute("dtype", None),),
-    range=ranges.truths,
+    Outputs(same, elements=of_attribute("dtype", None), range=ranges.truths),
+    ToRten(
+        Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0)))
+    ),
+    to_onnx=ToOnnx(Signature("w")),
 )

@@ -8,10 +8,20 @@ from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.model import Graph
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import comparison, control_flow, elementwise, padding, reduction, shape, slicing
+from formats.rten.operators import shape, slicing
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import normalize, same
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 
@@ -24,34 +34,33 @@ _FORWARDS = Fault("sums only forwards and inclusively", until=RTEN_0_26)
 
 def _sizes_around(context: Context, data: str, axis: str) -> tuple[str, str, str]:
     """How many elements there are before, along and after an axis, which may be known only when the model runs."""
+    op = context.op
     held, rank = context.scope.ints(axis), context.rank(data)
     if held is not None and rank is not None:
         place = normalize(held[0], rank)
         along = shape.sizes_of(context, data, place, place + 1)
         return shape.size_of(context, data, 0, place), along, shape.size_of(context, data, place + 1, rank)
-    dims, zero, one = context.op(shape.Shape, data), context.int64([0]), context.int64([1])
-    number = context.op(shape.Reshape, context.cast(axis, INT64), one)
-    from_end = context.op(elementwise.Add, number, context.op(shape.Shape, dims))
-    number = context.op(comparison.Where, context.op(comparison.Less, number, zero), from_end, number)
-    after = context.op(elementwise.Add, number, one)
+    dims, zero, one = op("Shape", data), context.int64([0]), context.int64([1])
+    number = op("Reshape", context.cast(axis, INT64), one)
+    from_end = op("Add", number, op("Shape", dims))
+    number = op("Where", op("Less", number, zero), from_end, number)
+    after = op("Add", number, one)
     parts = ((zero, number), (number, after), (after, context.int64([INT64_MAX])))
-    before, along, behind = (
-        context.op(reduction.ReduceProd, context.op(slicing.Slice, dims, *ends, zero), keepdims=1) for ends in parts
-    )
+    before, along, behind = (op("ReduceProd", op("Slice", dims, *ends, zero), keepdims=1) for ends in parts)
     return before, along, behind
 
 
 def _in_three_axes(context: Context, data: str, axis: str) -> str:
     """The data with what is before the axis, the axis, and what is after it."""
-    return context.op(shape.Reshape, data, shape.joined(context, *_sizes_around(context, data, axis)), allowzero=1)
+    return context.op("Reshape", data, shape.joined(context, *_sizes_around(context, data, axis)), allowzero=1)
 
 
 def _moved_on(context: Context, data: str, axis: int) -> str:
     """The data moved by one along an axis, after a zero. The number of elements stays the same, even if it is zero."""
     rank = context.known_rank(data)
     pads = [int(place == axis) for place in range(rank)] + [0] * rank
-    longer = context.op(padding.Pad, data, context.int64(pads))
-    return context.op(slicing.Slice, longer, context.int64([0]), context.int64([-1]), context.int64([axis]))
+    longer = context.op("Pad", data, context.int64(pads))
+    return context.op("Slice", longer, context.int64([0]), context.int64([-1]), context.int64([axis]))
 
 
 @because("Older releases sum only forwards and inclusively, so data are reversed or shifted")
@@ -62,29 +71,32 @@ def cum_sum(node: Node, context: Context) -> list[Node] | None:
         return None
     if exclusive and (context.scope.ints(axis) is None or context.rank(data) is None):
         total = context.copy([_in_three_axes(context, data, axis), context.int64_scalar(1)])
-        return context.replace(context.op(shape.Reshape, total, context.op(shape.Shape, data), allowzero=1))
+        return context.replace(context.op("Reshape", total, context.op("Shape", data), allowzero=1))
     data = slicing.flipped(context, data, axis) if reverse else data
     if exclusive:
         data = _moved_on(context, data, normalize(context.static_ints(axis)[0], context.known_rank(data)))
-    total = context.op(CumSum, data, axis)
+    total = context.op("CumSum", data, axis)
     return context.replace(slicing.flipped(context, total, axis) if reverse else total)
 
 
 CumSum = OperatorSpec(
     "CumSum",
-    Row(
-        2,
-        1,
-        "CumSumAttrs",
-        (Field("exclusive", FieldKind.BOOL, 0, since=RTEN_0_26), Field("reverse", FieldKind.BOOL, 0, since=RTEN_0_26)),
-        optional=True,
+    Outputs(same, range=ranges.running_totals),
+    ToRten(
+        Row(
+            2,
+            1,
+            "CumSumAttrs",
+            (
+                Field("exclusive", FieldKind.BOOL, 0, since=RTEN_0_26),
+                Field("reverse", FieldKind.BOOL, 0, since=RTEN_0_26),
+            ),
+            optional=True,
+        ),
+        rewritings=(cum_sum,),
+        faults=(_FORWARDS,),
     ),
-    signature=Signature("Ni", "N"),
-    ranks={1: 0},
-    dims=same,
-    rewritings=(cum_sum,),
-    faults=(_FORWARDS,),
-    range=ranges.running_totals,
+    to_onnx=ToOnnx(Signature("Ni", "N"), ranks={1: 0}),
 )
 
 
@@ -95,13 +107,13 @@ def cumulative_product(node: Node, context: Context) -> list[Node] | None:
     elem_type, dims = context.elem_type(data) or FLOAT, context.dims(slices) or (None,) * 3
     outer = (dims[0], dims[2])
     size = shape.joined(context, shape.sizes_of(context, slices, 0, 1), shape.sizes_of(context, slices, 2, 3))
-    ones = context.op(shape.Expand, context.scalar(1, elem_type=elem_type), size)
+    ones = context.op("Expand", context.scalar(1, elem_type=elem_type), size)
     inner = context.nested()
     before, factor = (context.names.new(f"{node.output[0]}/{what}") for what in ("before", "factor"))
     for name in (before, factor):
         inner.scope.add_input(name, ValueType(elem_type, outer))
-    after = inner.op(elementwise.Mul, before, factor)
-    given = inner.op(shape.Identity, before if get_int(node, "exclusive") else after)
+    after = inner.op("Mul", before, factor)
+    given = inner.op("Identity", before if get_int(node, "exclusive") else after)
     body = Graph(
         name=f"{node.output[0]}/body",
         node=inner.emitted,
@@ -110,7 +122,7 @@ def cumulative_product(node: Node, context: Context) -> list[Node] | None:
     )
     directions = [get_int(node, "reverse")]
     _, products = context.op_outputs(
-        control_flow.Scan,
+        "Scan",
         [ones, slices],
         2,
         body=body,
@@ -120,7 +132,7 @@ def cumulative_product(node: Node, context: Context) -> list[Node] | None:
         scan_output_axes=[1],
         scan_output_directions=directions,
     )
-    return context.replace(context.op(shape.Reshape, products, context.op(shape.Shape, data), allowzero=1))
+    return context.replace(context.op("Reshape", products, context.op("Shape", data), allowzero=1))
 
 
-CumProd = OperatorSpec("CumProd", dims=same, rewritings=(cumulative_product,))
+CumProd = OperatorSpec("CumProd", Outputs(same), ToRten(rewritings=(cumulative_product,)))

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, UINT8
 from formats.rten.convert import budget
-from formats.rten.operators import comparison, elementwise, indexing, quantization, reduction, shape, slicing
-from formats.rten.operators.shared.deviations import ANY_NAN
-from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import OperatorSpec, Row, because
+from formats.rten.operators import quantization
+from formats.rten.operators.shared.rules import ANY_NAN, always, in_order
+from formats.rten.operators.shared.spec import OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
-    from formats.rten.operators.shared.deviations import Deviation
+    from formats.rten.operators.shared.spec import Deviation
 
 
 def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -33,9 +32,9 @@ def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     width = dims[-1] if dims else None
     if isinstance(width, int) and width > 0:
         return context.replace(*quantized_by_content(context, data, width))
-    column = context.op(shape.Reshape, data, context.int64([-1, 1]))
+    column = context.op("Reshape", data, context.int64([-1, 1]))
     numbers, scale, zero = quantized_by_content(context, column, 1)
-    return context.replace(context.op(shape.Reshape, numbers, context.op(shape.Shape, data)), scale, zero)
+    return context.replace(context.op("Reshape", numbers, context.op("Shape", data)), scale, zero)
 
 
 def _deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
@@ -44,12 +43,9 @@ def _deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 DynamicQuantizeLinear = OperatorSpec(
     "DynamicQuantizeLinear",
-    Row(1, 3),
-    rewritings=(dynamic_quantize_linear,),
-    dims=dynamic_quantize_dims,
-    elements=(always(UINT8), always(FLOAT), always(UINT8)),
-    raised_deviations=_deviations,
-    deviations=_deviations,
+    Outputs(dynamic_quantize_dims, elements=in_order(always(UINT8), always(FLOAT), always(UINT8))),
+    ToRten(Row(1, 3), rewritings=(dynamic_quantize_linear,), deviations=_deviations),
+    to_onnx=ToOnnx(deviations=_deviations),
 )
 
 
@@ -60,22 +56,21 @@ def quantized_by_content(context: Context, data: str, width: int, content: str =
     If a divisor has one element, RTen multiplies by its reciprocal, which changes results at half steps. So divisors
     have several elements.
     """
+    op = context.op
     columns = max(width, 2)
-    flat = context.op(
-        slicing.Concat, context.op(shape.Reshape, content or data, context.int64([-1])), context.array([0]), axis=0
-    )
-    low = context.op(reduction.ReduceMin, flat, context.int64([0]), keepdims=1)
-    high = context.op(reduction.ReduceMax, flat, context.int64([0]), keepdims=1)
-    span = context.op(shape.Expand, context.op(elementwise.Sub, high, low), context.int64([columns]))
-    steps = context.op(elementwise.Div, span, context.array(budget.full(columns, 255)))
+    flat = op("Concat", op("Reshape", content or data, context.int64([-1])), context.array([0]), axis=0)
+    low = op("ReduceMin", flat, context.int64([0]), keepdims=1)
+    high = op("ReduceMax", flat, context.int64([0]), keepdims=1)
+    span = op("Expand", op("Sub", high, low), context.int64([columns]))
+    steps = op("Div", span, context.array(budget.full(columns, 255)))
     zero_point, one, top = context.scalar(0.0), context.scalar(1.0), context.scalar(255.0)
-    scale = context.op(comparison.Where, context.op(comparison.Equal, span, zero_point), one, steps)
-    zero = context.op(elementwise.Div, context.op(elementwise.Neg, low), scale)
-    zero = context.op(elementwise.Round, context.op(elementwise.Clip, zero, zero_point, top))
-    numbers = context.op(elementwise.Round, context.op(elementwise.Div, data, scale))
-    numbers = context.op(elementwise.Clip, context.op(elementwise.Add, numbers, zero), zero_point, top)
+    scale = op("Where", op("Equal", span, zero_point), one, steps)
+    zero = op("Div", op("Neg", low), scale)
+    zero = op("Round", op("Clip", zero, zero_point, top))
+    numbers = op("Round", op("Div", data, scale))
+    numbers = op("Clip", op("Add", numbers, zero), zero_point, top)
     if width == 1:
-        numbers = context.op(slicing.Slice, numbers, context.int64([0]), context.int64([1]), context.int64([-1]))
+        numbers = op("Slice", numbers, context.int64([0]), context.int64([1]), context.int64([-1]))
     first = context.int64_scalar(0)
-    one_scale, one_zero = (context.op(indexing.Gather, name, first, axis=0) for name in (scale, zero))
+    one_scale, one_zero = (op("Gather", name, first, axis=0) for name in (scale, zero))
     return context.cast(numbers, UINT8), one_scale, context.cast(one_zero, UINT8)

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import casting, elementwise, shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import widened
-from formats.rten.operators.shared.rules import always, like_second, normalize, same, unknown
+from formats.rten.operators.shared.rules import always, like_second, normalize, same
 from formats.rten.operators.shared.spec import (
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
     of_input,
@@ -51,20 +53,15 @@ def gather_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
 
 Gather = OperatorSpec(
     "Gather",
-    Row(2, 1, "GatherAttrs", (axis_field(0),)),
-    signature=Signature("Ai", "A"),
-    sizes_from=(0,),
-    dims=gather_dims,
-    contents=gather_contents,
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(gather_dims, contents=gather_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
+    to_onnx=ToOnnx(Signature("Ai", "A")),
 )
 GatherElements = OperatorSpec(
     "GatherElements",
-    Row(2, 1, "GatherAttrs", (axis_field(0),)),
-    signature=Signature("Ai", "A"),
-    dims=like_second,
-    range=ranges.of(0),
+    Outputs(like_second, range=ranges.of(0)),
+    ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
+    to_onnx=ToOnnx(Signature("Ai", "A")),
 )
 
 
@@ -78,10 +75,9 @@ def gather_nd_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 
 GatherND = OperatorSpec(
     "GatherND",
-    Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),)),
-    signature=Signature("Al", "A"),
-    dims=gather_nd_dims,
-    range=ranges.of(0),
+    Outputs(gather_nd_dims, range=ranges.of(0)),
+    ToRten(Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),))),
+    to_onnx=ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -98,7 +94,7 @@ def one_hot_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 @because("RTen's OneHot needs integers as indices and depth. Others are cut off, as ONNX specifies")
 def one_hot(node: Node, context: Context) -> list[Node] | None:
     inputs = [
-        name if context.elem_type(name) in (None, INT32, INT64) else context.op(casting.Cast, name, to=INT64)
+        name if context.elem_type(name) in (None, INT32, INT64) else context.op("Cast", name, to=INT64)
         for name in (context.input(0), context.input(1))
     ]
     return context.changed([*inputs, context.input(2)]) if context.emitted else None
@@ -106,15 +102,9 @@ def one_hot(node: Node, context: Context) -> list[Node] | None:
 
 OneHot = OperatorSpec(
     "OneHot",
-    Row(3, 1, "OneHotAttrs", (axis_field(-1),)),
-    signature=Signature("llv"),
-    ranks={1: 0},
-    sizes=(1,),
-    dims=one_hot_dims,
-    elements=(of_input(2),),
-    rewritings=(one_hot,),
-    narrow=widened((2,)),
-    range=ranges.of(2),
+    Outputs(one_hot_dims, elements=of_input(2), range=ranges.of(2), sizes=(1,)),
+    ToRten(Row(3, 1, "OneHotAttrs", (axis_field(-1),)), rewritings=(one_hot,), narrow=widened((2,))),
+    to_onnx=ToOnnx(Signature("llv"), ranks={1: 0}),
 )
 
 
@@ -130,16 +120,17 @@ _NO_ROW_DEVIATION = Deviation(_NO_ROW.sentence, RESULTS)
 
 @because("RTen returns no row for a scalar, so it becomes a vector of one element")
 def non_zero(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data = context.input(0)
     rank = context.rank(data)
     if rank or context.scope.is_safe(_NO_ROW, data):
         return None
     sizes = context.int64([1])
     if rank is None:  # the dims, and one if there are none
-        dims = context.op(shape.Shape, data)
-        count = context.op(elementwise.Max, context.op(shape.Shape, dims), context.int64([1]))
-        sizes = context.op(slicing.Slice, context.op(slicing.Concat, dims, sizes, axis=0), context.int64([0]), count)
-    return context.replace(context.op(NonZero, context.scope.add_safe(_NO_ROW, context.op(shape.Reshape, data, sizes))))
+        dims = op("Shape", data)
+        count = op("Max", op("Shape", dims), context.int64([1]))
+        sizes = op("Slice", op("Concat", dims, sizes, axis=0), context.int64([0]), count)
+    return context.replace(op("NonZero", context.scope.add_safe(_NO_ROW, op("Reshape", data, sizes))))
 
 
 def _non_zero_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
@@ -148,43 +139,40 @@ def _non_zero_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 NonZero = OperatorSpec(
     "NonZero",
-    Row(1),
-    dims=non_zero_dims,
-    elements=(always(INT64),),
-    rewritings=(non_zero,),
-    narrow=widened((0,), ()),
-    raised_deviations=_non_zero_deviations,
-    range=ranges.sizes,
+    Outputs(non_zero_dims, elements=always(INT64), range=ranges.sizes),
+    ToRten(Row(1), rewritings=(non_zero,), narrow=widened((0,), ())),
+    to_onnx=ToOnnx(deviations=_non_zero_deviations),
 )
 
 
 def compress(node: Node, context: Context) -> list[Node] | None:
     """Write it as a Gather of the positions whose condition is true."""
+    op = context.op
     data, condition = context.input(0), context.input(1)
     axis = get_int(node, "axis")
     if find(node, "axis") is None:
-        data = context.op(shape.Reshape, data, context.int64([-1]))
+        data = op("Reshape", data, context.int64([-1]))
     tests, sizes = context.dims(condition), context.dims(data)
     length, size = tests[0] if tests else None, sizes[axis] if sizes else None
     is_within = isinstance(length, int) and isinstance(size, int) and length <= size
     if length is None or not (is_within or length == size):
-        size_of_axis = context.op(Gather, context.op(shape.Shape, data), context.int64([axis]), axis=0)
-        condition = context.op(slicing.Slice, condition, context.int64([0]), size_of_axis)
-    found = context.op(shape.Squeeze, context.op(NonZero, condition), context.int64([0]))
-    return context.replace(context.op(Gather, data, found, axis=axis))
+        size_of_axis = op("Gather", op("Shape", data), context.int64([axis]), axis=0)
+        condition = op("Slice", condition, context.int64([0]), size_of_axis)
+    found = op("Squeeze", op("NonZero", condition), context.int64([0]))
+    return context.replace(op("Gather", data, found, axis=axis))
 
 
-Compress = OperatorSpec("Compress", dims=unknown, rewritings=(compress,), range=ranges.of(0))
+Compress = OperatorSpec("Compress", Outputs(range=ranges.of(0)), ToRten(rewritings=(compress,)))
 _NO_BYTES = Fault("does not support 8-bit integers", until=RTEN_0_27)
 
 Trilu = OperatorSpec(
     "Trilu",
-    Row(2, 1, "TriluAttrs", (Field("upper", FieldKind.BOOL, 1),)),
-    signature=Signature("Al", "A"),
-    ranks={1: 0},
-    dims=same,
-    narrow=widened((0,), fault=_NO_BYTES),
-    faults=(_NO_BYTES,),
-    range=ranges.with_zero,
-    onnx=OnnxForm(version=14),
+    Outputs(same, range=ranges.with_zero),
+    ToRten(
+        Row(2, 1, "TriluAttrs", (Field("upper", FieldKind.BOOL, 1),)),
+        narrow=widened((0,), fault=_NO_BYTES),
+        faults=(_NO_BYTES,),
+    ),
+    to_onnx=ToOnnx(Signature("Al", "A"), ranks={1: 0}),
+    onnx_loader=OnnxLoader(version=14),
 )

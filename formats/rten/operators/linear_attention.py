@@ -15,9 +15,8 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import get_float, get_int, get_string
-from formats.rten.operators import control_flow, creation, elementwise, matrix, shape
-from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import OperatorSpec, of_input
+from formats.rten.operators import shape
+from formats.rten.operators.shared.spec import OperatorSpec, Outputs, ToRten, of_input
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -36,26 +35,28 @@ def _by_head(context: Context, name: str, heads: int, *around: int) -> str:
     )
     parts = [context.int64([1]) if axis else rest for axis in around or (0,)]
     sizes = shape.joined(context, first, context.int64([heads]), *parts)
-    return context.op(shape.Reshape, name, sizes, allowzero=1)
+    return context.op("Reshape", name, sizes, allowzero=1)
 
 
 def _step(context: Context, values: dict[str, str]) -> tuple[str, str]:
     """The state after a token, and what the token reads from it."""
+    op = context.op
     state, key, value = values["state"], values["key"], values["value"]
     if "decay" in values:
-        state = context.op(elementwise.Mul, state, values["decay"])
+        state = op("Mul", state, values["decay"])
     if "beta" in values:
-        row = context.op(shape.Transpose, key, perm=[0, 1, 3, 2])
-        known = context.op(matrix.MatMul, row, state)
-        value = context.op(elementwise.Mul, values["beta"], context.op(elementwise.Sub, value, known))
-    state = context.op(elementwise.Add, state, context.op(elementwise.Mul, key, value))
-    return state, context.op(matrix.MatMul, values["query"], state)
+        row = op("Transpose", key, perm=[0, 1, 3, 2])
+        known = op("MatMul", row, state)
+        value = op("Mul", values["beta"], op("Sub", value, known))
+    state = op("Add", state, op("Mul", key, value))
+    return state, op("MatMul", values["query"], state)
 
 
 def linear_attention(node: Node, context: Context) -> list[Node] | None:
     """Write it as a loop over the tokens; the state has the axes batch, heads, keys, values."""
     import numpy
 
+    op = context.op
     rule, heads, groups = get_string(node, "update_rule", "gated_delta"), get_int(node, "kv_num_heads"), 0
     if rule not in _RULES:
         raise Refused(f"has the update_rule {rule!r}, which ONNX does not define")
@@ -72,20 +73,20 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
     }
     width = shape.sizes_of(context, tokens["query"], 3, 4)
     apart = shape.joined(context, shape.sizes_of(context, tokens["query"], 0, 2), context.int64([heads, groups]), width)
-    tokens["query"] = context.op(shape.Reshape, tokens["query"], apart, allowzero=1)
+    tokens["query"] = op("Reshape", tokens["query"], apart, allowzero=1)
     tokens["value"] = _by_head(context, value, heads, 1, 0)
     for name in _RULES[rule]:
         given = context.input(_PLACES[name])
         parts = heads if name == "decay" or context.static_dims(given, 2) != (1,) else 1
         tokens[name] = _by_head(context, given, parts, 0, 1)
     if "decay" in tokens:
-        tokens["decay"] = context.op(elementwise.Exp, tokens["decay"])
+        tokens["decay"] = op("Exp", tokens["decay"])
     if context.optional(3):
         state = context.cast(context.input(3), FLOAT)
     else:
         batch, depth = shape.sizes_of(context, query, 0, 1), shape.sizes_of(context, tokens["value"], 4, 5)
         sizes = shape.joined(context, batch, context.int64([heads]), width, depth)
-        state = context.op(creation.ConstantOfShape, sizes, value=from_numpy(budget.zeros(1, numpy.float32)))
+        state = op("ConstantOfShape", sizes, value=from_numpy(budget.zeros(1, numpy.float32)))
     inner, inside = context.nested(), {}
     for name in ("state", *tokens):
         inside[name] = context.names.new(f"{node.output[0]}/{name}")
@@ -99,13 +100,11 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
     )
     axes, inputs = [1] * len(tokens), [state, *tokens.values()]
     state, result = context.op_outputs(
-        control_flow.Scan, inputs, 2, body=body, num_scan_inputs=len(axes), scan_input_axes=axes, scan_output_axes=[1]
+        "Scan", inputs, 2, body=body, num_scan_inputs=len(axes), scan_input_axes=axes, scan_output_axes=[1]
     )
-    result = context.op(elementwise.Mul, result, _scale(node, context, width))
-    whole = context.op(elementwise.Mul, shape.sizes_of(context, value, 2, 3), context.int64([groups]))
-    result = context.op(
-        shape.Reshape, result, shape.joined(context, shape.sizes_of(context, query, 0, 2), whole), allowzero=1
-    )
+    result = op("Mul", result, _scale(node, context, width))
+    whole = op("Mul", shape.sizes_of(context, value, 2, 3), context.int64([groups]))
+    result = op("Reshape", result, shape.joined(context, shape.sizes_of(context, query, 0, 2), whole), allowzero=1)
     elem_type = context.elem_type(query) or FLOAT
     state_type = context.elem_type(context.optional(3)) or elem_type
     return context.replace(context.cast(result, elem_type), context.cast(state, state_type))
@@ -116,8 +115,8 @@ def _scale(node: Node, context: Context, width: str) -> str:
     given, held = get_float(node, "scale"), context.scope.ints(width)
     if given or (held and held[0]):
         return context.scalar(given or 1 / sqrt(held[0] if held else 1))
-    root = context.op(elementwise.Sqrt, context.cast(width, FLOAT))
-    return context.op(elementwise.Div, context.array([1.0]), root)
+    root = context.op("Sqrt", context.cast(width, FLOAT))
+    return context.op("Div", context.array([1.0]), root)
 
 
-LinearAttention = OperatorSpec("LinearAttention", dims=unknown, elements=(of_input(0),), rewritings=(linear_attention,))
+LinearAttention = OperatorSpec("LinearAttention", Outputs(elements=of_input(0)), ToRten(rewritings=(linear_attention,)))

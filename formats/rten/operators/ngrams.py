@@ -12,9 +12,9 @@ from formats.ir.dtypes import FLOAT, INT32
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
+from formats.rten.operators import shape
 from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.operators.shared.spec import OperatorSpec, Outputs, ToRten
 from formats.rten.types import INT32_LIMITS
 
 if TYPE_CHECKING:
@@ -30,16 +30,17 @@ MODES = ("TF", "IDF", "TFIDF")
 
 def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance: int) -> str:
     """How often each n-gram is in each row, with that distance between its elements: a matrix, INT32."""
+    op = context.op
     length, is_there = len(grams[0]), ""
     for place, column in enumerate(zip(*grams, strict=True)):
         behind = (length - 1 - place) * distance
         end = context.int64([-behind if behind else INT32_LIMITS[1]])
-        window = context.op(slicing.Slice, data, context.int64([place * distance]), end, context.int64([1]))
-        rows = context.op(shape.Unsqueeze, window, context.int64([1]))
+        window = op("Slice", data, context.int64([place * distance]), end, context.int64([1]))
+        rows = op("Unsqueeze", window, context.int64([1]))
         wanted = context.array([[number] for number in column], INT32)
-        is_equal = context.op(comparison.Equal, rows, wanted)
-        is_there = context.op(comparison.And, is_there, is_equal) if is_there else is_equal
-    return context.op(reduction.ReduceSum, context.cast(is_there, INT32), context.int64([2]), keepdims=0)
+        is_equal = op("Equal", rows, wanted)
+        is_there = op("And", is_there, is_equal) if is_there else is_equal
+    return op("ReduceSum", context.cast(is_there, INT32), context.int64([2]), keepdims=0)
 
 
 def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
@@ -55,7 +56,7 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
     data = context.cast(context.input(0), INT32)
     is_vector = context.known_rank(data) == 1
     if is_vector:
-        data = context.op(shape.Unsqueeze, data, context.int64([0]))
+        data = context.op("Unsqueeze", data, context.int64([0]))
     counts: list[str] = []  # for the n-grams of each length
     column_of: dict[int, int] = {}  # by the place in the output
     number = 0
@@ -71,25 +72,26 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
             total = ""
             for distance in distances:
                 found = _found(context, data, grams, distance)
-                total = context.op(elementwise.Add, total, found) if total else found
+                total = context.op("Add", total, found) if total else found
             counts.append(total)
         number += len(grams)
     columns = [column_of.get(place, len(column_of)) for place in budget.steps(max(places) + 1)]
     result = _weighted(node, context, data, counts, columns)
-    return context.replace(context.op(shape.Squeeze, result, context.int64([0])) if is_vector else result)
+    return context.replace(context.op("Squeeze", result, context.int64([0])) if is_vector else result)
 
 
 def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], columns: Sequence[int]) -> str:
     """The counts with the weights of the mode. `columns` has the column of `counts` for each place in the output."""
+    op = context.op
     mode = get_string(node, "mode")
     if mode not in MODES:
         raise Refused(f"has the unknown mode {mode!r}")
     rows = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([1]))
-    none = context.op(shape.Expand, context.array([[0]], INT32), rows)  # for places without an n-gram
-    every = context.op(slicing.Concat, *counts, none, axis=1)
-    found = context.op(indexing.Gather, every, context.int64(columns), axis=1)
+    none = op("Expand", context.array([[0]], INT32), rows)  # for places without an n-gram
+    every = op("Concat", *counts, none, axis=1)
+    found = op("Gather", every, context.int64(columns), axis=1)
     if mode == "IDF":
-        found = context.op(comparison.Greater, found, context.array(0, INT32))
+        found = op("Greater", found, context.array(0, INT32))
     result = context.cast(found, FLOAT)
     weights = find(node, "weights")
     if mode != "TF" and weights is not None:
@@ -98,7 +100,7 @@ def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], co
             raise Refused(f"has {len(weights.floats)} weights for {len(places)} n-grams")
         by_place = dict(zip(places, weights.floats, strict=True))
         factors = [by_place.get(place, 0.0) for place in range(len(columns))]
-        result = context.op(elementwise.Mul, result, context.array(factors))
+        result = op("Mul", result, context.array(factors))
     return result
 
 
@@ -109,5 +111,5 @@ def tf_idf_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 TfIdfVectorizer = OperatorSpec(
-    "TfIdfVectorizer", dims=tf_idf_dims, elements=(always(FLOAT),), rewritings=(tf_idf_vectorizer,)
+    "TfIdfVectorizer", Outputs(tf_idf_dims, elements=always(FLOAT)), ToRten(rewritings=(tf_idf_vectorizer,))
 )

@@ -10,16 +10,18 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
-from formats.rten.operators import casting, comparison, creation, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import always, of_attribute, same, same_all, unknown
+from formats.rten.operators.shared.rules import always, in_order, of_attribute, same, same_all
 from formats.rten.operators.shared.spec import (
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     because,
     of_input,
 )
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 _SEED = Field("seed", FieldKind.FLOAT)
 _FLOAT_OUTPUT = {"dtype": FLOAT_TYPES}
-_ONNX_FORM = OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)})
+_ONNX_FORM = OnnxLoader(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)})
 
 
 def random_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -49,10 +51,9 @@ def _with_shape(name: str, *fields: Field) -> OperatorSpec:
     """An operator whose output has the dims in its attribute."""
     return OperatorSpec(
         name,
-        Row(0, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT),
-        dims=random_dims,
-        elements=(of_attribute("dtype", FLOAT),),
-        onnx=_ONNX_FORM,
+        Outputs(random_dims, elements=of_attribute("dtype", FLOAT)),
+        ToRten(Row(0, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
+        onnx_loader=_ONNX_FORM,
     )
 
 
@@ -60,12 +61,10 @@ def _like_input(name: str, *fields: Field) -> OperatorSpec:
     """An operator whose output has the dims of its input."""
     return OperatorSpec(
         name,
-        Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT),
-        signature=Signature("w"),
-        dims=same,
-        elements=(of_attribute("dtype", None),),
-        raised=float_like_raised,
-        onnx=_ONNX_FORM,
+        Outputs(same, elements=of_attribute("dtype", None)),
+        ToRten(Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
+        to_onnx=ToOnnx(Signature("w"), rewriting=float_like_raised),
+        onnx_loader=_ONNX_FORM,
     )
 
 
@@ -83,13 +82,13 @@ def bernoulli(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     seed = get_float(node, "seed") if find(node, "seed") is not None else None
     elem_type = context.elem_type(data) or FLOAT
-    number = context.op(RandomUniformLike, data, dtype=elem_type, seed=seed)
-    return context.replace(
-        context.op(casting.Cast, context.op(comparison.Less, number, data), to=get_int(node, "dtype") or elem_type)
-    )
+    number = context.op("RandomUniformLike", data, dtype=elem_type, seed=seed)
+    return context.replace(context.op("Cast", context.op("Less", number, data), to=get_int(node, "dtype") or elem_type))
 
 
-Bernoulli = OperatorSpec("Bernoulli", dims=same, elements=(of_attribute("dtype", None),), rewritings=(bernoulli,))
+Bernoulli = OperatorSpec(
+    "Bernoulli", Outputs(same, elements=of_attribute("dtype", None)), ToRten(rewritings=(bernoulli,))
+)
 
 
 def multinomial_raised(node: Node, context: Context) -> list[Node]:
@@ -99,11 +98,10 @@ def multinomial_raised(node: Node, context: Context) -> list[Node]:
 
 Multinomial = OperatorSpec(
     "Multinomial",
-    Row(1, 1, "MultinomialAttrs", (Field("sample_size", FieldKind.INT, 1), _SEED), {"dtype": (INT32, INT64)}),
-    dims=unknown,
-    elements=(of_attribute("dtype", INT32),),
-    raised=multinomial_raised,
-    onnx=OnnxForm(takes={"dtype": (INT32, INT64)}),
+    Outputs(elements=of_attribute("dtype", INT32)),
+    ToRten(Row(1, 1, "MultinomialAttrs", (Field("sample_size", FieldKind.INT, 1), _SEED), {"dtype": (INT32, INT64)})),
+    to_onnx=ToOnnx(rewriting=multinomial_raised),
+    onnx_loader=OnnxLoader(takes={"dtype": (INT32, INT64)}),
 )
 
 
@@ -111,6 +109,7 @@ Multinomial = OperatorSpec(
 def dropout(node: Node, context: Context) -> list[Node] | None:
     # Before operator set 12, ONNX does not define the mask in inference, and onnxruntime returns zeros.
 
+    op = context.op
     data, ratio, training = context.input(0), context.optional(1), context.optional(2)
     if context.version < 7 and not get_int(node, "is_test"):
         raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
@@ -121,20 +120,17 @@ def dropout(node: Node, context: Context) -> list[Node] | None:
     ):
         raise Refused("may be in training mode", "export the model for inference")
     if not context.wanted(1):
-        return context.replace(context.op(shape.Identity, data), "")
+        return context.replace(op("Identity", data), "")
     elem_type = BOOL if context.version >= 10 else context.elem_type(data) or FLOAT
     value = from_numpy(budget.full(1, context.version >= 12, dtype=numpy_dtype(elem_type)))
-    mask = context.op(creation.ConstantOfShape, context.op(shape.Shape, data), value=value)
-    return context.replace(context.op(shape.Identity, data), mask)
+    mask = op("ConstantOfShape", op("Shape", data), value=value)
+    return context.replace(op("Identity", data), mask)
 
 
 Dropout = OperatorSpec(
     "Dropout",
-    Row(2, 2, "DropoutAttrs", (Field("seed", FieldKind.INT),)),
-    signature=Signature("xxb"),
-    dims=same_all,
-    elements=(of_input(0), always(BOOL)),
-    rewritings=(dropout,),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"ratio": 1}),
+    Outputs(same_all, elements=in_order(of_input(0), always(BOOL)), range=ranges.of(0)),
+    ToRten(Row(2, 2, "DropoutAttrs", (Field("seed", FieldKind.INT),)), rewritings=(dropout,)),
+    to_onnx=ToOnnx(Signature("xxb")),
+    onnx_loader=OnnxLoader(inputs={"ratio": 1}),
 )

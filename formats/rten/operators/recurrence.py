@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, get_strings
-from formats.rten.operators import activation, elementwise, matrix, shape
 from formats.rten.operators.shared import ranges, recurrent_loop
-from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import dropped
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.spec import (
+    ANY,
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+)
 from formats.rten.types import FLOATS
 from formats.tensordata.plan import RESULTS, SPECIAL
 
@@ -50,9 +61,9 @@ CELLS = {"RNN": recurrent_loop.RNN_CELL, "GRU": recurrent_loop.GRU_CELL, "LSTM":
 
 def _is_native(node: Node, context: Context) -> bool:
     """Whether RTen's kernel computes the same."""
-    if node.op_type == RNN.name or context.optional(4) or context.optional(7) or get_float(node, "clip"):
+    if node.op_type == "RNN" or context.optional(4) or context.optional(7) or get_float(node, "clip"):
         return False
-    if get_int(node, "input_forget") or (node.op_type == GRU.name and not get_int(node, "linear_before_reset")):
+    if get_int(node, "input_forget") or (node.op_type == "GRU" and not get_int(node, "linear_before_reset")):
         return False
     default = list(CELLS[node.op_type or ""].activations)
     named = [name.lower() for name in get_strings(node, "activations")]
@@ -62,7 +73,7 @@ def _is_native(node: Node, context: Context) -> bool:
 def _with_time_first(node: Node, context: Context) -> list[Node]:
     """The layer with steps before samples, which is what RTen has, between transpositions."""
     swapped = [
-        context.op(shape.Transpose, name, perm=[1, 0, 2]) if name and place in (0, 5, 6) else name
+        context.op("Transpose", name, perm=[1, 0, 2]) if name and place in (0, 5, 6) else name
         for place, name in enumerate(node.input)
     ]
     plain = context.changed(swapped, without=("layout",))[-1]
@@ -72,7 +83,7 @@ def _with_time_first(node: Node, context: Context) -> list[Node]:
     context.emit(plain)
     perms = ([2, 0, 1, 3], [1, 0, 2], [1, 0, 2])
     values = [
-        context.op(shape.Transpose, name, perm=perm) if name else "" for name, perm in zip(outputs, perms, strict=False)
+        context.op("Transpose", name, perm=perm) if name else "" for name, perm in zip(outputs, perms, strict=False)
     ]
     return context.replace(*values)
 
@@ -88,12 +99,12 @@ def _hidden_size(node: Node, context: Context) -> int:
 def _outputs(direction: recurrent_loop.Direction) -> list[str]:
     """All outputs, and the last states, of one direction."""
     context, data = direction.context, direction.context.input(0)
-    weight = context.op(shape.Transpose, direction.own(1), perm=[1, 0])
-    recurrent_weight = context.op(shape.Transpose, direction.own(2), perm=[1, 0])
-    projected = context.op(matrix.MatMul, data, weight)
+    weight = context.op("Transpose", direction.own(1), perm=[1, 0])
+    recurrent_weight = context.op("Transpose", direction.own(2), perm=[1, 0])
+    projected = context.op("MatMul", data, weight)
     bias, recurrent_bias = direction.biases()
     if bias:
-        projected = context.op(elementwise.Add, projected, bias)
+        projected = context.op("Add", projected, bias)
     step = recurrent_loop.Step(
         context.nested(),
         direction,
@@ -144,7 +155,7 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
     return recurrent_loop.side_by_side(context, [_outputs(direction) for direction in directions])
 
 
-RNN = OperatorSpec("RNN", dims=recurrent_dims, older=(dropped("output_sequence"),), rewritings=(recurrent,))
+RNN = OperatorSpec("RNN", Outputs(recurrent_dims), ToRten(older=(dropped("output_sequence"),), rewritings=(recurrent,)))
 _DIRECTION = {"forward": "Forward", "reverse": "Reverse", "bidirectional": "Bidirectional"}
 _RNN = (
     Field("direction", FieldKind.CHOICE, "forward", choices=_DIRECTION),
@@ -154,7 +165,7 @@ _RNN_NEUTRAL = {"activation_alpha": ANY, "activation_beta": ANY, "clip": (0.0,),
 _LINEAR = Field("linear_before_reset", FieldKind.BOOL, 0)
 ONNX_RNN = (_RNN[0], _RNN[1]._replace(required=True))  # for its ONNX loader
 _TAKEN = {"activation_alpha": ((),), "activation_beta": ((),), "clip": (0.0,), "layout": (0,)}
-_GRU_ACTIVATIONS = (activation.Sigmoid.name, elementwise.Tanh.name)
+_GRU_ACTIVATIONS = ("Sigmoid", "Tanh")
 
 
 def recurrence_raised(node: Node, context: Context) -> list[Node]:
@@ -176,47 +187,46 @@ def _recurrence_deviations(node: Node, context: Context) -> tuple[Deviation, ...
 
 GRU = OperatorSpec(
     "GRU",
-    Row(
-        6,
-        2,
-        "GRUAttrs",
-        (*_RNN, _LINEAR),
-        {**_RNN_NEUTRAL, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)},
+    Outputs(recurrent_dims),
+    ToRten(
+        Row(
+            6,
+            2,
+            "GRUAttrs",
+            (*_RNN, _LINEAR),
+            {**_RNN_NEUTRAL, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)},
+        ),
+        older=(dropped("output_sequence"),),
+        rewritings=(recurrent,),
+        unspecified=_weights_unspecified,
     ),
-    signature=Signature("xxxxwx"),
-    dims=recurrent_dims,
-    older=(dropped("output_sequence"),),
-    rewritings=(recurrent,),
-    raised=recurrence_raised,
-    raised_deviations=_recurrence_deviations,
-    unspecified=_weights_unspecified,
-    onnx=OnnxForm(
+    to_onnx=ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
+    onnx_loader=OnnxLoader(
         Row(6, 2, fields=(*ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
     ),
 )
-_LSTM_ACTIVATIONS = (*_GRU_ACTIVATIONS, elementwise.Tanh.name)
+_LSTM_ACTIVATIONS = (*_GRU_ACTIVATIONS, "Tanh")
 LSTM = OperatorSpec(
     "LSTM",
-    Row(
-        7,
-        3,
-        "LSTMAttrs",
-        _RNN,
-        {
-            **_RNN_NEUTRAL,
-            "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2),
-            "input_forget": (0,),
-        },
+    Outputs(recurrent_dims, range=ranges.between(-1, 1)),
+    ToRten(
+        Row(
+            7,
+            3,
+            "LSTMAttrs",
+            _RNN,
+            {
+                **_RNN_NEUTRAL,
+                "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2),
+                "input_forget": (0,),
+            },
+        ),
+        older=(dropped("output_sequence"),),
+        rewritings=(recurrent,),
+        unspecified=_weights_unspecified,
     ),
-    signature=Signature("xxxxwx"),
-    dims=recurrent_dims,
-    older=(dropped("output_sequence"),),
-    rewritings=(recurrent,),
-    raised=recurrence_raised,
-    raised_deviations=_recurrence_deviations,
-    unspecified=_weights_unspecified,
-    range=ranges.between(-1, 1),
-    onnx=OnnxForm(
+    to_onnx=ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
+    onnx_loader=OnnxLoader(
         Row(7, 3, fields=ONNX_RNN),
         {**_TAKEN, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},
     ),

@@ -11,9 +11,9 @@ from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, padding, scatter, shape, slicing
-from formats.rten.operators.shared.rules import normalize, unknown
-from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.operators import shape
+from formats.rten.operators.shared.rules import normalize
+from formats.rten.operators.shared.spec import OperatorSpec, Outputs, ToRten, unknown
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -35,47 +35,46 @@ class Samples(NamedTuple):
 
 def _samples(context: Context, start: str, size: str, bins: int, ratio: int, number: int, length: str) -> Samples:
     """The samples called `number` of `ratio` in each of the bins of regions, which begin at `start`, along an axis."""
+    op = context.op
     zero, one = context.scalar(0.0), context.scalar(1.0)
-    width = context.op(elementwise.Div, size, context.scalar(float(bins)))
-    corner = context.op(
-        elementwise.Add, start, context.op(elementwise.Mul, width, context.array([[*map(float, budget.steps(bins))]]))
-    )
-    inside = context.op(elementwise.Mul, width, context.scalar(number + 0.5))
-    place = context.op(elementwise.Add, corner, context.op(elementwise.Div, inside, context.scalar(float(ratio))))
-    before = context.op(comparison.Less, place, context.scalar(-1.0))
-    is_outside = context.op(comparison.Or, before, context.op(comparison.Greater, place, length))
-    last = context.op(elementwise.Sub, length, one)
-    place = context.op(
-        elementwise.Min, context.op(elementwise.Max, place, zero), last
-    )  # an index after the last one becomes the last one
-    low = context.op(elementwise.Floor, place)
-    high = context.op(elementwise.Min, context.op(elementwise.Add, low, one), last)
-    share = context.op(elementwise.Sub, place, low)
-    shares = (context.op(elementwise.Sub, one, share), share)
-    low_share, high_share = (context.op(comparison.Where, is_outside, zero, each) for each in shares)
+    width = op("Div", size, context.scalar(float(bins)))
+    corner = op("Add", start, op("Mul", width, context.array([[*map(float, budget.steps(bins))]])))
+    inside = op("Mul", width, context.scalar(number + 0.5))
+    place = op("Add", corner, op("Div", inside, context.scalar(float(ratio))))
+    before = op("Less", place, context.scalar(-1.0))
+    is_outside = op("Or", before, op("Greater", place, length))
+    last = op("Sub", length, one)
+    place = op("Min", op("Max", place, zero), last)  # an index after the last one becomes the last one
+    low = op("Floor", place)
+    high = op("Min", op("Add", low, one), last)
+    share = op("Sub", place, low)
+    shares = (op("Sub", one, share), share)
+    low_share, high_share = (op("Where", is_outside, zero, each) for each in shares)
     return Samples(context.cast(low, INT32), low_share, context.cast(high, INT32), high_share)
 
 
 def _starts_and_sizes(node: Node, context: Context, is_half: bool) -> list[tuple[str, str]]:
     """The start and the size of regions, along the rows and the columns."""
+    op = context.op
     scale = context.scalar(get_float(node, "spatial_scale", 1.0))
-    corners = context.op(elementwise.Mul, context.input(1), scale)
+    corners = op("Mul", context.input(1), scale)
     if is_half:
-        corners = context.op(elementwise.Sub, corners, context.scalar(0.5))
-    left, top, right, bottom = context.op_outputs(slicing.Split, [corners, context.int64([1] * 4)], 4, axis=1)
+        corners = op("Sub", corners, context.scalar(0.5))
+    left, top, right, bottom = context.op_outputs("Split", [corners, context.int64([1] * 4)], 4, axis=1)
     found = []
     for first, last in ((top, bottom), (left, right)):
-        size = context.op(elementwise.Sub, last, first)
-        found.append((first, size if is_half else context.op(elementwise.Max, size, context.scalar(1.0))))
+        size = op("Sub", last, first)
+        found.append((first, size if is_half else op("Max", size, context.scalar(1.0))))
     return found
 
 
 def _column(context: Context, value: str, axis: int) -> str:
-    return context.op(shape.Unsqueeze, value, context.int64([axis]))
+    return context.op("Unsqueeze", value, context.int64([axis]))
 
 
 def roi_align(node: Node, context: Context) -> list[Node] | None:
     """Write it as the mean or maximum of interpolated samples."""
+    op = context.op
     data, ratio = context.input(0), get_int(node, "sampling_ratio")
     if not 0 < ratio <= MAX_RATIO:
         raise Refused(f"has sampling_ratio = {ratio}, but only 1 to {MAX_RATIO} can be converted")
@@ -85,29 +84,27 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
     height, width = (shape.sizes_of(context, data, axis, axis + 1) for axis in (2, 3))
     (top, high), (left, wide) = _starts_and_sizes(node, context, known == "half_pixel")
     lengths = [context.cast(size, FLOAT) for size in (height, width)]
-    last_first = context.op(shape.Transpose, data, perm=[0, 2, 3, 1])
+    last_first = op("Transpose", data, perm=[0, 2, 3, 1])
     depth = shape.sizes_of(context, data, 1, 2)
-    pixels = context.op(shape.Reshape, last_first, shape.joined(context, context.int64([-1]), depth))
+    pixels = op("Reshape", last_first, shape.joined(context, context.int64([-1]), depth))
     batch = _column(context, _column(context, context.cast(context.input(2), INT32), 1), 2)
-    images = context.op(elementwise.Mul, batch, context.cast(height, INT32))
+    images = op("Mul", batch, context.cast(height, INT32))
     down = [_samples(context, top, high, rows, ratio, number, lengths[0]) for number in range(ratio)]
     across = [_samples(context, left, wide, columns, ratio, number, lengths[1]) for number in range(ratio)]
     parts = []
     for y, y_share in ((place, share) for each in down for place, share in (each[:2], each[2:])):
-        line = context.op(elementwise.Add, images, _column(context, y, 2))
-        line = context.op(elementwise.Mul, line, context.cast(width, INT32))
+        line = op("Add", images, _column(context, y, 2))
+        line = op("Mul", line, context.cast(width, INT32))
         for x, x_share in ((place, share) for each in across for place, share in (each[:2], each[2:])):
-            found = context.op(
-                indexing.Gather, pixels, context.op(elementwise.Add, line, _column(context, x, 1)), axis=0
-            )
-            share = context.op(elementwise.Mul, _column(context, y_share, 2), _column(context, x_share, 1))
-            parts.append(context.op(elementwise.Mul, found, _column(context, share, 3)))
+            found = op("Gather", pixels, op("Add", line, _column(context, x, 1)), axis=0)
+            share = op("Mul", _column(context, y_share, 2), _column(context, x_share, 1))
+            parts.append(op("Mul", found, _column(context, share, 3)))
     joined = parts[0]
     for part in parts[1:]:
-        joined = context.op(elementwise.Max if mode == "max" else elementwise.Add, joined, part)
+        joined = op("Max" if mode == "max" else "Add", joined, part)
     if mode != "max":
-        joined = context.op(elementwise.Div, joined, context.scalar(float(ratio * ratio)))
-    return context.replace(context.op(shape.Transpose, joined, perm=[0, 3, 1, 2]))
+        joined = op("Div", joined, context.scalar(float(ratio * ratio)))
+    return context.replace(op("Transpose", joined, perm=[0, 3, 1, 2]))
 
 
 def roi_align_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -116,24 +113,25 @@ def roi_align_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
     return [(regions[0], data[1], get_int(node, "output_height", 1), get_int(node, "output_width", 1))]
 
 
-RoiAlign = OperatorSpec("RoiAlign", dims=roi_align_dims, rewritings=(roi_align,))
+RoiAlign = OperatorSpec("RoiAlign", Outputs(roi_align_dims), ToRten(rewritings=(roi_align,)))
 
 
 def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> list[Node]:
     """The same where sizes are known only when the model runs: the data are padded, and then cut."""
+    op = context.op
     size = context.cast(context.input(1), INT64)
-    before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
+    before = op("Gather", op("Shape", data), context.int64(axes), axis=0)
     zero, two = context.int64([0]), context.int64([2])
-    missing = context.op(elementwise.Max, context.op(elementwise.Sub, size, before), zero)
-    begins = context.op(elementwise.Div, missing, two)
-    pads = context.op(slicing.Concat, begins, context.op(elementwise.Sub, missing, begins), axis=0)
+    missing = op("Max", op("Sub", size, before), zero)
+    begins = op("Div", missing, two)
+    pads = op("Concat", begins, op("Sub", missing, begins), axis=0)
     places = context.int64([*axes, *(axis + rank for axis in axes)])
-    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, pads, axis=0)
-    padded = context.op(padding.Pad, data, every)
-    beyond = context.op(elementwise.Max, context.op(elementwise.Sub, before, size), zero)
-    start = context.op(elementwise.Div, beyond, two)
-    end = context.op(elementwise.Add, start, size)
-    return context.replace(context.op(slicing.Slice, padded, start, end, context.int64(axes)))
+    every = op("ScatterElements", context.int64([0] * (2 * rank)), places, pads, axis=0)
+    padded = op("Pad", data, every)
+    beyond = op("Max", op("Sub", before, size), zero)
+    start = op("Div", beyond, two)
+    end = op("Add", start, size)
+    return context.replace(op("Slice", padded, start, end, context.int64(axes)))
 
 
 def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
@@ -151,7 +149,7 @@ def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
         room = size - before
         begin = room // 2 if room >= 0 else -(-room // 2)
         pads[axis], pads[rank + axis] = begin, room - begin
-    return context.replace(context.op(padding.Pad, data, context.int64(pads)))
+    return context.replace(context.op("Pad", data, context.int64(pads)))
 
 
-CenterCropPad = OperatorSpec("CenterCropPad", dims=unknown, elements=(), rewritings=(center_crop_pad,))
+CenterCropPad = OperatorSpec("CenterCropPad", Outputs(elements=unknown), ToRten(rewritings=(center_crop_pad,)))

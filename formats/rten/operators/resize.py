@@ -14,13 +14,26 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
+from formats.rten.operators import shape
 from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation, of_floats
 from formats.rten.operators.shared.interpolation import Axis
-from formats.rten.operators.shared.rules import normalize, unknown
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.rules import normalize, of_floats
+from formats.rten.operators.shared.spec import (
+    ANY,
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+    unknown,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS, SPECIAL
@@ -88,11 +101,11 @@ def resize_10(node: Node, context: Context) -> list[Node] | None:
     grows = factors is None or any(factor > 1 for factor in factors)
     if mode == "nearest" and shrinks and grows:
         one = context.scalar(1.0)
-        more, less = (context.op(operator, scales, one) for operator in (elementwise.Max, elementwise.Min))
+        more, less = (context.op(operator, scales, one) for operator in ("Max", "Min"))
         if factors is not None:
             more, less = (context.array([limit(factor, 1.0) for factor in factors]) for limit in (max, min))
-        data, scales = context.op(Resize, data, "", more, nearest_mode="floor", **modes), less
-    return context.replace(context.op(Resize, data, "", scales, nearest_mode="ceil" if shrinks else "floor", **modes))
+        data, scales = context.op("Resize", data, "", more, nearest_mode="floor", **modes), less
+    return context.replace(context.op("Resize", data, "", scales, nearest_mode="ceil" if shrinks else "floor", **modes))
 
 
 def _scales(context: Context) -> str:
@@ -214,7 +227,7 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
 
 def _element(context: Context, vector: str, place: int) -> str:
     """One element of a vector, a scalar of type FLOAT."""
-    return context.cast(context.op(indexing.Gather, vector, context.int64_scalar(place), axis=0), FLOAT)
+    return context.cast(context.op("Gather", vector, context.int64_scalar(place), axis=0), FLOAT)
 
 
 def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Line:
@@ -223,9 +236,9 @@ def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Li
     before = _element(context, shape.sizes_of(context, context.input(0), place, place + 1), 0)
     if ratio or scales:
         scale = ratio or (context.scalar(axis.scale) if axis.scale is not None else _element(context, scales, place))
-        after = context.op(elementwise.Mul, before, scale)
-        after = context.op(elementwise.Add, after, context.scalar(0.5)) if ratio else after
-        after = context.op(elementwise.Floor, after)
+        after = context.op("Mul", before, scale)
+        after = context.op("Add", after, context.scalar(0.5)) if ratio else after
+        after = context.op("Floor", after)
     else:
         after = _element(context, sizes, place)
         scale = ratio_of(context, after, before)
@@ -246,10 +259,10 @@ def _is_kept(context: Context, axes: list[Axis], ratio: str) -> str:
     if any(changes) or not has_ratio or all(axis.scale and axis.scale == int(axis.scale) for _, axis in resized):
         return ""
     lines = [_line(context, place, len(axes), axis, ratio) for place, axis in resized]
-    same = [context.op(comparison.Equal, line.before, line.after) for line in lines]
+    same = [context.op("Equal", line.before, line.after) for line in lines]
     found = same[0]
     for other in same[1:]:
-        found = context.op(comparison.And, found, other)
+        found = context.op("And", found, other)
     return found
 
 
@@ -285,14 +298,15 @@ def _of_all(context: Context, given: str, axes: list[int], others: list[str]) ->
     """A vector with an element for each axis; the elements of some axes are given."""
     parts = list(others)
     for place, axis in enumerate(axes):
-        parts[axis] = context.op(slicing.Slice, given, context.int64([place]), context.int64([place + 1]))
-    return context.op(slicing.Concat, *parts, axis=0)
+        parts[axis] = context.op("Slice", given, context.int64([place]), context.int64([place + 1]))
+    return context.op("Concat", *parts, axis=0)
 
 
 def _of_one_ratio(
     node: Node, context: Context, axes: list[int], region: str, ends: list[tuple[float, float]]
 ) -> list[Node]:
     """Some axes resized by one ratio: that of the axis that grows least or most. The ends are those of a region."""
+    op = context.op
     data, sizes = context.input(0), context.optional(3)
     dims, held = context.dims(data) or (None,) * len(ends), context.scope.ints(sizes)
 
@@ -316,9 +330,9 @@ def _of_one_ratio(
         for axis in axes:
             parts[axis] = context.int64([resized[axis].sizes[1]])
         return context.changed([data, region, "", shape.joined(context, *parts)], without=_CHOICES)
-    before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
-    quotients = context.op(elementwise.Div, context.cast(sizes, FLOAT), context.cast(before, FLOAT))
-    ratio = context.op(reduction.ReduceMax if is_most else reduction.ReduceMin, quotients, keepdims=0)
+    before = op("Gather", op("Shape", data), context.int64(axes), axis=0)
+    quotients = op("Div", context.cast(sizes, FLOAT), context.cast(before, FLOAT))
+    ratio = op("ReduceMax" if is_most else "ReduceMin", quotients, keepdims=0)
     return _written_out(node, context, resized_by(None), ratio)
 
 
@@ -416,34 +430,34 @@ def resize_raised(node: Node, context: Context) -> list[Node]:
 
 Resize = OperatorSpec(
     "Resize",
-    Row(
-        4,
-        1,
-        "ResizeAttrs",
-        (
-            Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),
-            Field("coord_mode", FieldKind.CHOICE, "half_pixel", "coordinate_transformation_mode", choices=_COORDINATES),
-            Field("nearest_mode", FieldKind.CHOICE, "round_prefer_floor", choices=_NEAREST),
+    Outputs(resize_dims, range=_resized_range, sizes=(3,)),
+    ToRten(
+        Row(
+            4,
+            1,
+            "ResizeAttrs",
+            (
+                Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),
+                Field(
+                    "coord_mode", FieldKind.CHOICE, "half_pixel", "coordinate_transformation_mode", choices=_COORDINATES
+                ),
+                Field("nearest_mode", FieldKind.CHOICE, "round_prefer_floor", choices=_NEAREST),
+            ),
+            {
+                "antialias": (0,),
+                "cubic_coeff_a": ANY,
+                "exclude_outside": (0,),
+                "extrapolation_value": ANY,  # of tf_crop_and_resize, which RTen does not have
+                "keep_aspect_ratio_policy": ("stretch",),
+            },
         ),
-        {
-            "antialias": (0,),
-            "cubic_coeff_a": ANY,
-            "exclude_outside": (0,),
-            "extrapolation_value": ANY,  # of tf_crop_and_resize, which RTen does not have
-            "keep_aspect_ratio_policy": ("stretch",),
-        },
+        older=(resize_10,),
+        rewritings=(resize,),
+        faults=(_RATIO, _ONE_CORNER, _TIES),
+        unspecified=_resize_unspecified,
     ),
-    signature=Signature("xxxl"),
-    sizes=(3,),
-    dims=resize_dims,
-    older=(resize_10,),
-    rewritings=(resize,),
-    faults=(_RATIO, _ONE_CORNER, _TIES),
-    raised_deviations=_resize_deviations,
-    unspecified=_resize_unspecified,
-    range=_resized_range,
-    raised=resize_raised,
-    onnx=OnnxForm(
+    to_onnx=ToOnnx(Signature("xxxl"), rewriting=resize_raised, deviations=_resize_deviations),
+    onnx_loader=OnnxLoader(
         takes={
             "antialias": (0,),
             "cubic_coeff_a": (-0.75,),
@@ -468,7 +482,7 @@ def upsample(node: Node, context: Context) -> list[Node] | None:
     mode = get_string(node, "mode", "nearest")
     return context.replace(
         context.op(
-            Resize,
+            "Resize",
             data,
             "",
             scales,
@@ -484,15 +498,15 @@ def upsample_raised(node: Node, context: Context) -> list[Node]:
     data, scales = node.input
     mode = get_string(node, "mode")
     attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return context.replace(context.op(Resize, data, "", scales, mode=mode, **attributes))
+    return context.replace(context.op("Resize", data, "", scales, mode=mode, **attributes))
 
 
 Upsample = OperatorSpec(
     "Upsample",
-    Row(2, 1, "UpsampleAttrs", (Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),)),
-    signature=Signature("N", "N"),
-    dims=unknown,
-    elements=(),
-    older=(upsample,),
-    raised=upsample_raised,
+    Outputs(elements=unknown),
+    ToRten(
+        Row(2, 1, "UpsampleAttrs", (Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),)),
+        older=(upsample,),
+    ),
+    to_onnx=ToOnnx(Signature("N", "N"), rewriting=upsample_raised),
 )

@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BOOL, INT16, INT64, UINT16
 from formats.rten.graph.attributes import get_int, get_string
-from formats.rten.operators import comparison, creation, elementwise, shape, slicing
+from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import NAN_ORDER
 from formats.rten.operators.shared.rewritings import widened
-from formats.rten.operators.shared.rules import normalize, same, unknown
+from formats.rten.operators.shared.rules import NAN_ORDER, normalize, same
 from formats.rten.operators.shared.spec import (
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
+    unknown,
 )
 from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
 from formats.rten.types import BYTES
@@ -27,7 +30,7 @@ from formats.rten.types import BYTES
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.deviations import Deviation
+    from formats.rten.operators.shared.spec import Deviation
 
 _REDUCTION = {"none": "None", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
 _REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTION)
@@ -35,30 +38,31 @@ _REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTI
 
 @because("Scatter is the old name of ScatterElements")
 def scatter(node: Node, context: Context) -> list[Node] | None:
-    return context.replace(context.op(ScatterElements, *node.input, axis=get_int(node, "axis")))
+    return context.replace(context.op("ScatterElements", *node.input, axis=get_int(node, "axis")))
 
 
 def scatter_raised(node: Node, context: Context) -> list[Node]:
     """The old operator has no reduction, and RTen looks for none."""
-    return context.replace(context.copy(node.input, ScatterElements, without=["reduction"]))
+    return context.replace(context.copy(node.input, "ScatterElements", without=["reduction"]))
 
 
 def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int) -> str:
     """The place in the data of each element of the indices, as the vectors that ScatterND takes."""
+    op = context.op
     columns = []
     for place in range(rank):
         if place == axis:
             size = shape.sizes_of(context, data, place, place + 1)
-            from_end = context.op(elementwise.Add, indices, context.cast(size, context.elem_type(indices) or INT64))
-            is_negative = context.op(comparison.Less, indices, context.scalar(0, like=indices))
-            column = context.cast(context.op(comparison.Where, is_negative, from_end, indices), INT64)
+            from_end = op("Add", indices, context.cast(size, context.elem_type(indices) or INT64))
+            is_negative = op("Less", indices, context.scalar(0, like=indices))
+            column = context.cast(op("Where", is_negative, from_end, indices), INT64)
         else:
-            length = context.op(shape.Squeeze, shape.sizes_of(context, indices, place, place + 1), context.int64([0]))
-            steps = context.op(creation.Range, context.int64_scalar(0), length, context.int64_scalar(1))
-            lane = context.op(shape.Reshape, steps, context.int64([-1] + [1] * (rank - place - 1)))
-            column = context.op(shape.Expand, lane, shape.sizes_of(context, indices, 0, rank))
-        columns.append(context.op(shape.Unsqueeze, column, context.int64([-1])))
-    return context.op(slicing.Concat, *columns, axis=-1)
+            length = op("Squeeze", shape.sizes_of(context, indices, place, place + 1), context.int64([0]))
+            steps = op("Range", context.int64_scalar(0), length, context.int64_scalar(1))
+            lane = op("Reshape", steps, context.int64([-1] + [1] * (rank - place - 1)))
+            column = op("Expand", lane, shape.sizes_of(context, indices, 0, rank))
+        columns.append(op("Unsqueeze", column, context.int64([-1])))
+    return op("Concat", *columns, axis=-1)
 
 
 @because("RTen takes the lanes of the indices for the first ones of the data, so each update gets its coordinates")
@@ -77,7 +81,7 @@ def scatter_elements(node: Node, context: Context) -> list[Node] | None:
         return None
     coordinates = _coordinates(context, indices, data, axis, rank)
     attributes = {"reduction": get_string(node, "reduction", "none")}
-    return context.replace(context.op(ScatterND, data, coordinates, updates, **attributes))
+    return context.replace(context.op("ScatterND", data, coordinates, updates, **attributes))
 
 
 _WRAPPING: Final = BYTES | {BOOL, INT16, UINT16}
@@ -95,25 +99,22 @@ def _order_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 Scatter = OperatorSpec(
     "Scatter",
-    Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)),
-    signature=Signature("AiA", "A"),
-    dims=unknown,
-    elements=(),
-    older=(scatter,),
-    onnx=OnnxForm(Row(3, fields=(axis_field(0),))),
-    raised=scatter_raised,
-    range=ranges.of(0, 2),
+    Outputs(elements=unknown, range=ranges.of(0, 2)),
+    ToRten(Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)), older=(scatter,)),
+    to_onnx=ToOnnx(Signature("AiA", "A"), rewriting=scatter_raised),
+    onnx_loader=OnnxLoader(Row(3, fields=(axis_field(0),))),
 )
 ScatterElements = OperatorSpec(
     "ScatterElements",
-    Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)),
-    signature=Signature("AiA", "A"),
-    dims=same,
-    rewritings=(scatter_elements,),
-    narrow=wrapped,
-    unspecified=_order_unspecified,
-    range=ranges.accumulated,
-    onnx=OnnxForm(versions={"reduction": 18}),
+    Outputs(same, range=ranges.accumulated),
+    ToRten(
+        Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)),
+        rewritings=(scatter_elements,),
+        narrow=wrapped,
+        unspecified=_order_unspecified,
+    ),
+    to_onnx=ToOnnx(Signature("AiA", "A")),
+    onnx_loader=OnnxLoader(versions={"reduction": 18}),
 )
 _NOT_CONTIGUOUS = Fault("fails if the data is a slice of another value", until=RTEN_0_27, since=RTEN_0_26)
 
@@ -125,40 +126,42 @@ def scatter_nd(node: Node, context: Context) -> list[Node] | None:
     if is_constant or not context.target.deviates(_NOT_CONTIGUOUS) or context.scope.is_safe(_NOT_CONTIGUOUS, data):
         return None
     rank = context.rank(data)
-    dims = context.op(shape.Shape, data) if rank is None else context.int64([0] * rank)  # 0 means "unchanged"
-    whole = context.scope.add_safe(_NOT_CONTIGUOUS, context.op(shape.Reshape, data, dims))
+    dims = context.op("Shape", data) if rank is None else context.int64([0] * rank)  # 0 means "unchanged"
+    whole = context.scope.add_safe(_NOT_CONTIGUOUS, context.op("Reshape", data, dims))
     return context.changed([whole, *node.input[1:]])
 
 
 ScatterND = OperatorSpec(
     "ScatterND",
-    Row(3, 1, "ScatterNDAttrs", (_REDUCTION_FIELD,)),
-    signature=Signature("AlA", "A"),
-    dims=same,
-    rewritings=(scatter_nd,),
-    faults=(_NOT_CONTIGUOUS,),
-    narrow=wrapped,
-    unspecified=_order_unspecified,
-    range=ranges.accumulated,
-    onnx=OnnxForm(versions={"reduction": 18}),
+    Outputs(same, range=ranges.accumulated),
+    ToRten(
+        Row(3, 1, "ScatterNDAttrs", (_REDUCTION_FIELD,)),
+        rewritings=(scatter_nd,),
+        narrow=wrapped,
+        faults=(_NOT_CONTIGUOUS,),
+        unspecified=_order_unspecified,
+    ),
+    to_onnx=ToOnnx(Signature("AlA", "A")),
+    onnx_loader=OnnxLoader(versions={"reduction": 18}),
 )
 
 
 def tensor_scatter(node: Node, context: Context) -> list[Node] | None:
     """Write it as ScatterElements with the indices of each sample's update."""
+    op = context.op
     cache, update, places = context.input(0), context.input(1), context.optional(2)
     rank = context.known_rank(cache)
     axis = normalize(get_int(node, "axis", -2), rank)
-    length = context.op(shape.Squeeze, shape.sizes_of(context, update, axis, axis + 1), context.int64([0]))
-    steps = context.op(creation.Range, context.int64_scalar(0), length, context.int64_scalar(1))
-    indices = context.op(shape.Reshape, steps, context.int64([-1] + [1] * (rank - axis - 1)))
+    length = op("Squeeze", shape.sizes_of(context, update, axis, axis + 1), context.int64([0]))
+    steps = op("Range", context.int64_scalar(0), length, context.int64_scalar(1))
+    indices = op("Reshape", steps, context.int64([-1] + [1] * (rank - axis - 1)))
     if places:
-        first = context.op(shape.Reshape, places, context.int64([-1] + [1] * (rank - 1)))
-        indices = context.op(elementwise.Add, first, indices)
+        first = op("Reshape", places, context.int64([-1] + [1] * (rank - 1)))
+        indices = op("Add", first, indices)
     if get_string(node, "mode", "linear") == "circular":
-        indices = context.op(elementwise.Mod, indices, shape.sizes_of(context, cache, axis, axis + 1))
-    indices = context.op(shape.Expand, indices, shape.sizes_of(context, update, 0, rank))
-    return context.replace(context.op(ScatterElements, cache, indices, update, axis=axis))
+        indices = op("Mod", indices, shape.sizes_of(context, cache, axis, axis + 1))
+    indices = op("Expand", indices, shape.sizes_of(context, update, 0, rank))
+    return context.replace(op("ScatterElements", cache, indices, update, axis=axis))
 
 
-TensorScatter = OperatorSpec("TensorScatter", dims=same, rewritings=(tensor_scatter,))
+TensorScatter = OperatorSpec("TensorScatter", Outputs(same), ToRten(rewritings=(tensor_scatter,)))

@@ -9,7 +9,6 @@ from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
-from formats.rten.operators import elementwise, reduction, slicing
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rewritings import promoted, widened
 from formats.rten.operators.shared.rules import (
@@ -21,16 +20,18 @@ from formats.rten.operators.shared.rules import (
     same,
     same_contents,
     scalar,
-    unknown,
     unknown_dims,
 )
 from formats.rten.operators.shared.spec import (
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
     sizes_field,
@@ -59,7 +60,7 @@ def shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return None if dims is None else dims[get_int(node, "start") : get_int(node, "end", len(dims))]
 
 
-def _record_shaped(node: Node, scope: Scope) -> None:
+def _record_shaped(node: Node, scope: Scope, types: list[ValueType]) -> None:
     """Record which value has the dims that the output contains."""
     if not node.attribute:
         scope.shaped.update(zip(node.output, node.input, strict=False))
@@ -76,14 +77,12 @@ def shape_within_bounds(node: Node, context: Context) -> list[Node] | None:
 
 Shape = OperatorSpec(
     "Shape",
-    Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
-    dims=shape_dims,
-    elements=(always(INT64),),
-    rewritings=(shape_within_bounds,),
-    contents=shape_contents,
-    range=ranges.sizes,
-    record=_record_shaped,
-    onnx=OnnxForm(versions={"start": 15, "end": 15}),
+    Outputs(shape_dims, elements=always(INT64), contents=shape_contents, range=ranges.sizes, record=_record_shaped),
+    ToRten(
+        Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
+        rewritings=(shape_within_bounds,),
+    ),
+    onnx_loader=OnnxLoader(versions={"start": 15, "end": 15}),
 )
 
 
@@ -93,18 +92,14 @@ def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
     return None if dims is None else (multiply(dims),)
 
 
-Size = OperatorSpec("Size", Row(1), dims=scalar, elements=(always(INT64),), contents=size_contents, range=ranges.counts)
+Size = OperatorSpec(
+    "Size", Outputs(scalar, elements=always(INT64), contents=size_contents, range=ranges.counts), ToRten(Row(1))
+)
 Identity = OperatorSpec(
     "Identity",
-    Row(1),
-    signature=Signature("A", "A"),
-    sizes_from=(0,),
-    dims=same,
-    contents=same_contents,
-    is_copy=True,
-    range=ranges.of(0),
-    passes_on=True,
-    carries_sequences=True,
+    Outputs(same, contents=same_contents, range=ranges.of(0), sizes_from=(0,), is_copy=True, passes_on=True),
+    ToRten(Row(1)),
+    to_onnx=ToOnnx(Signature("A", "A"), carries_sequences=True),
 )
 
 
@@ -142,16 +137,12 @@ def reshape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 Reshape = OperatorSpec(
     "Reshape",
-    Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    sizes_from=(0,),
-    dims=reshape_dims,
-    contents=same_contents,
-    older=(promoted(shape=1),),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"shape": 1}, versions={"allowzero": 14}),
-    passes_on=True,
+    Outputs(reshape_dims, contents=same_contents, range=ranges.of(0), sizes=(1,), sizes_from=(0,), passes_on=True),
+    ToRten(
+        Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)), older=(promoted(shape=1),)
+    ),
+    to_onnx=ToOnnx(Signature("Al", "A")),
+    onnx_loader=OnnxLoader(inputs={"shape": 1}, versions={"allowzero": 14}),
 )
 
 
@@ -167,11 +158,9 @@ def flatten_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 Flatten = OperatorSpec(
     "Flatten",
-    Row(1, 1, "FlattenAttrs", (axis_field(1),)),
-    signature=Signature("A", "A"),
-    dims=flatten_dims,
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(flatten_dims, range=ranges.of(0), passes_on=True),
+    ToRten(Row(1, 1, "FlattenAttrs", (axis_field(1),))),
+    to_onnx=ToOnnx(Signature("A", "A")),
 )
 
 
@@ -191,7 +180,7 @@ def as_vector(context: Context, name: str) -> str:
     held = context.scope.ints(name)
     if held is not None and context.elem_type(name) == INT64:
         return context.int64(held)
-    return context.op(Reshape, name, context.int64([1]))
+    return context.op("Reshape", name, context.int64([1]))
 
 
 @because("RTen needs the axes as a vector; other runtimes also accept a scalar")
@@ -204,16 +193,10 @@ def vector_axes(node: Node, context: Context) -> list[Node] | None:
 
 Squeeze = OperatorSpec(
     "Squeeze",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes_from=(0,),
-    dims=squeeze_dims,
-    contents=same_contents,
-    older=(promoted(axes=1),),
-    rewritings=(vector_axes,),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"axes": 1}),
-    passes_on=True,
+    Outputs(squeeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(Row(2), older=(promoted(axes=1),), rewritings=(vector_axes,)),
+    to_onnx=ToOnnx(Signature("Al", "A")),
+    onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
 
@@ -242,16 +225,10 @@ def unsqueeze(node: Node, context: Context) -> list[Node] | None:
 
 Unsqueeze = OperatorSpec(
     "Unsqueeze",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes_from=(0,),
-    dims=unsqueeze_dims,
-    contents=same_contents,
-    older=(promoted(axes=1),),
-    rewritings=(unsqueeze,),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"axes": 1}),
-    passes_on=True,
+    Outputs(unsqueeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(Row(2), older=(promoted(axes=1),), rewritings=(unsqueeze,)),
+    to_onnx=ToOnnx(Signature("Al", "A")),
+    onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
 
@@ -266,12 +243,9 @@ def transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 
 Transpose = OperatorSpec(
     "Transpose",
-    Row(1, 1, "TransposeAttrs", (sizes_field("perm"),)),
-    signature=Signature("A", "A"),
-    dims=transpose_dims,
-    is_plain=True,
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(transpose_dims, range=ranges.of(0), passes_on=True),
+    ToRten(Row(1, 1, "TransposeAttrs", (sizes_field("perm"),)), is_plain=True),
+    to_onnx=ToOnnx(Signature("A", "A")),
 )
 
 
@@ -293,10 +267,10 @@ def expand(node: Node, context: Context) -> list[Node] | None:
     rank, count = context.rank(data), (context.dims(sizes) or (None,))[0]
     if context.scope.constant(sizes) is not None or rank is None or not isinstance(count, int) or count >= rank:
         return None
-    return context.changed([data, context.op(slicing.Concat, context.int64([1] * (rank - count)), sizes, axis=0)])
+    return context.changed([data, context.op("Concat", context.int64([1] * (rank - count)), sizes, axis=0)])
 
 
-def _record_expanded(node: Node, scope: Scope) -> None:
+def _record_expanded(node: Node, scope: Scope, types: list[ValueType]) -> None:
     """Record that the output has the axes of the value whose shape the second input is."""
     if node.input[1:] and node.input[1] in scope.shaped:
         scope.expanded.update((name, scope.shaped[node.input[1]]) for name in node.output)
@@ -304,14 +278,9 @@ def _record_expanded(node: Node, scope: Scope) -> None:
 
 Expand = OperatorSpec(
     "Expand",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    dims=expand_dims,
-    rewritings=(expand,),
-    range=ranges.of(0),
-    record=_record_expanded,
-    passes_on=True,
+    Outputs(expand_dims, range=ranges.of(0), sizes=(1,), record=_record_expanded, passes_on=True),
+    ToRten(Row(2), rewritings=(expand,)),
+    to_onnx=ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -346,15 +315,9 @@ _NO_BYTES = Fault("does not support 8-bit integers", until=RTEN_0_27)
 
 Tile = OperatorSpec(
     "Tile",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    dims=tile_dims,
-    older=(tile_axis,),
-    narrow=widened((0,), fault=_NO_BYTES),
-    faults=(_NO_BYTES,),
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(tile_dims, range=ranges.of(0), sizes=(1,), passes_on=True),
+    ToRten(Row(2), older=(tile_axis,), narrow=widened((0,), fault=_NO_BYTES), faults=(_NO_BYTES,)),
+    to_onnx=ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -374,7 +337,7 @@ def sizes_of(context: Context, data: str, start: int, end: int) -> str:
     part = None if dims is None else dims[start:end]
     if part is not None and all(isinstance(size, int) for size in part):
         return context.int64(size for size in part if isinstance(size, int))
-    return context.op(Shape, data, start=start, end=end)
+    return context.op("Shape", data, start=start, end=end)
 
 
 def size_of(context: Context, data: str, start: int, end: int) -> str:
@@ -383,7 +346,7 @@ def size_of(context: Context, data: str, start: int, end: int) -> str:
     held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
     if held is not None:
         return context.int64([prod(held)])
-    return context.op(reduction.ReduceProd, sizes, keepdims=1)
+    return context.op("ReduceProd", sizes, keepdims=1)
 
 
 def quotient(context: Context, sizes: str, divisor: int) -> str:
@@ -391,7 +354,7 @@ def quotient(context: Context, sizes: str, divisor: int) -> str:
     held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
     if held is not None:
         return context.int64(size // divisor for size in held)
-    return context.op(elementwise.Div, sizes, context.int64([divisor]))
+    return context.op("Div", sizes, context.int64([divisor]))
 
 
 def joined(context: Context, *parts: str) -> str:
@@ -399,11 +362,12 @@ def joined(context: Context, *parts: str) -> str:
     held = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
     if all(numbers is not None for numbers in held):
         return context.int64(number for numbers in held for number in numbers or ())
-    return context.op(slicing.Concat, *parts, axis=0)
+    return context.op("Concat", *parts, axis=0)
 
 
 @because("RTen's DepthToSpace is only for floats; other types become Reshape and Transpose")
 def depth_to_space(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data, block = context.input(0), get_int(node, "blocksize", 1)
     if not context.is_integer(data):
         return None
@@ -414,40 +378,42 @@ def depth_to_space(node: Node, context: Context) -> list[Node] | None:
         target, perm = joined(context, batch, edges, depth, space), [0, 3, 4, 1, 5, 2]
     else:
         target, perm = joined(context, batch, depth, edges, space), [0, 1, 4, 2, 5, 3]
-    moved = context.op(Transpose, context.op(Reshape, data, target, allowzero=1), perm=perm)
+    moved = op("Transpose", op("Reshape", data, target, allowzero=1), perm=perm)
     rows, columns = sizes_of(context, data, 2, 3), sizes_of(context, data, 3, 4)
-    sides = [context.op(elementwise.Mul, size, context.int64([block])) for size in (rows, columns)]
-    return context.replace(context.op(Reshape, moved, joined(context, batch, depth, *sides), allowzero=1))
+    sides = [op("Mul", size, context.int64([block])) for size in (rows, columns)]
+    return context.replace(op("Reshape", moved, joined(context, batch, depth, *sides), allowzero=1))
 
 
 DepthToSpace = OperatorSpec(
     "DepthToSpace",
-    Row(
-        1,
-        1,
-        "DepthToSpaceAttrs",
-        (
-            Field("mode", FieldKind.CHOICE, "DCR", choices={"DCR": "DCR", "CRD": "CRD"}),
-            Field("block_size", FieldKind.INT, None, "blocksize", minimum=0, required=True),
+    Outputs(depth_to_space_dims, range=ranges.of(0)),
+    ToRten(
+        Row(
+            1,
+            1,
+            "DepthToSpaceAttrs",
+            (
+                Field("mode", FieldKind.CHOICE, "DCR", choices={"DCR": "DCR", "CRD": "CRD"}),
+                Field("block_size", FieldKind.INT, None, "blocksize", minimum=0, required=True),
+            ),
         ),
+        rewritings=(depth_to_space,),
     ),
-    dims=depth_to_space_dims,
-    rewritings=(depth_to_space,),
-    range=ranges.of(0),
 )
 
 
 def space_to_depth(node: Node, context: Context) -> list[Node] | None:
     """Write it as Reshape and Transpose."""
+    op = context.op
     data, block = context.input(0), get_int(node, "blocksize", 1)
     batch, channels = sizes_of(context, data, 0, 1), sizes_of(context, data, 1, 2)
     rows, columns = (quotient(context, sizes_of(context, data, axis, axis + 1), block) for axis in (2, 3))
     edge = context.int64([block])
-    split_up = context.op(Reshape, data, joined(context, batch, channels, rows, edge, columns, edge), allowzero=1)
+    split_up = op("Reshape", data, joined(context, batch, channels, rows, edge, columns, edge), allowzero=1)
     perm = [0, 1, 3, 5, 2, 4] if get_string(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
-    moved = context.op(Transpose, split_up, perm=perm)
-    deeper = context.op(elementwise.Mul, channels, context.int64([block * block]))
-    return context.replace(context.op(Reshape, moved, joined(context, batch, deeper, rows, columns), allowzero=1))
+    moved = op("Transpose", split_up, perm=perm)
+    deeper = op("Mul", channels, context.int64([block * block]))
+    return context.replace(op("Reshape", moved, joined(context, batch, deeper, rows, columns), allowzero=1))
 
 
-SpaceToDepth = OperatorSpec("SpaceToDepth", dims=unknown, rewritings=(space_to_depth,), range=ranges.of(0))
+SpaceToDepth = OperatorSpec("SpaceToDepth", Outputs(range=ranges.of(0)), ToRten(rewritings=(space_to_depth,)))

@@ -9,10 +9,21 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, with_input
-from formats.rten.operators import creation, elementwise, shape
-from formats.rten.operators.shared.deviations import Deviation, of_floats
-from formats.rten.operators.shared.rules import of_attribute, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.rules import of_attribute, of_floats
+from formats.rten.operators.shared.spec import (
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+    unknown,
+)
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
@@ -36,22 +47,19 @@ _NOT_FINITE: Final = of_floats(_NAN_ELSEWHERE)
 
 DFT = OperatorSpec(
     "DFT",
-    Row(3, 1, "DFTAttrs", (Field("inverse", FieldKind.BOOL, 0), Field("onesided", FieldKind.BOOL, 0))),
-    signature=Signature("xil"),
-    ranks={1: 0, 2: 0},
-    dims=unknown,
-    older=(dft_axis,),
-    unspecified=_NOT_FINITE,
-    onnx=OnnxForm(inputs={"axis": 2}, version=20),
+    to_rten=ToRten(
+        Row(3, 1, "DFTAttrs", (Field("inverse", FieldKind.BOOL, 0), Field("onesided", FieldKind.BOOL, 0))),
+        older=(dft_axis,),
+        unspecified=_NOT_FINITE,
+    ),
+    to_onnx=ToOnnx(Signature("xil"), ranks={1: 0, 2: 0}),
+    onnx_loader=OnnxLoader(inputs={"axis": 2}, version=20),
 )
 STFT = OperatorSpec(
     "STFT",
-    Row(4, 1, "STFTAttrs", (Field("onesided", FieldKind.BOOL, 1),)),
-    signature=Signature("xIxI"),
-    ranks={1: 0, 3: 0},
-    dims=unknown,
-    unspecified=_NOT_FINITE,
-    onnx=OnnxForm(version=17),
+    to_rten=ToRten(Row(4, 1, "STFTAttrs", (Field("onesided", FieldKind.BOOL, 1),)), unspecified=_NOT_FINITE),
+    to_onnx=ToOnnx(Signature("xIxI"), ranks={1: 0, 3: 0}),
+    onnx_loader=OnnxLoader(version=17),
 )
 
 
@@ -59,26 +67,29 @@ def cosine_window(*weights: float) -> Rewriting:
     """A rewriting to a sum of cosines: of no, one, two ... periods over the window, with alternating signs."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
+        op = context.op
         size = context.input(0)
         elem_type = get_int(node, "output_datatype", FLOAT)
-        steps = context.op(creation.Range, context.scalar(0, like=size), size, context.scalar(1, like=size))
-        period = (
-            size if get_int(node, "periodic", 1) else context.op(elementwise.Sub, size, context.scalar(1, like=size))
-        )
-        phase = context.op(elementwise.Div, context.cast(steps, FLOAT), context.cast(period, FLOAT))
+        steps = op("Range", context.scalar(0, like=size), size, context.scalar(1, like=size))
+        period = size if get_int(node, "periodic", 1) else op("Sub", size, context.scalar(1, like=size))
+        phase = op("Div", context.cast(steps, FLOAT), context.cast(period, FLOAT))
         total = context.scalar(weights[0])
         for number, weight in enumerate(weights[1:], start=1):
-            angle = context.op(elementwise.Mul, phase, context.scalar(2 * pi * number))
-            term = context.op(elementwise.Mul, context.op(elementwise.Cos, angle), context.scalar(weight))
-            total = context.op(elementwise.Sub if number % 2 else elementwise.Add, total, term)
+            angle = op("Mul", phase, context.scalar(2 * pi * number))
+            term = op("Mul", op("Cos", angle), context.scalar(weight))
+            total = op("Sub" if number % 2 else "Add", total, term)
         return context.replace(context.cast(total, elem_type))
 
     return rewriting
 
 
-BlackmanWindow = OperatorSpec("BlackmanWindow", dims=unknown, elements=(), rewritings=(cosine_window(0.42, 0.5, 0.08),))
-HammingWindow = OperatorSpec("HammingWindow", dims=unknown, elements=(), rewritings=(cosine_window(25 / 46, 21 / 46),))
-HannWindow = OperatorSpec("HannWindow", dims=unknown, elements=(), rewritings=(cosine_window(0.5, 0.5),))
+BlackmanWindow = OperatorSpec(
+    "BlackmanWindow", Outputs(elements=unknown), ToRten(rewritings=(cosine_window(0.42, 0.5, 0.08),))
+)
+HammingWindow = OperatorSpec(
+    "HammingWindow", Outputs(elements=unknown), ToRten(rewritings=(cosine_window(25 / 46, 21 / 46),))
+)
+HannWindow = OperatorSpec("HannWindow", Outputs(elements=unknown), ToRten(rewritings=(cosine_window(0.5, 0.5),)))
 
 
 def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
@@ -106,9 +117,9 @@ def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
     matrix = numpy.where((left == centre) & (place == centre), 1.0, matrix)
     matrix = numpy.where((centre <= place) & (place < right), falling, matrix)
     elem_type = get_int(node, "output_datatype", FLOAT)
-    return context.replace(context.op(shape.Identity, context.array(matrix, elem_type)))
+    return context.replace(context.op("Identity", context.array(matrix, elem_type)))
 
 
 MelWeightMatrix = OperatorSpec(
-    "MelWeightMatrix", dims=unknown, elements=(of_attribute("output_datatype", FLOAT),), rewritings=(mel_weight_matrix,)
+    "MelWeightMatrix", Outputs(elements=of_attribute("output_datatype", FLOAT)), ToRten(rewritings=(mel_weight_matrix,))
 )

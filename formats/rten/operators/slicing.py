@@ -8,18 +8,21 @@ from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, with_input
-from formats.rten.operators import casting, comparison, creation, elementwise, indexing, shape
+from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.shared.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
 from formats.rten.operators.shared.spec import (
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
 )
@@ -96,8 +99,8 @@ def supported_slice(node: Node, context: Context) -> list[Node] | None:
     if isinstance(count, int) and count <= MAX_RANK:
         axes = _like_starts(context, range(count))
     else:
-        total = context.op(shape.Size, context.input(1))
-        axes = context.op(creation.Range, context.int64_scalar(0), total, context.int64_scalar(1))
+        total = context.op("Size", context.input(1))
+        axes = context.op("Range", context.int64_scalar(0), total, context.int64_scalar(1))
         axes = context.cast(axes, context.elem_type(context.input(1)) or INT64)
     return context.changed(with_input(node, 3, axes))
 
@@ -113,6 +116,7 @@ COPIED_AXES = 4  # the most axes of a tensor that RTen copies backwards in one g
 
 def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
     """RTen stops at a backward slice of five axes or more, so its places are sliced, and the elements gathered."""
+    op = context.op
     data, starts, ends, axes = (context.input(place) for place in range(4))
     rank, steps = context.rank(data), context.scope.ints(context.optional(4)) if context.optional(4) else None
     places = context.scope.ints(axes)
@@ -120,17 +124,15 @@ def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
         return None
     for number, (axis, step) in enumerate(zip(places, steps, strict=True)):
         part = [context.int64([bound]) for bound in (number, number + 1, 0)]
-        own = [context.op(Slice, name, *part) if len(steps) > 1 else name for name in (starts, ends)]
+        own = [op("Slice", name, *part) if len(steps) > 1 else name for name in (starts, ends)]
         if step > 0:
-            data = context.op(Slice, data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
+            data = op("Slice", data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
             continue
         own = [context.cast(name, INT64) for name in own]
-        size = context.op(
-            shape.Squeeze, shape.sizes_of(context, data, axis % rank, axis % rank + 1), context.int64([0])
-        )
-        every = context.op(creation.Range, context.int64_scalar(0), size, context.int64_scalar(1))
-        kept = context.op(Slice, every, *own, context.int64([0]), context.int64([step]))
-        data = context.op(indexing.Gather, data, kept, axis=axis)
+        size = op("Squeeze", shape.sizes_of(context, data, axis % rank, axis % rank + 1), context.int64([0]))
+        every = op("Range", context.int64_scalar(0), size, context.int64_scalar(1))
+        kept = op("Slice", every, *own, context.int64([0]), context.int64([step]))
+        data = op("Gather", data, kept, axis=axis)
     return context.replace(data)
 
 
@@ -139,6 +141,7 @@ _IN_FRONT = Fault("fails if a backward slice starts before the first element")
 
 def _backwards(node: Node, context: Context) -> list[Node] | None:
     """A slice backwards begins at an element, or is one forwards where there is none: RTen stops at others."""
+    op = context.op
     data, starts, ends, axes = (context.input(place) for place in range(4))
     steps, places = (context.scope.ints(name) if name else None for name in (context.optional(4), axes))
     if steps is None or places is None or min(steps, default=0) >= 0:
@@ -152,18 +155,18 @@ def _backwards(node: Node, context: Context) -> list[Node] | None:
         forwards = [abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True)]
         least = [-size if isinstance(size, int) else -MAX_DIM for size in sizes]
         if held is None:
-            starts = context.op(elementwise.Max, starts, _like_starts(context, least))
+            starts = op("Max", starts, _like_starts(context, least))
             context.scope.add_safe(_IN_FRONT, starts)
         elif any(start < bound for start, bound in zip(held, least, strict=True)):
             starts = _like_starts(context, map(max, held, least))
         if starts == node.input[1] and tuple(forwards) == steps:
             return None
         return context.changed([data, starts, ends, axes, _like_starts(context, forwards)])
-    lengths = context.cast(context.op(indexing.Gather, context.op(shape.Shape, data), axes, axis=0), kind)
+    lengths = context.cast(op("Gather", op("Shape", data), axes, axis=0), kind)
     if held is None or min(held) < -1:
-        starts = context.op(elementwise.Max, starts, context.op(elementwise.Neg, lengths))
-    is_empty = context.op(comparison.Equal, lengths, context.scalar(0, elem_type=kind))
-    forward = context.op(comparison.Where, is_empty, context.scalar(1, elem_type=kind), context.input(4))
+        starts = op("Max", starts, op("Neg", lengths))
+    is_empty = op("Equal", lengths, context.scalar(0, elem_type=kind))
+    forward = op("Where", is_empty, context.scalar(1, elem_type=kind), context.input(4))
     context.scope.add_safe(_IN_FRONT, forward)
     return context.changed([data, starts, ends, axes, forward])
 
@@ -202,22 +205,19 @@ def _slice_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 Slice = OperatorSpec(
     "Slice",
-    Row(5),
-    signature=Signature("AI", "A"),
-    sizes_from=(0,),
-    dims=slice_dims,
-    contents=slice_contents,
-    older=(promoted(starts=1, ends=2, axes=3),),
-    rewritings=(supported_slice,),
-    raised_deviations=_slice_deviations,
-    faults=(
-        _IN_FRONT,
-        _MANY_AXES,
+    Outputs(slice_dims, contents=slice_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(
+        Row(5),
+        older=(promoted(starts=1, ends=2, axes=3),),
+        rewritings=(supported_slice,),
+        bounds=(1, 2),
+        faults=(
+            _IN_FRONT,
+            _MANY_AXES,
+        ),
     ),
-    bounds=(1, 2),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"starts": 1, "ends": 2, "axes": 3}),
-    passes_on=True,
+    to_onnx=ToOnnx(Signature("AI", "A"), deviations=_slice_deviations),
+    onnx_loader=OnnxLoader(inputs={"starts": 1, "ends": 2, "axes": 3}),
 )
 
 
@@ -240,23 +240,18 @@ def split_input(node: Node, context: Context) -> list[Node] | None:
         return promoted(split=1)(node, context)
     held = context.scope.numbers(sizes)
     if held is None:
-        return context.changed(with_input(node, 1, context.op(casting.Cast, sizes, to=INT64)))
+        return context.changed(with_input(node, 1, context.op("Cast", sizes, to=INT64)))
     return context.changed(with_input(node, 1, context.int64(map(int, held))))
 
 
 def _equal_parts(node: Node, context: Context, count: int) -> str:
     """The sizes of a number of parts, if only a run tells the total. The last parts may be small or empty."""
-    total = context.op(
-        indexing.Gather, context.op(shape.Shape, context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0
-    )
-    part = context.op(
-        elementwise.Div,
-        context.op(elementwise.Add, total, context.int64_scalar(count - 1)),
-        context.int64_scalar(count),
-    )
-    before = context.op(elementwise.Mul, part, context.int64(range(count)))
-    left = context.op(elementwise.Sub, total, before)
-    return context.op(elementwise.Min, context.op(elementwise.Max, left, context.int64_scalar(0)), part)
+    op = context.op
+    total = op("Gather", op("Shape", context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0)
+    part = op("Div", op("Add", total, context.int64_scalar(count - 1)), context.int64_scalar(count))
+    before = op("Mul", part, context.int64(range(count)))
+    left = op("Sub", total, before)
+    return op("Min", op("Max", left, context.int64_scalar(0)), part)
 
 
 NUMBERED = 18  # the first operator set in which a Split has the number of its parts
@@ -294,16 +289,14 @@ def split_raised(node: Node, context: Context) -> list[Node]:
 
 Split = OperatorSpec(
     "Split",
-    Row(2, None, "SplitAttrs", (axis_field(0), Field("num_outputs", FieldKind.INT))),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    dims=split_dims,
-    older=(split_input,),
-    rewritings=(split,),
-    raised=split_raised,
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"split": 1}, versions={"num_outputs": 18}),
-    passes_on=True,
+    Outputs(split_dims, range=ranges.of(0), sizes=(1,), passes_on=True),
+    ToRten(
+        Row(2, None, "SplitAttrs", (axis_field(0), Field("num_outputs", FieldKind.INT))),
+        older=(split_input,),
+        rewritings=(split,),
+    ),
+    to_onnx=ToOnnx(Signature("Al", "A"), rewriting=split_raised),
+    onnx_loader=OnnxLoader(inputs={"split": 1}, versions={"num_outputs": 18}),
 )
 
 
@@ -347,18 +340,17 @@ def concat_axis(node: Node, context: Context) -> list[Node] | None:
 
 Concat = OperatorSpec(
     "Concat",
-    Row(None, 1, "ConcatAttrs", (axis_field(None),)),
-    signature=Signature("A", "A"),
-    sizes_from=tuple(range(MAX_CONTENTS)),
-    dims=concat_dims,
-    elements=(of_any_input,),
-    contents=concat_contents,
-    older=(concat_axis,),
-    narrow=widened(()),
-    raised=without_gaps,
-    is_copy=True,
-    range=ranges.of_all,
-    passes_on=True,
+    Outputs(
+        concat_dims,
+        elements=of_any_input,
+        contents=concat_contents,
+        range=ranges.of_all,
+        sizes_from=tuple(range(MAX_CONTENTS)),
+        is_copy=True,
+        passes_on=True,
+    ),
+    ToRten(Row(None, 1, "ConcatAttrs", (axis_field(None),)), older=(concat_axis,), narrow=widened(())),
+    to_onnx=ToOnnx(Signature("A", "A"), rewriting=without_gaps),
 )
 
 
@@ -372,15 +364,18 @@ def reverse_sequence(node: Node, context: Context) -> list[Node] | None:
 
 ReverseSequence = OperatorSpec(
     "ReverseSequence",
-    Row(2, 1, "ReverseSequenceAttrs", (Field("batch_axis", FieldKind.INT, 1), Field("time_axis", FieldKind.INT, 0))),
-    signature=Signature("Al", "A"),
-    dims=same,
-    rewritings=(reverse_sequence,),
-    range=ranges.of(0),
+    Outputs(same, range=ranges.of(0)),
+    ToRten(
+        Row(
+            2, 1, "ReverseSequenceAttrs", (Field("batch_axis", FieldKind.INT, 1), Field("time_axis", FieldKind.INT, 0))
+        ),
+        rewritings=(reverse_sequence,),
+    ),
+    to_onnx=ToOnnx(Signature("Al", "A")),
 )
 
 
 def flipped(context: Context, name: str, axis: str) -> str:
     """The value with one axis reversed."""
     last, beyond = context.int64([-1]), context.int64([-INT64_MAX])
-    return context.op(Slice, name, last, beyond, shape.as_vector(context, context.cast(axis, INT64)), last)
+    return context.op("Slice", name, last, beyond, shape.as_vector(context, context.cast(axis, INT64)), last)

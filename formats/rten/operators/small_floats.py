@@ -20,7 +20,6 @@ from formats.ir.dtypes import (
     FLOAT8E8M0,
     INT32,
 )
-from formats.rten.operators import comparison, elementwise, indexing
 
 if TYPE_CHECKING:
     from formats.rten.convert.context import Context
@@ -56,22 +55,23 @@ def _binade(context: Context, magnitude: str, least: int, most: int) -> str:
 
     A logarithm may be rounded to a whole number: two comparisons correct this.
     """
+    op = context.op
     bounds = context.scalar(float(least)), context.scalar(float(most))
-    exponent = context.op(elementwise.Mul, context.op(elementwise.Log, magnitude), context.scalar(1 / log(2)))
-    exponent = context.op(elementwise.Clip, context.op(elementwise.Floor, exponent), *bounds)
-    found = context.cast(context.op(elementwise.Sub, exponent, bounds[0]), INT32)
+    exponent = op("Mul", op("Log", magnitude), context.scalar(1 / log(2)))
+    exponent = op("Clip", op("Floor", exponent), *bounds)
+    found = context.cast(op("Sub", exponent, bounds[0]), INT32)
     powers = context.array([2.0**number for number in range(least, most + 1)])
-    power = context.op(indexing.Gather, powers, found, axis=0)
-    is_next = context.op(comparison.GreaterOrEqual, context.op(elementwise.Mul, magnitude, context.scalar(0.5)), power)
-    is_before = context.op(comparison.Less, magnitude, power)
-    found = context.op(elementwise.Add, found, context.cast(is_next, INT32))
-    found = context.op(elementwise.Sub, found, context.cast(is_before, INT32))
+    power = op("Gather", powers, found, axis=0)
+    is_next = op("GreaterOrEqual", op("Mul", magnitude, context.scalar(0.5)), power)
+    is_before = op("Less", magnitude, power)
+    found = op("Add", found, context.cast(is_next, INT32))
+    found = op("Sub", found, context.cast(is_before, INT32))
     limits = (context.scalar(number, elem_type=INT32) for number in (0, most - least))
-    return context.op(elementwise.Clip, found, *limits)
+    return op("Clip", found, *limits)
 
 
 def _chosen(context: Context, condition: str, number: float, value: str) -> str:
-    return context.op(comparison.Where, condition, context.scalar(number), value)
+    return context.op("Where", condition, context.scalar(number), value)
 
 
 def rounded(context: Context, data: str, target: int, saturate: bool, mode: str) -> str:
@@ -79,52 +79,54 @@ def rounded(context: Context, data: str, target: int, saturate: bool, mode: str)
 
     The last product gives the element type, and also the sign of zero, which onnxruntime's Where may lose.
     """
+    op = context.op
     data = context.cast(data, FLOAT)
-    is_unknown = context.op(comparison.IsNaN, data)
-    magnitude = context.op(elementwise.Abs, _chosen(context, is_unknown, 0.0, data))
+    is_unknown = op("IsNaN", data)
+    magnitude = op("Abs", _chosen(context, is_unknown, 0.0, data))
     if target == FLOAT8E8M0:
         return _power_of_two(context, magnitude, is_unknown, saturate, mode)
     kind = PRECISIONS[target]
-    magnitude = context.op(elementwise.Min, magnitude, context.scalar(2.0 ** (kind.most + 1)))
+    magnitude = op("Min", magnitude, context.scalar(2.0 ** (kind.most + 1)))
     # A float that is added to such a large number is rounded to the steps of the type.
     large = context.array([1.5 * 2.0 ** (23 - kind.bits + number) for number in range(kind.least, kind.most + 1)])
-    large = context.op(indexing.Gather, large, _binade(context, magnitude, kind.least, kind.most), axis=0)
-    result = context.op(elementwise.Sub, context.op(elementwise.Add, magnitude, large), large)
+    large = op("Gather", large, _binade(context, magnitude, kind.least, kind.most), axis=0)
+    result = op("Sub", op("Add", magnitude, large), large)
     if saturate:
-        result = context.op(elementwise.Min, result, context.scalar(kind.greatest))
+        result = op("Min", result, context.scalar(kind.greatest))
     else:
-        is_beyond = context.op(comparison.Greater, result, context.scalar(kind.greatest))
+        is_beyond = op("Greater", result, context.scalar(kind.greatest))
         result = _chosen(context, is_beyond, kind.beyond, result)
     result = _chosen(context, is_unknown, kind.unknown, result)
     zero = context.scalar(0.0)
-    is_negative = context.op(comparison.Less, data, zero)
+    is_negative = op("Less", data, zero)
     if kind.has_minus_zero:
-        inverse = context.op(elementwise.Div, context.scalar(1.0), data)
-        is_negative = context.op(comparison.Or, is_negative, context.op(comparison.Less, inverse, zero))
+        inverse = op("Div", context.scalar(1.0), data)
+        is_negative = op("Or", is_negative, op("Less", inverse, zero))
     else:
-        is_negative = context.op(comparison.And, is_negative, context.op(comparison.Greater, result, zero))
+        is_negative = op("And", is_negative, op("Greater", result, zero))
     signs = (context.scalar(sign, elem_type=target) for sign in (-1.0, 1.0))
-    return context.op(elementwise.Mul, context.op(comparison.Where, is_negative, *signs), result)
+    return op("Mul", op("Where", is_negative, *signs), result)
 
 
 def _power_of_two(context: Context, magnitude: str, is_unknown: str, saturate: bool, mode: str) -> str:
     """The power of two next to a number: above, below, or the nearest. The sign means nothing."""
+    op = context.op
     powers = [2.0**number for number in range(_LEAST, _MOST + 1)]
-    is_unknown = context.op(comparison.Or, is_unknown, context.op(comparison.Equal, magnitude, context.scalar(inf)))
+    is_unknown = op("Or", is_unknown, op("Equal", magnitude, context.scalar(inf)))
     finite = _chosen(context, is_unknown, 0.0, magnitude)
     place = _binade(context, finite, _LEAST, _MOST)
     if mode != "down":
         # Numbers below the normal ones have index 0: zero stays there, all others are above or below its half.
         limits = [*powers] if mode == "up" else [1.5 * power for power in powers]
         limits[0] = 0.0 if mode == "up" else powers[0]
-        limit = context.op(indexing.Gather, context.array(limits), place, axis=0)
-        is_above = context.op(comparison.Greater, finite, limit)
+        limit = op("Gather", context.array(limits), place, axis=0)
+        is_above = op("Greater", finite, limit)
         if mode != "up":
-            is_tie = context.op(comparison.Equal, finite, limit)
-            is_normal = context.op(comparison.Greater, place, context.scalar(0, elem_type=INT32))
-            is_above = context.op(comparison.Or, is_above, context.op(comparison.And, is_tie, is_normal))
-        place = context.op(elementwise.Add, place, context.cast(is_above, INT32))
+            is_tie = op("Equal", finite, limit)
+            is_normal = op("Greater", place, context.scalar(0, elem_type=INT32))
+            is_above = op("Or", is_above, op("And", is_tie, is_normal))
+        place = op("Add", place, context.cast(is_above, INT32))
     table = context.array([*powers, powers[-1] if saturate else nan])
-    result = context.op(indexing.Gather, table, place, axis=0)
+    result = op("Gather", table, place, axis=0)
     one = context.scalar(1.0, elem_type=FLOAT8E8M0)
-    return context.op(elementwise.Mul, one, _chosen(context, is_unknown, nan, result))
+    return op("Mul", one, _chosen(context, is_unknown, nan, result))

@@ -11,8 +11,8 @@ from formats.ir.dtypes import INT32
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_floats, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, matrix, ml, reduction, shape, slicing
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.operators import ml
+from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, ToRten
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -23,23 +23,24 @@ def _kernels(node: Node, context: Context, count: int) -> str:
     """The kernel of each sample with each of the vectors."""
     import numpy
 
+    op = context.op
     vectors = numpy.asarray(get_floats(node, "support_vectors") or (), numpy.float32).reshape(count, -1)
     gamma, offset, degree = (*(get_floats(node, "kernel_params") or ()), 0.0, 0.0, 0.0)[:3]
     data, kind = ml.samples(context), get_string(node, "kernel_type", "LINEAR")
     if kind == "RBF":
-        column = context.op(shape.Unsqueeze, data, context.int64([1]))
-        apart = context.op(elementwise.Sub, column, context.array(vectors))
-        square = context.op(reduction.ReduceSumSquare, apart, context.int64([2]), keepdims=0)
-        return context.op(elementwise.Exp, context.op(elementwise.Mul, square, context.scalar(-gamma)))
-    product = context.op(matrix.MatMul, data, context.array(vectors.T))
+        column = op("Unsqueeze", data, context.int64([1]))
+        apart = op("Sub", column, context.array(vectors))
+        square = op("ReduceSumSquare", apart, context.int64([2]), keepdims=0)
+        return op("Exp", op("Mul", square, context.scalar(-gamma)))
+    product = op("MatMul", data, context.array(vectors.T))
     if kind == "LINEAR":
         return product
-    scaled = context.op(elementwise.Mul, product, context.scalar(gamma))
-    moved = context.op(elementwise.Add, scaled, context.scalar(offset))
+    scaled = op("Mul", product, context.scalar(gamma))
+    moved = op("Add", scaled, context.scalar(offset))
     if kind == "POLY":
-        return context.op(elementwise.Pow, moved, context.scalar(degree))
+        return op("Pow", moved, context.scalar(degree))
     if kind == "SIGMOID":
-        return context.op(elementwise.Tanh, moved)
+        return op("Tanh", moved)
     raise Refused(f"has the unknown kernel_type {kind!r}")
 
 
@@ -47,26 +48,28 @@ def regressor(node: Node, context: Context) -> list[Node] | None:
     """Write it as a sum of kernels times coefficients; for one class, as its sign."""
     import numpy
 
+    op = context.op
     if get_string(node, "post_transform", "NONE") != "NONE":
         raise Refused("has a post_transform, which ONNX Runtime ignores", "set it to NONE")
     count = get_int(node, "n_supports")
     kernels = _kernels(node, context, count) if count else ml.samples(context)
     coefficients = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(-1, 1)
     offset = context.scalar((get_floats(node, "rho") or [0.0])[0])
-    total = context.op(elementwise.Add, context.op(matrix.MatMul, kernels, context.array(coefficients)), offset)
+    total = op("Add", op("MatMul", kernels, context.array(coefficients)), offset)
     if get_int(node, "one_class"):
-        is_inside = context.op(comparison.Greater, total, context.scalar(0.0))
-        total = context.op(comparison.Where, is_inside, context.scalar(1.0), context.scalar(-1.0))
+        is_inside = op("Greater", total, context.scalar(0.0))
+        total = op("Where", is_inside, context.scalar(1.0), context.scalar(-1.0))
     return context.replace(total)
 
 
-SVMRegressor = OperatorSpec("SVMRegressor", domain=MACHINE_LEARNING, rewritings=(regressor,))
+SVMRegressor = OperatorSpec("SVMRegressor", to_rten=ToRten(rewritings=(regressor,)), domain=MACHINE_LEARNING)
 
 
 def classifier(node: Node, context: Context) -> list[Node] | None:
     """Write it as kernels for each pair of classes; the class that wins most often is the label."""
     import numpy
 
+    op = context.op
     labels, supports = ml.int_labels(node, context, "classlabels_ints"), get_ints(node, "vectors_per_class") or []
     if get_floats(node, "prob_a"):
         raise Refused("computes probabilities in a way that ONNX does not define", "train without them")
@@ -82,18 +85,18 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     for place, (one, other) in enumerate(pairs):
         coefficients[owners == one, place] = given[other - 1, owners == one]
         coefficients[owners == other, place] = given[one, owners == other]
-    product = context.op(matrix.MatMul, _kernels(node, context, count), context.array(coefficients))
-    scores = context.op(elementwise.Add, product, context.array([(get_floats(node, "rho") or ())[: len(pairs)]]))
+    product = op("MatMul", _kernels(node, context, count), context.array(coefficients))
+    scores = op("Add", product, context.array([(get_floats(node, "rho") or ())[: len(pairs)]]))
     if classes == 2:
-        both = context.op(slicing.Concat, context.op(elementwise.Neg, scores), scores, axis=1)
+        both = op("Concat", op("Neg", scores), scores, axis=1)
         return context.replace(ml.label_above(context, scores, 0.0, labels[::-1]), both)
     winners, losers = numpy.asarray(pairs).T
-    wins = context.op(comparison.Greater, scores, context.scalar(0.0))
-    winner = context.op(comparison.Where, wins, context.array(winners, INT32), context.array(losers, INT32))
-    column = context.op(shape.Unsqueeze, winner, context.int64([2]))
-    votes = context.cast(context.op(comparison.Equal, column, context.array(range(classes), INT32)), INT32)
-    total = context.op(reduction.ReduceSum, votes, context.int64([1]), keepdims=0)
+    wins = op("Greater", scores, context.scalar(0.0))
+    winner = op("Where", wins, context.array(winners, INT32), context.array(losers, INT32))
+    column = op("Unsqueeze", winner, context.int64([2]))
+    votes = context.cast(op("Equal", column, context.array(range(classes), INT32)), INT32)
+    total = op("ReduceSum", votes, context.int64([1]), keepdims=0)
     return context.replace(ml.label_of_largest(context, total, labels), scores)
 
 
-SVMClassifier = OperatorSpec("SVMClassifier", domain=MACHINE_LEARNING, rewritings=(classifier,))
+SVMClassifier = OperatorSpec("SVMClassifier", to_rten=ToRten(rewritings=(classifier,)), domain=MACHINE_LEARNING)

@@ -16,17 +16,10 @@ from formats.ir.dtypes import DOUBLE, FLOAT, INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_string
 from formats.rten.operators import (
-    activation,
-    comparison,
-    cumulative,
-    elementwise,
-    indexing,
     ml,
-    reduction,
     shape,
-    slicing,
 )
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, ToRten
 from formats.rten.operators.shared.tree_nodes import MODES, Trees, floats_of, numbered, placed, size_of_attributes
 
 if TYPE_CHECKING:
@@ -40,12 +33,12 @@ if TYPE_CHECKING:
 SMALL = 1 << 16  # Indexed by the numbers of `MODES`.
 # By the numbers of `MODES`.
 CONDITIONS = (
-    comparison.LessOrEqual,
-    comparison.Less,
-    comparison.GreaterOrEqual,
-    comparison.Greater,
-    comparison.Equal,
-    comparison.Equal,
+    "LessOrEqual",
+    "Less",
+    "GreaterOrEqual",
+    "Greater",
+    "Equal",
+    "Equal",
 )
 POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -83,21 +76,21 @@ class Walk:
         for mode in self.modes:
             found = context.op(CONDITIONS[mode], value, split)
             if MODES[mode] == "BRANCH_NEQ":
-                found = context.op(comparison.Not, found)
+                found = context.op("Not", found)
             if len(self.modes) > 1:
-                asked = self._truth(context.op(indexing.Gather, self.constants[MODES[mode]], place, axis=0))
-                found = context.op(comparison.And, asked, found)
-            met = context.op(comparison.Or, met, found) if met else found
+                asked = self._truth(context.op("Gather", self.constants[MODES[mode]], place, axis=0))
+                found = context.op("And", asked, found)
+            met = context.op("Or", met, found) if met else found
         if self.tracks.any():
-            tracked = context.op(comparison.IsNaN, value)
+            tracked = context.op("IsNaN", value)
             if not self.tracks.all():
-                asked = self._truth(context.op(indexing.Gather, self.constants["tracks"], place, axis=0))
-                tracked = context.op(comparison.And, tracked, asked)
-            met = context.op(comparison.Or, met, tracked)
+                asked = self._truth(context.op("Gather", self.constants["tracks"], place, axis=0))
+                tracked = context.op("And", tracked, asked)
+            met = context.op("Or", met, tracked)
         return met
 
     def _truth(self, value: str) -> str:
-        return self.context.op(comparison.Equal, value, self.context.array(1, INT32))
+        return self.context.op("Equal", value, self.context.array(1, INT32))
 
     def leaves(self, data: str) -> str:
         """The indices of the leaves that samples reach, counted from the first leaf."""
@@ -117,17 +110,17 @@ class Walk:
             self.constants["tracks"] = self.table(numpy.where(self.tracks, 1, 0))
         first, last = context.array(trees.leaves, INT32), context.array(trees.leaves - 1, INT32)
         dims = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([len(trees.roots)]))
-        place = context.op(shape.Expand, context.array(trees.roots, INT32), dims)
+        place = context.op("Expand", context.array(trees.roots, INT32), dims)
         for _ in range(trees.depth):
-            node = context.op(elementwise.Min, place, last)  # for a leaf, any node, whose answer is not used
+            node = context.op("Min", place, last)  # for a leaf, any node, whose answer is not used
             look = {
-                name: context.op(indexing.Gather, self.constants[name], node, axis=0)
+                name: context.op("Gather", self.constants[name], node, axis=0)
                 for name in ("features", "splits", "true", "false")
             }
-            value = context.op(indexing.GatherElements, data, look["features"], axis=1)
-            child = context.op(comparison.Where, self._met(value, look["splits"], node), look["true"], look["false"])
-            place = context.op(comparison.Where, context.op(comparison.Less, place, first), child, place)
-        return context.op(elementwise.Sub, place, first)
+            value = context.op("GatherElements", data, look["features"], axis=1)
+            child = context.op("Where", self._met(value, look["splits"], node), look["true"], look["false"])
+            place = context.op("Where", context.op("Less", place, first), child, place)
+        return context.op("Sub", place, first)
 
     def total(self, data: str, count: int, aggregate: str) -> str:
         """The results of all trees for each target: a row for each sample."""
@@ -136,23 +129,23 @@ class Walk:
         context, infinity = self.context, numpy.inf
         if aggregate in ("MIN", "MAX"):
             empty = infinity if aggregate == "MIN" else -infinity
-            operator = reduction.ReduceMin if aggregate == "MIN" else reduction.ReduceMax
-            values = context.op(indexing.Gather, self._weights(count, empty), self.leaves(data), axis=0)
+            operator = "ReduceMin" if aggregate == "MIN" else "ReduceMax"
+            values = context.op("Gather", self._weights(count, empty), self.leaves(data), axis=0)
             found = context.op(operator, values, context.int64([1]), keepdims=0)
-            is_empty = context.op(comparison.IsInf, found)
-            return context.op(comparison.Where, is_empty, context.scalar(0, elem_type=self.elem_type), found)
+            is_empty = context.op("IsInf", found)
+            return context.op("Where", is_empty, context.scalar(0, elem_type=self.elem_type), found)
         grouped = self.trees.by_target(count)
         if grouped is not None:
             self.trees = grouped
             table = self.table(grouped.table_of_one(), self.elem_type)
-            values = context.op(indexing.Gather, table, self.leaves(data), axis=0)
-            values = context.op(shape.Reshape, values, context.int64([-1, len(grouped.roots) // count, count]))
+            values = context.op("Gather", table, self.leaves(data), axis=0)
+            values = context.op("Reshape", values, context.int64([-1, len(grouped.roots) // count, count]))
         else:
-            values = context.op(indexing.Gather, self._weights(count, 0.0), self.leaves(data), axis=0)
-        running = context.op(cumulative.CumSum, values, context.int64_scalar(1))
-        total = context.op(indexing.Gather, running, context.int64_scalar(-1), axis=1)
+            values = context.op("Gather", self._weights(count, 0.0), self.leaves(data), axis=0)
+        running = context.op("CumSum", values, context.int64_scalar(1))
+        total = context.op("Gather", running, context.int64_scalar(-1), axis=1)
         if aggregate == "AVERAGE":
-            total = context.op(elementwise.Div, total, context.scalar(self.tree_count, elem_type=self.elem_type))
+            total = context.op("Div", total, context.scalar(self.tree_count, elem_type=self.elem_type))
         return total
 
     def _weights(self, count: int, empty: float) -> str:
@@ -169,7 +162,7 @@ def _walk(node: Node, context: Context, trees: Trees) -> tuple[Walk, str]:
 def _with_base(walk: Walk, scores: str, base: Sequence[float]) -> str:
     if not base:
         return scores
-    return walk.context.op(elementwise.Add, scores, walk.context.array(base, walk.elem_type))
+    return walk.context.op("Add", scores, walk.context.array(base, walk.elem_type))
 
 
 def _regressed(walk: Walk, data: str, count: int, aggregate: str, base: Sequence[float], post_transform: str) -> str:
@@ -195,7 +188,9 @@ def regressor(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.cast(scores, FLOAT))
 
 
-TreeEnsembleRegressor = OperatorSpec("TreeEnsembleRegressor", domain=MACHINE_LEARNING, rewritings=(regressor,))
+TreeEnsembleRegressor = OperatorSpec(
+    "TreeEnsembleRegressor", to_rten=ToRten(rewritings=(regressor,)), domain=MACHINE_LEARNING
+)
 
 
 def ensemble(node: Node, context: Context) -> list[Node] | None:
@@ -213,7 +208,7 @@ def ensemble(node: Node, context: Context) -> list[Node] | None:
     return context.replace(_regressed(walk, data, get_int(node, "n_targets"), aggregate, [], post_transform))
 
 
-TreeEnsemble = OperatorSpec("TreeEnsemble", domain=MACHINE_LEARNING, rewritings=(ensemble,))
+TreeEnsemble = OperatorSpec("TreeEnsemble", to_rten=ToRten(rewritings=(ensemble,)), domain=MACHINE_LEARNING)
 
 
 def _one_score(walk: Walk, score: str, post_transform: str, is_positive: bool) -> str:
@@ -222,11 +217,11 @@ def _one_score(walk: Walk, score: str, post_transform: str, is_positive: bool) -
     if post_transform == "PROBIT":
         raise Refused("has a post_transform that is not defined for two classes with one score")
     if post_transform == "LOGISTIC" or not is_positive:
-        other = context.op(elementwise.Neg, score)
+        other = context.op("Neg", score)
     else:
-        other = context.op(elementwise.Sub, context.scalar(1, elem_type=walk.elem_type), score)
-    both = context.op(slicing.Concat, other, score, axis=1)
-    return context.op(activation.Sigmoid, both) if post_transform == "LOGISTIC" else both
+        other = context.op("Sub", context.scalar(1, elem_type=walk.elem_type), score)
+    both = context.op("Concat", other, score, axis=1)
+    return context.op("Sigmoid", both) if post_transform == "LOGISTIC" else both
 
 
 def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], post_transform: str) -> list[str]:
@@ -238,18 +233,18 @@ def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], po
     is_positive = bool((trees.weights >= 0).all())
     is_single = len(set(trees.targets.tolist())) == 1
     total = walk.total(data, 2, "SUM")
-    first, second = (context.op(indexing.Gather, total, context.int64([place]), axis=1) for place in (0, 1))
-    zero = context.op(elementwise.Mul, first, context.scalar(0, elem_type=walk.elem_type))
+    first, second = (context.op("Gather", total, context.int64([place]), axis=1) for place in (0, 1))
+    zero = context.op("Mul", first, context.scalar(0, elem_type=walk.elem_type))
     if base:
         first = _with_base(walk, first, base[:1] if len(base) < 2 or not has_second else base[1:2])
     if len(base) == 2 and has_second:
-        first, second = context.op(elementwise.Neg, first), first
+        first, second = context.op("Neg", first), first
     weight = second if has_second else first
     limit = 0.5 if is_single and is_positive else 0.0
     label = ml.label_above(context, weight, limit, labels if is_single else (0, 1))
     if len(base) != 2 and not has_second:
         return [label, _one_score(walk, first, post_transform, is_positive)]
-    both = context.op(slicing.Concat, first if has_first else zero, second if has_second else zero, axis=1)
+    both = context.op("Concat", first if has_first else zero, second if has_second else zero, axis=1)
     return [label, ml.post_transform(context, both, post_transform, 2)]
 
 
@@ -271,4 +266,6 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     return context.replace(label, context.cast(ml.post_transform(context, scores, post_transform, count), FLOAT))
 
 
-TreeEnsembleClassifier = OperatorSpec("TreeEnsembleClassifier", domain=MACHINE_LEARNING, rewritings=(classifier,))
+TreeEnsembleClassifier = OperatorSpec(
+    "TreeEnsembleClassifier", to_rten=ToRten(rewritings=(classifier,)), domain=MACHINE_LEARNING
+)

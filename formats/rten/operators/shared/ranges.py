@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dim, ValueType
-    from formats.rten.operators.shared.spec import RangeRule
+    from formats.rten.operators.shared.spec import Rule
 
 MAX_SIZE: Final = (1 << 31) - 1
 UNBOUNDED: Final = Interval()
 MAX_EXPONENT: Final = 64  # of e, for which an interval is computed
-_EXACT: Final[set[RangeRule]] = set()
+_EXACT: Final[set[Rule[Interval]]] = set()
 
-R = TypeVar("R", bound="RangeRule")
+R = TypeVar("R", bound="Rule[Interval]")
 
 
 def exact(rule: R) -> R:
@@ -43,7 +43,7 @@ def exact(rule: R) -> R:
     return rule
 
 
-def is_exact(rule: RangeRule | None) -> bool:
+def is_exact(rule: Rule[Interval] | None) -> bool:
     """Whether the operators with a rule round nothing."""
     return rule in _EXACT
 
@@ -54,7 +54,7 @@ def sizes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return Interval(0, MAX_DIM)
 
 
-def indices(default_axis: int) -> RangeRule:
+def indices(default_axis: int) -> Rule[Interval]:
     """Places along the axis of a node, below its dim."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -93,7 +93,7 @@ def union(*intervals: Interval) -> Interval:
     )
 
 
-def of(*places: int) -> RangeRule:
+def of(*places: int) -> Rule[Interval]:
     """The elements are those of some of the inputs."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -118,7 +118,7 @@ def averages_and_zero(node: Node, scope: Scope, types: list[ValueType]) -> Inter
     return with_zero(node, scope, types)
 
 
-def between(low: int | None, high: int | None) -> RangeRule:
+def between(low: int | None, high: int | None) -> Rule[Interval]:
     """Between two numbers, whatever the inputs are."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -127,7 +127,7 @@ def between(low: int | None, high: int | None) -> RangeRule:
     return rule
 
 
-def rising(function: Callable[[float], float], low: int | None, high: int | None) -> RangeRule:
+def rising(function: Callable[[float], float], low: int | None, high: int | None) -> Rule[Interval]:
     """A function of the first input that never falls; `low` and `high` are its limits."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -141,7 +141,7 @@ def rising(function: Callable[[float], float], low: int | None, high: int | None
     return rule
 
 
-def gated(least: int) -> RangeRule:
+def gated(least: int) -> Rule[Interval]:
     """Not below a number, and not above the first input or zero: it is multiplied by a number from zero to one."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:

@@ -12,8 +12,8 @@ from formats.ir.dtypes import BOOL, INT64
 from formats.ir.model import Graph
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_floats, get_int, get_string, get_strings, make_node
-from formats.rten.operators import activation, comparison, control_flow, elementwise, indexing, matrix, shape, slicing
-from formats.rten.operators.shared.deviations import Deviation
+from formats.rten.operators import shape
+from formats.rten.operators.shared.spec import Deviation
 from formats.rten.types import INT64_MAX
 from formats.tensordata.plan import RESULTS
 
@@ -22,21 +22,20 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import OperatorSpec
 
 _ZERO_THRESHOLD = Deviation("onnxruntime uses 0 as the alpha of a ThresholdedRelu that has none", RESULTS)
 # The activations by their names in lower case: the operator, if there is one, and the attributes with the defaults that
 # layers have.
-ACTIVATIONS: Mapping[str, tuple[OperatorSpec | None, tuple[tuple[str, float | None], ...]]] = {
-    "relu": (activation.Relu, ()),
-    "tanh": (elementwise.Tanh, ()),
-    "sigmoid": (activation.Sigmoid, ()),
-    "softsign": (activation.Softsign, ()),
-    "softplus": (activation.Softplus, ()),
-    "leakyrelu": (activation.LeakyRelu, (("alpha", 0.01),)),
-    "thresholdedrelu": (activation.ThresholdedRelu, (("alpha", 1.0),)),
-    "elu": (activation.Elu, (("alpha", 1.0),)),
-    "hardsigmoid": (activation.HardSigmoid, (("alpha", 0.2), ("beta", 0.5))),
+ACTIVATIONS: Mapping[str, tuple[str | None, tuple[tuple[str, float | None], ...]]] = {
+    "relu": ("Relu", ()),
+    "tanh": ("Tanh", ()),
+    "sigmoid": ("Sigmoid", ()),
+    "softsign": ("Softsign", ()),
+    "softplus": ("Softplus", ()),
+    "leakyrelu": ("LeakyRelu", (("alpha", 0.01),)),
+    "thresholdedrelu": ("ThresholdedRelu", (("alpha", 1.0),)),
+    "elu": ("Elu", (("alpha", 1.0),)),
+    "hardsigmoid": ("HardSigmoid", (("alpha", 0.2), ("beta", 0.5))),
     "scaledtanh": (None, (("alpha", None), ("beta", None))),
     "affine": (None, (("alpha", None), ("beta", 0.0))),
 }
@@ -78,37 +77,37 @@ class Step:
 
     def recurrent(self, gate: int, state: str) -> str:
         """A state's part of a gate, with bias."""
-        product = self.context.op(matrix.MatMul, state, self.weights[gate])
-        return self.context.op(elementwise.Add, product, self.biases[gate]) if self.biases else product
+        product = self.context.op("MatMul", state, self.weights[gate])
+        return self.context.op("Add", product, self.biases[gate]) if self.biases else product
 
     def activate(self, number: int, value: str, *, is_gate: bool = True) -> str:
         """One of the activations applied to a value, which is first clipped if it belongs to a gate."""
         context, limit = self.context, get_float(self.node, "clip")
         if limit and is_gate:
-            value = context.op(elementwise.Clip, value, self.number(-limit), self.number(limit))
+            value = context.op("Clip", value, self.number(-limit), self.number(limit))
         name, attributes = self.activations[number]
         if name == "affine":
-            scaled = context.op(elementwise.Mul, value, self.number(attributes["alpha"]))
-            return context.op(elementwise.Add, scaled, self.number(attributes["beta"]))
+            scaled = context.op("Mul", value, self.number(attributes["alpha"]))
+            return context.op("Add", scaled, self.number(attributes["beta"]))
         if name == "scaledtanh":
-            curved = context.op(elementwise.Tanh, context.op(elementwise.Mul, value, self.number(attributes["beta"])))
-            return context.op(elementwise.Mul, curved, self.number(attributes["alpha"]))
+            curved = context.op("Tanh", context.op("Mul", value, self.number(attributes["beta"])))
+            return context.op("Mul", curved, self.number(attributes["alpha"]))
         operator, _ = ACTIVATIONS[name]
         assert operator is not None
         return context.op(operator, value, **attributes)
 
     def gate(self, gate: int, activation: int, state: str, peephole: str = "") -> str:
         """One gate: from the input, the hidden state, and the cell through a peephole."""
-        total = self.context.op(elementwise.Add, self.inputs[gate], self.recurrent(gate, state))
+        total = self.context.op("Add", self.inputs[gate], self.recurrent(gate, state))
         if peephole:
-            total = self.context.op(elementwise.Add, total, peephole)
+            total = self.context.op("Add", total, peephole)
         return self.activate(activation, total)
 
 
 def _parts(context: Context, value: str, sizes: list[int], axis: int) -> list[str]:
     if len(sizes) == 1:
         return [value]
-    return list(context.op_outputs(slicing.Split, [value, context.int64(sizes)], len(sizes), axis=axis))
+    return list(context.op_outputs("Split", [value, context.int64(sizes)], len(sizes), axis=axis))
 
 
 def _rnn_cell(step: Step) -> list[str]:
@@ -120,12 +119,12 @@ def _gru_cell(step: Step) -> list[str]:
     context, hidden = step.context, step.states[0]
     update, reset = step.gate(0, 0, hidden), step.gate(1, 0, hidden)
     if get_int(step.node, "linear_before_reset"):
-        recalled = context.op(elementwise.Mul, reset, step.recurrent(2, hidden))
+        recalled = context.op("Mul", reset, step.recurrent(2, hidden))
     else:
-        recalled = step.recurrent(2, context.op(elementwise.Mul, reset, hidden))
-    candidate = step.activate(1, context.op(elementwise.Add, step.inputs[2], recalled))
-    fresh = context.op(elementwise.Mul, context.op(elementwise.Sub, step.number(1.0), update), candidate)
-    return [context.op(elementwise.Add, fresh, context.op(elementwise.Mul, update, hidden))]
+        recalled = step.recurrent(2, context.op("Mul", reset, hidden))
+    candidate = step.activate(1, context.op("Add", step.inputs[2], recalled))
+    fresh = context.op("Mul", context.op("Sub", step.number(1.0), update), candidate)
+    return [context.op("Add", fresh, context.op("Mul", update, hidden))]
 
 
 def _lstm_cell(step: Step) -> list[str]:
@@ -134,18 +133,18 @@ def _lstm_cell(step: Step) -> list[str]:
     hidden, cell = step.states
 
     def peephole(number: int, state: str) -> str:
-        return context.op(elementwise.Mul, step.peepholes[number], state) if step.peepholes else ""
+        return context.op("Mul", step.peepholes[number], state) if step.peepholes else ""
 
     admit = step.gate(0, 0, hidden, peephole(0, cell))
     if get_int(step.node, "input_forget"):
-        forget = context.op(elementwise.Sub, step.number(1.0), admit)
+        forget = context.op("Sub", step.number(1.0), admit)
     else:
         forget = step.gate(2, 0, hidden, peephole(2, cell))
     candidate = step.gate(3, 1, hidden)
-    kept, added = context.op(elementwise.Mul, forget, cell), context.op(elementwise.Mul, admit, candidate)
-    new_cell = context.op(elementwise.Add, kept, added)
+    kept, added = context.op("Mul", forget, cell), context.op("Mul", admit, candidate)
+    new_cell = context.op("Add", kept, added)
     emit = step.gate(1, 0, hidden, peephole(1, new_cell))
-    return [context.op(elementwise.Mul, emit, step.activate(2, new_cell, is_gate=False)), new_cell]
+    return [context.op("Mul", emit, step.activate(2, new_cell, is_gate=False)), new_cell]
 
 
 RNN_CELL = Cell(_rnn_cell, 1, 1, ("tanh",))
@@ -158,24 +157,21 @@ def _body(step: Step, projected: str, lengths: str) -> Graph:
     context, names = step.context, step.context.names
     stem = step.node.output[0]
     iteration, condition = names.new(f"{stem}/step"), names.new(f"{stem}/goes_on")
-    step.begin(context.op(indexing.Gather, projected, iteration, axis=0), iteration)
+    step.begin(context.op("Gather", projected, iteration, axis=0), iteration)
     states = step.direction.cell.compute(step)
     collected = states[0]
     if lengths:
-        alive = context.op(comparison.Less, iteration, context.cast(lengths, INT64))
-        alive = context.op(shape.Unsqueeze, alive, context.int64([-1]))
-        collected = context.op(comparison.Where, alive, states[0], step.number(0))
-        states = [context.op(comparison.Where, alive, new, old) for new, old in zip(states, step.states, strict=True)]
+        alive = context.op("Less", iteration, context.cast(lengths, INT64))
+        alive = context.op("Unsqueeze", alive, context.int64([-1]))
+        collected = context.op("Where", alive, states[0], step.number(0))
+        states = [context.op("Where", alive, new, old) for new, old in zip(states, step.states, strict=True)]
     else:
-        collected = context.op(shape.Identity, states[0])
+        collected = context.op("Identity", states[0])
     goes_on = names.new(f"{stem}/goes_on")
-    context.emit(make_node(shape.Identity.name, [condition], [goes_on]))
+    context.emit(make_node("Identity", [condition], [goes_on]))
     sizes = context.dims(step.direction.context.input(0)) or (None,) * 3
     dims = (sizes[1], step.direction.hidden)
-    scalars = [
-        context.value_info(iteration, INT64, ()),
-        context.value_info(condition, BOOL, ()),
-    ]
+    scalars = [context.value_info(iteration, INT64, ()), context.value_info(condition, BOOL, ())]
     return Graph(
         name=f"{stem}/body",
         node=context.emitted,
@@ -229,7 +225,7 @@ class Direction:
     def own(self, place: int) -> str:
         """The part of an input that belongs to this direction."""
         index = self.context.int64_scalar(self.number)
-        return self.context.op(indexing.Gather, self.context.input(place), index, axis=0)
+        return self.context.op("Gather", self.context.input(place), index, axis=0)
 
     def flipped(self, value: str) -> str:
         """The steps of each sample in the order in which this direction reads them."""
@@ -237,9 +233,9 @@ class Direction:
             return value
         context, lengths = self.context, self.context.optional(4)
         if lengths:
-            return context.op(slicing.ReverseSequence, value, context.cast(lengths, INT64), batch_axis=1, time_axis=0)
+            return context.op("ReverseSequence", value, context.cast(lengths, INT64), batch_axis=1, time_axis=0)
         last = context.int64([-1])
-        return context.op(slicing.Slice, value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
+        return context.op("Slice", value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
 
     def first_states(self) -> list[str]:
         """The states before the first step, zero if they are not given."""
@@ -249,7 +245,7 @@ class Direction:
                 states.append(self.own(place))
                 continue
             dims = shape.joined(context, shape.sizes_of(context, context.input(0), 1, 2), context.int64([self.hidden]))
-            states.append(context.op(shape.Expand, context.scalar(0, like=context.input(0)), dims))
+            states.append(context.op("Expand", context.scalar(0, like=context.input(0)), dims))
         return states
 
     def biases(self) -> tuple[str, str]:
@@ -271,9 +267,9 @@ class Direction:
         """All outputs, and the last states, by a loop over the rows of the input's part of the gates."""
         context = self.context
         body = _body(step, self.flipped(projected), context.optional(4))
-        count = context.op(shape.Squeeze, shape.sizes_of(context, context.input(0), 0, 1), context.int64([0]))
+        count = context.op("Squeeze", shape.sizes_of(context, context.input(0), 0, 1), context.int64([0]))
         first = self.first_states()
-        *states, steps = context.op_outputs(control_flow.Loop, [count, "", *first], len(first) + 1, body=body)
+        *states, steps = context.op_outputs("Loop", [count, "", *first], len(first) + 1, body=body)
         return [self.flipped(steps), *states]
 
 
@@ -291,6 +287,6 @@ def side_by_side(context: Context, results: list[list[str]]) -> list[Node]:
     values = []
     for place, axis in enumerate((1, 0, 0)[: len(results[0])]):
         column = context.int64([axis])
-        parts = [context.op(shape.Unsqueeze, result[place], column) for result in results]
-        values.append(context.op(slicing.Concat, *parts, axis=axis))
+        parts = [context.op("Unsqueeze", result[place], column) for result in results]
+        values.append(context.op("Concat", *parts, axis=axis))
     return context.replace(*values)

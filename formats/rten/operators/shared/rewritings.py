@@ -63,11 +63,10 @@ def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
     if get_int(node, "broadcast") and find(node, "axis") is not None:
         rank, width = context.known_rank(first), context.known_rank(second)
         axis = get_int(node, "axis")
-        from formats.rten.operators import shape  # it also needs this module
 
         trailing = rank - (axis + rank if axis < 0 else axis) - width
         if trailing > 0:
-            second = context.op(shape.Unsqueeze, second, context.int64(range(width, width + trailing)))
+            second = context.op("Unsqueeze", second, context.int64(range(width, width + trailing)))
     return context.changed([first, second], without=names)
 
 

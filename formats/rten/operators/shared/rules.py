@@ -12,18 +12,22 @@ vector is known as the tuple of its elements: numbers, names of dimensions, or `
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import INT32, INT64
+from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int
+from formats.rten.operators.shared.spec import Deviation
+from formats.rten.types import BYTES, INTS
+from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from formats.ir.model import Node
+    from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.shared.spec import ContentsRule, ElementRule
+    from formats.rten.operators.shared.spec import DeviationRule, Rule
 
 MAX_CONTENTS = 64  # longer vectors are data, not shapes
 INDEX_TYPES = (INT32, INT64)
@@ -64,7 +68,7 @@ def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neut
     return tuple(result)
 
 
-def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> ContentsRule:
+def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> Rule[Dims | None]:
     """The rule for a function of two numbers; a name is kept if the second number is `neutral`."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -75,11 +79,6 @@ def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) 
 
 MAX_RANK = 64  # a tensor with more axes is impossible
 MAX_SIZE = 1 << 63  # no tensor has so many elements
-
-
-def unknown(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Nothing is known."""
-    return []
 
 
 def scalar(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -170,33 +169,59 @@ def reduced(dims: Dims | None, axes: Sequence[int] | None, keep: int) -> Dims | 
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
 
 
-def always(elem_type: int) -> ElementRule:
+def always(elem_type: int) -> Rule[Sequence[int | None]]:
     """One element type, always."""
 
-    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
-        return elem_type
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return (elem_type,)
 
     return rule
 
 
-def of_attribute(name: str, default: int | None) -> ElementRule:
+def of_attribute(name: str, default: int | None) -> Rule[Sequence[int | None]]:
     """The element type that an attribute gives; by default a type, or that of the first input for `None`."""
 
-    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
-        return get_int(node, name) or (types[0].elem_type if default is None else default)
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return (get_int(node, name) or (types[0].elem_type if default is None else default),)
 
     return rule
 
 
-def of_any_input(node: Node, types: list[ValueType], output: int) -> int | None:
+def of_any_input(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
     """The element type that all inputs share."""
-    return next((entry.elem_type for entry in types if entry.elem_type), None)
+    return (next((entry.elem_type for entry in types if entry.elem_type), None),)
 
 
-def of_either(first: int, second: int) -> ElementRule:
+def of_either(first: int, second: int) -> Rule[Sequence[int | None]]:
     """The element type that two inputs share."""
 
-    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
-        return types[first].elem_type or types[second].elem_type
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return (types[first].elem_type or types[second].elem_type,)
 
     return rule
+
+
+def in_order(*rules: Rule[Sequence[int | None]]) -> Rule[Sequence[int | None]]:
+    """The element types of several outputs, by a rule for each."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return [elem_type for one in rules for elem_type in one(node, scope, types)]
+
+    return rule
+
+
+_NOT_FLOATS: Final = INTS | BYTES | {BOOL}
+
+
+def of_floats(deviation: Deviation) -> DeviationRule:
+    """The rule that reports a deviation if the first input may have floats."""
+
+    def rule(node: Node, context: Context) -> tuple[Deviation, ...]:
+        return () if context.elem_type(node.input[0]) in _NOT_FLOATS else (deviation,)
+
+    return rule
+
+
+SPREAD: Final = Deviation("it becomes products with zeros, which spread NaN and infinities", SPECIAL)
+ANY_NAN: Final = Deviation("if there are NaNs, RTen and onnxruntime may choose different numbers", SPECIAL)
+NAN_ORDER: Final = of_floats(ANY_NAN)

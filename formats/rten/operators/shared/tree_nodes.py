@@ -187,7 +187,7 @@ def numbered(node: Node, prefix: str) -> Trees:
     targets = _ints(node, f"{prefix}_ids")
     return Trees(
         new_place[starts], features[order], splits[order], modes, children[0], children[1], tracks[order], leaves,
-        targets[inside], owners[inside], weights[inside],
+        targets[inside], owners[inside], weights[inside]
     )  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def placed(node: Node) -> Trees:
             false[last] = last = len(features)
             for column, number in (
                 (features, features[place]), (splits, value), (modes, modes[place]), (tracks, tracks[place]),
-                (true, true[place]), (false, other),
+                (true, true[place]), (false, other)
             ):  # fmt: skip
                 column.append(number)
         false[last] = other
@@ -244,7 +244,7 @@ def placed(node: Node) -> Trees:
         _ints(node, "tree_roots"), numpy.asarray(features + padding),
         numpy.asarray(splits + padding, _array(node, "nodes_splits").dtype), numpy.asarray(modes + padding),
         renumbered(true), renumbered(false), numpy.asarray(tracks + padding, bool), leaves,
-        _ints(node, "leaf_targetids"), budget.arange(len(weights)), weights,
+        _ints(node, "leaf_targetids"), budget.arange(len(weights)), weights
     )  # fmt: skip
 
 
