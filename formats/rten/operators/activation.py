@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_float
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import dropped
-from formats.rten.operators.shared.rules import broadcast, broadcast_dims, of_floats, same
+from formats.rten.operators.shared.rules import broadcast, broadcast_dims, dropped, of_floats, same
 from formats.rten.operators.shared.spec import (
     Deviation,
     Field,

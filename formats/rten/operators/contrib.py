@@ -12,11 +12,7 @@ from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
-from formats.rten.operators import (
-    activation,
-    normalization,
-    shape,
-)
+from formats.rten.operators import activation, normalization, shape
 from formats.rten.operators.shared.spec import (
     ANY,
     MICROSOFT,
@@ -461,3 +457,34 @@ SkipSimplifiedLayerNormalization = OperatorSpec(
 )
 TransposeMatMul = OperatorSpec("TransposeMatMul", to_rten=ToRten(rewritings=(fused_mat_mul,)), domain=MICROSOFT)
 Trilu = OperatorSpec("Trilu", to_rten=ToRten(rewritings=(standard("Trilu"),)), domain=MICROSOFT)
+
+
+def pad(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard Pad. It may have pads in a row of a matrix."""
+    pads = context.op("Reshape", context.input(1), context.int64([-1]))
+    mode = get_string(node, "mode", "constant") or "constant"
+    return context.replace(context.op("Pad", context.input(0), pads, context.optional(2), mode=mode))
+
+
+def numbers(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard Range. Its step is 1 if there is none."""
+    start = context.input(0)
+    step = context.optional(2) or context.scalar(1, like=start)
+    return context.replace(context.op("Range", start, context.input(1), step))
+
+
+def gather_nd(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard GatherND."""
+    return context.replace(context.copy(node.input, "GatherND"))
+
+
+def unique(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard Unique in the order of the first ones, without the places of these."""
+    found = context.op_outputs("Unique", [context.input(0)], 4, sorted=0)
+    return context.replace(found[0], *found[2:])
+
+
+Pad = OperatorSpec("Pad", to_rten=ToRten(rewritings=(pad,)), domain=MICROSOFT)
+Range = OperatorSpec("Range", to_rten=ToRten(rewritings=(numbers,)), domain=MICROSOFT)
+GatherND = OperatorSpec("GatherND", to_rten=ToRten(rewritings=(gather_nd,)), domain=MICROSOFT)
+Unique = OperatorSpec("Unique", to_rten=ToRten(rewritings=(unique,)), domain=MICROSOFT)

@@ -9,12 +9,7 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string
-from formats.rten.operators import (
-    activation,
-    overlaps,
-    padding,
-    shape,
-)
+from formats.rten.operators import activation, padding, shape
 from formats.rten.operators.shared.rules import SPREAD
 from formats.rten.operators.shared.spec import (
     ANY,
@@ -31,7 +26,7 @@ from formats.rten.operators.shared.spec import (
     sizes_field,
     unknown,
 )
-from formats.rten.operators.shared.window import (
+from formats.rten.operators.window import (
     LISTS_OMITTED,
     PADDING,
     VOLUME_AXES,
@@ -42,6 +37,7 @@ from formats.rten.operators.shared.window import (
     kernel_of,
     kernel_shape,
     part_of_window,
+    planes_added_up,
     positions_along,
     raised_lists,
     window,
@@ -273,7 +269,7 @@ def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None
     apart = shape.joined(context, flat[0], flat[2], kinds, context.int64([kernel[0]]), rows)
     made = op("Reshape", made, apart, allowzero=1)
     sizes = kernel[0], geometry.strides[0], geometry.dilations[0]
-    result = overlaps.planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
+    result = planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
     if bias:
         result = op("Add", result, op("Unsqueeze", bias, context.int64([1, 2, 3])))
     return context.replace(result)

@@ -1,4 +1,4 @@
-"""Tensors made of a few numbers."""
+"""Tensors made of a few numbers or of random ones, and what drops elements at random in training."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import FLOAT, STRING
+from formats.ir.dtypes import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, STRING, numpy_dtype
 from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
+from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, Interval, ValueType
-from formats.rten.graph.attributes import find
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.graph.constants import densify
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown_dims
+from formats.rten.operators.shared.rules import (
+    INDEX_TYPES,
+    MAX_CONTENTS,
+    always,
+    in_order,
+    of_attribute,
+    same,
+    same_all,
+    unknown_dims,
+)
 from formats.rten.operators.shared.spec import (
     ANY,
     Field,
@@ -27,10 +37,11 @@ from formats.rten.operators.shared.spec import (
     ToOnnx,
     ToRten,
     because,
+    of_input,
     unknown,
 )
 from formats.rten.target import RTEN_0_26, Fault
-from formats.rten.types import FLOATS, INTS, READ_TYPES, VALUE_TYPES
+from formats.rten.types import FLOAT_TYPES, FLOATS, INTS, READ_TYPES, VALUE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -271,4 +282,108 @@ EyeLike = OperatorSpec(
         Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0)))
     ),
     to_onnx=ToOnnx(Signature("w")),
+)
+
+
+_SEED = Field("seed", FieldKind.FLOAT)
+_FLOAT_OUTPUT = {"dtype": FLOAT_TYPES}
+_ONNX_FORM = OnnxLoader(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)})
+
+
+def random_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims in the attribute."""
+    return [tuple(get_ints(node, "shape") or ())]
+
+
+def float_like_raised(node: Node, context: Context) -> list[Node]:
+    """RTen's random numbers are floats, whatever they are like."""
+    return context.changed(dtype=FLOAT)
+
+
+def _with_shape(name: str, *fields: Field) -> OperatorSpec:
+    """An operator whose output has the dims in its attribute."""
+    return OperatorSpec(
+        name,
+        Outputs(random_dims, elements=of_attribute("dtype", FLOAT)),
+        ToRten(Row(0, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
+        onnx_loader=_ONNX_FORM,
+    )
+
+
+def _like_input(name: str, *fields: Field) -> OperatorSpec:
+    """An operator whose output has the dims of its input."""
+    return OperatorSpec(
+        name,
+        Outputs(same, elements=of_attribute("dtype", None)),
+        ToRten(Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
+        to_onnx=ToOnnx(Signature("w"), rewriting=float_like_raised),
+        onnx_loader=_ONNX_FORM,
+    )
+
+
+_MEAN, _SCALE = Field("mean", FieldKind.FLOAT, 0.0), Field("scale", FieldKind.FLOAT, 1.0)
+_HIGH, _LOW = Field("high", FieldKind.FLOAT, 1.0), Field("low", FieldKind.FLOAT, 0.0)
+_SHAPE = Field("shape", FieldKind.INTS, minimum=0, required=True)
+RandomNormal = _with_shape("RandomNormal", _MEAN, _SCALE, _SEED, _SHAPE)
+RandomNormalLike = _like_input("RandomNormalLike", _MEAN, _SCALE, _SEED)
+RandomUniform = _with_shape("RandomUniform", _SHAPE, _HIGH, _LOW, _SEED)
+RandomUniformLike = _like_input("RandomUniformLike", _HIGH, _LOW, _SEED)
+
+
+def bernoulli(node: Node, context: Context) -> list[Node] | None:
+    """Write it as a comparison of random numbers with the probabilities."""
+    data = context.input(0)
+    seed = get_float(node, "seed") if find(node, "seed") is not None else None
+    elem_type = context.elem_type(data) or FLOAT
+    number = context.op("RandomUniformLike", data, dtype=elem_type, seed=seed)
+    return context.replace(context.op("Cast", context.op("Less", number, data), to=get_int(node, "dtype") or elem_type))
+
+
+Bernoulli = OperatorSpec(
+    "Bernoulli", Outputs(same, elements=of_attribute("dtype", None)), ToRten(rewritings=(bernoulli,))
+)
+
+
+def multinomial_raised(node: Node, context: Context) -> list[Node]:
+    """RTen draws integers of 32 bits."""
+    return context.changed(dtype=INT32)
+
+
+Multinomial = OperatorSpec(
+    "Multinomial",
+    Outputs(elements=of_attribute("dtype", INT32)),
+    ToRten(Row(1, 1, "MultinomialAttrs", (Field("sample_size", FieldKind.INT, 1), _SEED), {"dtype": (INT32, INT64)})),
+    to_onnx=ToOnnx(rewriting=multinomial_raised),
+    onnx_loader=OnnxLoader(takes={"dtype": (INT32, INT64)}),
+)
+
+
+@because("In inference, Dropout returns its input and a mask of all true")
+def dropout(node: Node, context: Context) -> list[Node] | None:
+    # Before operator set 12, ONNX does not define the mask in inference, and onnxruntime returns zeros.
+
+    op = context.op
+    data, ratio, training = context.input(0), context.optional(1), context.optional(2)
+    if context.version < 7 and not get_int(node, "is_test"):
+        raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
+    if (
+        training
+        and context.scope.ints(training) != (0,)
+        and (context.scope.numbers(ratio) if ratio else [0.5]) != [0.0]
+    ):
+        raise Refused("may be in training mode", "export the model for inference")
+    if not context.wanted(1):
+        return context.replace(op("Identity", data), "")
+    elem_type = BOOL if context.version >= 10 else context.elem_type(data) or FLOAT
+    value = from_numpy(budget.full(1, context.version >= 12, dtype=numpy_dtype(elem_type)))
+    mask = op("ConstantOfShape", op("Shape", data), value=value)
+    return context.replace(op("Identity", data), mask)
+
+
+Dropout = OperatorSpec(
+    "Dropout",
+    Outputs(same_all, elements=in_order(of_input(0), always(BOOL)), range=ranges.of(0)),
+    ToRten(Row(2, 2, "DropoutAttrs", (Field("seed", FieldKind.INT),)), rewritings=(dropout,)),
+    to_onnx=ToOnnx(Signature("xxb")),
+    onnx_loader=OnnxLoader(inputs={"ratio": 1}),
 )

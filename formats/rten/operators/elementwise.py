@@ -10,10 +10,11 @@ from formats.ir.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64, UIN
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int, with_fields
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.shared.rules import (
     arithmetic,
     broadcast,
+    broadcast_by_attribute,
+    dropped,
     every_node,
     multiply,
     of_any_input,
@@ -21,6 +22,8 @@ from formats.rten.operators.shared.rules import (
     pairs,
     pairwise,
     same,
+    widened,
+    without_gaps,
 )
 from formats.rten.operators.shared.spec import (
     Deviation,

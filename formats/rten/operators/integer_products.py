@@ -13,7 +13,7 @@ from formats.rten.operators import convolution, matrix, padding, quantization, s
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import always
 from formats.rten.operators.shared.spec import Deviation, Folding, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
-from formats.rten.operators.shared.window import kernel_shape, window
+from formats.rten.operators.window import kernel_shape, window
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS

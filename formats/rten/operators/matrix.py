@@ -9,8 +9,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string, with_fields
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import dropped, without_gaps
-from formats.rten.operators.shared.rules import broadcast_dims, of_any_input
+from formats.rten.operators.shared.rules import broadcast_dims, dropped, of_any_input, without_gaps
 from formats.rten.operators.shared.spec import (
     Deviation,
     Field,

@@ -1,4 +1,7 @@
-"""Normalisations: over axes, batches, instances, groups and channels."""
+"""Normalisations: over axes, batches, instances, groups and channels; and the losses of classifications.
+
+Spec: ONNX, Operators.md.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import find, get_float, get_int, get_ints
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string
 from formats.rten.operators import reduction, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import dropped
-from formats.rten.operators.shared.rules import of_floats, same
+from formats.rten.operators.shared.rules import dropped, of_floats, same
 from formats.rten.operators.shared.spec import (
     ANY,
     Deviation,
@@ -350,3 +352,50 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
 
 
 LRN = OperatorSpec("LRN", Outputs(same), ToRten(rewritings=(lrn,)))
+
+
+def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the sum or mean of the weighted log-likelihoods of the targets."""
+    op = context.op
+    data, target, weight = context.input(0), context.input(1), context.optional(2)
+    factors, second_axis = "", context.int64([1])
+    counted = ignored = ""
+    if find(node, "ignore_index") is not None:
+        ignored = op("Equal", target, context.scalar(get_int(node, "ignore_index"), like=target))
+        target = op("Where", ignored, context.scalar(0, like=target), target)
+        counted = context.cast(op("Not", ignored), context.elem_type(data) or FLOAT)
+        factors = counted
+    if weight:
+        factors = op("Gather", weight, target, axis=0)
+        factors = op("Mul", factors, counted) if counted else factors
+    picked = op("GatherElements", data, op("Unsqueeze", target, second_axis), axis=1)
+    loss = op("Neg", op("Squeeze", picked, second_axis))
+    loss = op("Mul", loss, factors) if weight else loss
+    if counted:  # by a choice, because zero times infinity is NaN
+        loss = op("Where", ignored, context.scalar(0, like=data), loss)
+    combined = get_string(node, "reduction", "mean")
+    if combined == "none":
+        return context.replace(loss)
+    if combined == "mean" and not factors:
+        return context.replace(op("ReduceMean", loss, keepdims=0))
+    total = op("ReduceSum", loss, keepdims=0)
+    if combined == "mean":
+        total = op("Div", total, op("ReduceSum", factors, keepdims=0))
+    return context.replace(total)
+
+
+NegativeLogLikelihoodLoss = OperatorSpec(
+    "NegativeLogLikelihoodLoss", Outputs(elements=unknown), ToRten(rewritings=(negative_log_likelihood,))
+)
+
+
+def softmax_cross_entropy(node: Node, context: Context) -> list[Node] | None:
+    """Write it as NegativeLogLikelihoodLoss of LogSoftmax, which is the second output."""
+    scores = context.op("LogSoftmax", context.input(0), axis=1)
+    loss = context.copy([scores, *node.input[1:]], "NegativeLogLikelihoodLoss")
+    return context.replace(loss, scores)
+
+
+SoftmaxCrossEntropyLoss = OperatorSpec(
+    "SoftmaxCrossEntropyLoss", Outputs(elements=unknown), ToRten(rewritings=(softmax_cross_entropy,))
+)

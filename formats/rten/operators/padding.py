@@ -1,4 +1,4 @@
-"""Tensors padded at their ends, with a number or with their own elements."""
+"""Tensors padded at their ends, with a number or with their own elements, and cut or padded around their centre."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from formats.rten.operators.shared.spec import (
     ToOnnx,
     ToRten,
     because,
+    unknown,
 )
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.shared.window import Window
+    from formats.rten.convert.value_types import Dims, ValueType
+    from formats.rten.operators.window import Window
 
 _PAD_MODE = {"constant": "Constant", "reflect": "Reflect", "edge": "Edge", "wrap": "Wrap"}
 
@@ -212,3 +214,42 @@ Pad = OperatorSpec(
     to_onnx=ToOnnx(Signature("AlAi", "A"), ranks={2: 0}),
     onnx_loader=OnnxLoader(inputs={"pads": 1, "value": 2}),
 )
+
+
+def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> list[Node]:
+    """The same where sizes are known only when the model runs: the data are padded, and then cut."""
+    op = context.op
+    size = context.cast(context.input(1), INT64)
+    before = op("Gather", op("Shape", data), context.int64(axes), axis=0)
+    zero, two = context.int64([0]), context.int64([2])
+    missing = op("Max", op("Sub", size, before), zero)
+    begins = op("Div", missing, two)
+    pads = op("Concat", begins, op("Sub", missing, begins), axis=0)
+    places = context.int64([*axes, *(axis + rank for axis in axes)])
+    every = op("ScatterElements", context.int64([0] * (2 * rank)), places, pads, axis=0)
+    padded = op("Pad", data, every)
+    beyond = op("Max", op("Sub", before, size), zero)
+    start = op("Div", beyond, two)
+    end = op("Add", start, size)
+    return context.replace(op("Slice", padded, start, end, context.int64(axes)))
+
+
+def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
+    """Write it as Slice and Pad, evenly on both sides of each axis."""
+    data = context.input(0)
+    rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
+    given = get_ints(node, "axes")
+    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
+    dims = context.dims(data) or ()
+    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if asked is None or len(known) != len(axes):
+        return _cut_or_padded(context, data, axes, rank)
+    pads = [0] * (2 * rank)
+    for axis, size, before in zip(axes, asked, known, strict=True):
+        room = size - before
+        begin = room // 2 if room >= 0 else -(-room // 2)
+        pads[axis], pads[rank + axis] = begin, room - begin
+    return context.replace(context.op("Pad", data, context.int64(pads)))
+
+
+CenterCropPad = OperatorSpec("CenterCropPad", Outputs(elements=unknown), ToRten(rewritings=(center_crop_pad,)))

@@ -30,7 +30,7 @@ from formats.rten.operators.shared.spec import (
     of_input,
     sizes_field,
 )
-from formats.rten.operators.shared.window import (
+from formats.rten.operators.window import (
     KERNEL,
     PADDING,
     PADS_OMITTED,

@@ -10,8 +10,17 @@ from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, make_attribute, with_fields
 from formats.rten.operators import shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import promoted, widened
-from formats.rten.operators.shared.rules import NAN_ORDER, always, in_order, multiply, normalize, reduced, same_contents
+from formats.rten.operators.shared.rules import (
+    NAN_ORDER,
+    always,
+    in_order,
+    multiply,
+    normalize,
+    promoted,
+    reduced,
+    same_contents,
+    widened,
+)
 from formats.rten.operators.shared.spec import (
     ANY,
     KEEP_DIMS,

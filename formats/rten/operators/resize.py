@@ -15,9 +15,8 @@ from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import shape
-from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
+from formats.rten.operators.sampling import Axis, Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.interpolation import Axis
 from formats.rten.operators.shared.rules import normalize, of_floats
 from formats.rten.operators.shared.spec import (
     ANY,

@@ -11,8 +11,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import without_gaps
-from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar
+from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar, without_gaps
 from formats.rten.operators.shared.spec import (
     KEEP_DIMS,
     Deviation,

@@ -10,17 +10,18 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import promoted, widened
 from formats.rten.operators.shared.rules import (
     always,
     broadcast_dims,
     multiply,
     normalize,
+    promoted,
     reduced,
     same,
     same_contents,
     scalar,
     unknown_dims,
+    widened,
 )
 from formats.rten.operators.shared.spec import (
     Field,

@@ -1,15 +1,22 @@
-"""Signals: Fourier transforms and windows."""
+"""Signals and rows of numbers: running totals, Fourier transforms, windows, and counts of n-grams.
+
+Spec: ONNX, Operators.md, CumSum, CumProd, DFT, MelWeightMatrix and TfIdfVectorizer.
+"""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import pi
 from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import FLOAT
+from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.ir.model import Graph
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import get_int, with_input
-from formats.rten.operators.shared.rules import of_attribute, of_floats
+from formats.rten.graph.attributes import find, get_int, get_ints, get_string, with_input
+from formats.rten.operators import shape, slicing
+from formats.rten.operators.shared import ranges
+from formats.rten.operators.shared.rules import always, normalize, of_attribute, of_floats, same
 from formats.rten.operators.shared.spec import (
     Deviation,
     Field,
@@ -24,11 +31,17 @@ from formats.rten.operators.shared.spec import (
     because,
     unknown,
 )
+from formats.rten.target import RTEN_0_26, Fault
+from formats.rten.types import INT32_LIMITS, INT64_MAX
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
     from formats.rten.operators.shared.spec import Rewriting
 
 
@@ -123,3 +136,202 @@ def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
 MelWeightMatrix = OperatorSpec(
     "MelWeightMatrix", Outputs(elements=of_attribute("output_datatype", FLOAT)), ToRten(rewritings=(mel_weight_matrix,))
 )
+
+
+MODES = ("TF", "IDF", "TFIDF")
+
+
+def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance: int) -> str:
+    """How often each n-gram is in each row, with that distance between its elements: a matrix, INT32."""
+    op = context.op
+    length, is_there = len(grams[0]), ""
+    for place, column in enumerate(zip(*grams, strict=True)):
+        behind = (length - 1 - place) * distance
+        end = context.int64([-behind if behind else INT32_LIMITS[1]])
+        window = op("Slice", data, context.int64([place * distance]), end, context.int64([1]))
+        rows = op("Unsqueeze", window, context.int64([1]))
+        wanted = context.array([[number] for number in column], INT32)
+        is_equal = op("Equal", rows, wanted)
+        is_there = op("And", is_there, is_equal) if is_there else is_equal
+    return op("ReduceSum", context.cast(is_there, INT32), context.int64([2]), keepdims=0)
+
+
+def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
+    """Write it as comparisons of the numbers with each n-gram, at each place. It has no strings."""
+    if find(node, "pool_strings") is not None:
+        raise Refused("looks for strings, which RTen does not support")
+    pool, starts, places = (get_ints(node, name) or [] for name in ("pool_int64s", "ngram_counts", "ngram_indexes"))
+    if any(not INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in pool):
+        raise Refused("looks for numbers that do not fit into 32 bits")
+    if len(set(places)) < len(places) or not places or min(places) < 0:
+        raise Refused("does not have a place of its own for each n-gram")
+    lengths = range(get_int(node, "min_gram_length"), get_int(node, "max_gram_length") + 1)
+    data = context.cast(context.input(0), INT32)
+    is_vector = context.known_rank(data) == 1
+    if is_vector:
+        data = context.op("Unsqueeze", data, context.int64([0]))
+    counts: list[str] = []  # for the n-grams of each length
+    column_of: dict[int, int] = {}  # by the place in the output
+    number = 0
+    for length, (start, end) in enumerate(pairwise([*starts, len(pool)]), 1):
+        if not 0 <= start <= end <= len(pool):
+            raise Refused("has a pool that does not consist of whole n-grams")
+        grams = [pool[first : first + length] for first in range(start, end, length)]
+        if (end - start) % length or number + len(grams) > len(places):
+            raise Refused("has a pool that does not consist of whole n-grams")
+        if grams and length in lengths:
+            distances = range(1, 2 if length == 1 else get_int(node, "max_skip_count") + 2)
+            column_of |= {places[number + row]: len(column_of) + row for row in range(len(grams))}
+            total = ""
+            for distance in distances:
+                found = _found(context, data, grams, distance)
+                total = context.op("Add", total, found) if total else found
+            counts.append(total)
+        number += len(grams)
+    columns = [column_of.get(place, len(column_of)) for place in budget.steps(max(places) + 1)]
+    result = _weighted(node, context, data, counts, columns)
+    return context.replace(context.op("Squeeze", result, context.int64([0])) if is_vector else result)
+
+
+def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], columns: Sequence[int]) -> str:
+    """The counts with the weights of the mode. `columns` has the column of `counts` for each place in the output."""
+    op = context.op
+    mode = get_string(node, "mode")
+    if mode not in MODES:
+        raise Refused(f"has the unknown mode {mode!r}")
+    rows = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([1]))
+    none = op("Expand", context.array([[0]], INT32), rows)  # for places without an n-gram
+    every = op("Concat", *counts, none, axis=1)
+    found = op("Gather", every, context.int64(columns), axis=1)
+    if mode == "IDF":
+        found = op("Greater", found, context.array(0, INT32))
+    result = context.cast(found, FLOAT)
+    weights = find(node, "weights")
+    if mode != "TF" and weights is not None:
+        places = get_ints(node, "ngram_indexes") or []
+        if len(weights.floats) != len(places):
+            raise Refused(f"has {len(weights.floats)} weights for {len(places)} n-grams")
+        by_place = dict(zip(places, weights.floats, strict=True))
+        factors = [by_place.get(place, 0.0) for place in range(len(columns))]
+        result = op("Mul", result, context.array(factors))
+    return result
+
+
+def tf_idf_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the input, whose last one becomes the number of places."""
+    dims, places = types[0].dims, get_ints(node, "ngram_indexes") or []
+    return [None if not dims or not places else (*dims[:-1], max(places) + 1)]
+
+
+TfIdfVectorizer = OperatorSpec(
+    "TfIdfVectorizer", Outputs(tf_idf_dims, elements=always(FLOAT)), ToRten(rewritings=(tf_idf_vectorizer,))
+)
+
+
+_FORWARDS = Fault("sums only forwards and inclusively", until=RTEN_0_26)
+
+
+def _sizes_around(context: Context, data: str, axis: str) -> tuple[str, str, str]:
+    """How many elements there are before, along and after an axis, which may be known only when the model runs."""
+    op = context.op
+    held, rank = context.scope.ints(axis), context.rank(data)
+    if held is not None and rank is not None:
+        place = normalize(held[0], rank)
+        along = shape.sizes_of(context, data, place, place + 1)
+        return shape.size_of(context, data, 0, place), along, shape.size_of(context, data, place + 1, rank)
+    dims, zero, one = op("Shape", data), context.int64([0]), context.int64([1])
+    number = op("Reshape", context.cast(axis, INT64), one)
+    from_end = op("Add", number, op("Shape", dims))
+    number = op("Where", op("Less", number, zero), from_end, number)
+    after = op("Add", number, one)
+    parts = ((zero, number), (number, after), (after, context.int64([INT64_MAX])))
+    before, along, behind = (op("ReduceProd", op("Slice", dims, *ends, zero), keepdims=1) for ends in parts)
+    return before, along, behind
+
+
+def _in_three_axes(context: Context, data: str, axis: str) -> str:
+    """The data with what is before the axis, the axis, and what is after it."""
+    return context.op("Reshape", data, shape.joined(context, *_sizes_around(context, data, axis)), allowzero=1)
+
+
+def _moved_on(context: Context, data: str, axis: int) -> str:
+    """The data moved by one along an axis, after a zero. The number of elements stays the same, even if it is zero."""
+    rank = context.known_rank(data)
+    pads = [int(place == axis) for place in range(rank)] + [0] * rank
+    longer = context.op("Pad", data, context.int64(pads))
+    return context.op("Slice", longer, context.int64([0]), context.int64([-1]), context.int64([axis]))
+
+
+@because("Older releases sum only forwards and inclusively, so data are reversed or shifted")
+def cum_sum(node: Node, context: Context) -> list[Node] | None:
+    data, axis = context.input(0), context.input(1)
+    reverse, exclusive = get_int(node, "reverse"), get_int(node, "exclusive")
+    if not (reverse or exclusive) or not context.target.deviates(_FORWARDS):
+        return None
+    if exclusive and (context.scope.ints(axis) is None or context.rank(data) is None):
+        total = context.copy([_in_three_axes(context, data, axis), context.int64_scalar(1)])
+        return context.replace(context.op("Reshape", total, context.op("Shape", data), allowzero=1))
+    data = slicing.flipped(context, data, axis) if reverse else data
+    if exclusive:
+        data = _moved_on(context, data, normalize(context.static_ints(axis)[0], context.known_rank(data)))
+    total = context.op("CumSum", data, axis)
+    return context.replace(slicing.flipped(context, total, axis) if reverse else total)
+
+
+CumSum = OperatorSpec(
+    "CumSum",
+    Outputs(same, range=ranges.running_totals),
+    ToRten(
+        Row(
+            2,
+            1,
+            "CumSumAttrs",
+            (
+                Field("exclusive", FieldKind.BOOL, 0, since=RTEN_0_26),
+                Field("reverse", FieldKind.BOOL, 0, since=RTEN_0_26),
+            ),
+            optional=True,
+        ),
+        rewritings=(cum_sum,),
+        faults=(_FORWARDS,),
+    ),
+    to_onnx=ToOnnx(Signature("Ni", "N"), ranks={1: 0}),
+)
+
+
+@because("Slices multiplied one after the other, in a loop")
+def cumulative_product(node: Node, context: Context) -> list[Node] | None:
+    data = context.input(0)
+    slices = _in_three_axes(context, data, context.input(1))
+    elem_type, dims = context.elem_type(data) or FLOAT, context.dims(slices) or (None,) * 3
+    outer = (dims[0], dims[2])
+    size = shape.joined(context, shape.sizes_of(context, slices, 0, 1), shape.sizes_of(context, slices, 2, 3))
+    ones = context.op("Expand", context.scalar(1, elem_type=elem_type), size)
+    inner = context.nested()
+    before, factor = (context.names.new(f"{node.output[0]}/{what}") for what in ("before", "factor"))
+    for name in (before, factor):
+        inner.scope.add_input(name, ValueType(elem_type, outer))
+    after = inner.op("Mul", before, factor)
+    given = inner.op("Identity", before if get_int(node, "exclusive") else after)
+    body = Graph(
+        name=f"{node.output[0]}/body",
+        node=inner.emitted,
+        input=[context.value_info(name, elem_type, outer) for name in (before, factor)],
+        output=[context.value_info(name, elem_type, outer) for name in (after, given)],
+    )
+    directions = [get_int(node, "reverse")]
+    _, products = context.op_outputs(
+        "Scan",
+        [ones, slices],
+        2,
+        body=body,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_input_directions=directions,
+        scan_output_axes=[1],
+        scan_output_directions=directions,
+    )
+    return context.replace(context.op("Reshape", products, context.op("Shape", data), allowzero=1))
+
+
+CumProd = OperatorSpec("CumProd", Outputs(same), ToRten(rewritings=(cumulative_product,)))

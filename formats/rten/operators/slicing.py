@@ -10,8 +10,16 @@ from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, with_input
 from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import promoted, widened, without_gaps
-from formats.rten.operators.shared.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
+from formats.rten.operators.shared.rules import (
+    MAX_CONTENTS,
+    MAX_RANK,
+    normalize,
+    of_any_input,
+    promoted,
+    same,
+    widened,
+    without_gaps,
+)
 from formats.rten.operators.shared.spec import (
     Deviation,
     Field,

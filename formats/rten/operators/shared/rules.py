@@ -1,9 +1,7 @@
-"""Rules that operators of several families share: dims, element types and contents of outputs.
+"""What operators of several families share: rules for dims, element types, contents and deviations, and rewritings.
 
-A rule for dims gets the node, its scope and the types of its inputs. It returns the dims of the outputs in order. If an
-entry is missing at the end, or is `None`, it is unknown. A dimension is a size, a name that means one size in the whole
-model, or `None`. Rules know the newest form of each operator only, and may raise any LookupError, TypeError, ValueError
-or ArithmeticError for a malformed node: the scope treats this as "unknown".
+A rule for dims returns the dims of the outputs in order. If an entry is missing at the end, or is `None`, it is
+unknown. A dimension is a size, a name that means one size in the whole model, or `None`.
 
 A rule for contents returns the elements of a small integer tensor, so that computed shapes are known. A scalar or
 vector is known as the tuple of its elements: numbers, names of dimensions, or `None`.
@@ -16,18 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import get_int
-from formats.rten.operators.shared.spec import Deviation
+from formats.rten.graph.attributes import find, get_int, get_ints
+from formats.rten.operators.shared.spec import Deviation, because
 from formats.rten.types import BYTES, INTS
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.shared.spec import DeviationRule, Rule
+    from formats.rten.operators.shared.spec import DeviationRule, Rewriting, Rule
+    from formats.rten.target import Fault
 
 MAX_CONTENTS = 64  # longer vectors are data, not shapes
 INDEX_TYPES = (INT32, INT64)
@@ -225,3 +224,85 @@ def of_floats(deviation: Deviation) -> DeviationRule:
 SPREAD: Final = Deviation("it becomes products with zeros, which spread NaN and infinities", SPECIAL)
 ANY_NAN: Final = Deviation("if there are NaNs, RTen and onnxruntime may choose different numbers", SPECIAL)
 NAN_ORDER: Final = of_floats(ANY_NAN)
+
+
+def without_gaps(node: Node, context: Context) -> list[Node]:
+    """RTen skips inputs that are omitted, ONNX has none."""
+    return context.changed([name for name in node.input if name])
+
+
+def promoted(**places: int) -> Rewriting:
+    """A rewriting that turns integer attributes into inputs, at the given places."""
+
+    @because("In newer operator sets, the attribute is an input")
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        found = {name: place for name, place in places.items() if find(node, name) is not None}
+        if not found:
+            return None
+        inputs = list(node.input)
+        for name, place in found.items():
+            inputs += [""] * (place + 1 - len(inputs))
+            inputs[place] = context.int64([get_int(node, name)] if name == "k" else get_ints(node, name) or ())
+        return context.changed(inputs, without=found)
+
+    return rewriting
+
+
+def dropped(*names: str) -> Rewriting:
+    """A rewriting that removes attributes without effect on inference."""
+
+    @because("The attribute has no effect in inference")
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        return context.changed(without=names) if any(find(node, name) for name in names) else None
+
+    return rewriting
+
+
+@because("Before operator set 7, the attributes broadcast and axis said how to broadcast")
+def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
+    names = ("axis", "broadcast", "consumed_inputs")
+    if context.version >= 7 or not any(find(node, name) for name in names):
+        return None
+    first, second = context.input(0), context.input(1)
+    if get_int(node, "broadcast") and find(node, "axis") is not None:
+        rank, width = context.known_rank(first), context.known_rank(second)
+        axis = get_int(node, "axis")
+
+        trailing = rank - (axis + rank if axis < 0 else axis) - width
+        if trailing > 0:
+            second = context.op("Unsqueeze", second, context.int64(range(width, width + trailing)))
+    return context.changed([first, second], without=names)
+
+
+def widened(
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...] = (0,),
+    narrow: Collection[int] = BYTES,
+    fault: Fault | None = None,
+) -> Rewriting:
+    """A rewriting that casts inputs of `narrow` types to 32 bits, and outputs back; without inputs, all are cast.
+
+    If a `fault` is given, the rewriting is only for releases that have it.
+    """
+
+    @because("RTen computes short integers in 32 bits, so results must be wrapped")
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        places = [place for place in inputs or range(len(node.input)) if context.optional(place)]
+        elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
+        if elem_type is None or elem_type not in narrow or (fault and not context.target.deviates(fault)):
+            return None
+        given = list(node.input)
+        for place in places:
+            given[place] = context.cast(given[place], INT32)
+        wide = context.changed(given)[-1]
+        wide.output = [context.names.new(f"{name}/wide") if name else "" for name in node.output]
+        wide.name = None
+        context.emit(wide)
+        return context.replace(
+            *(
+                context.cast(name, elem_type) if name and place in outputs else name
+                for place, name in enumerate(wide.output)
+            )
+        )
+
+    return rewriting
