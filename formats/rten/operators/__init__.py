@@ -65,11 +65,12 @@ def specs_in(family: str) -> tuple[OperatorSpec, ...]:
 @cache
 def foldings() -> Mapping[str | None, list[Folding]]:
     """The foldings of all operators, by the operator of the last node."""
-    found: dict[str | None, list[Folding]] = {}
-    for folding in (each for family in WITH_FOLDINGS for spec in specs_in(family) for each in spec.to_onnx.foldings):
+    by_last: dict[str | None, list[Folding]] = {}
+    specs = [spec for family in WITH_FOLDINGS for spec in specs_in(family)]
+    for folding in (folding for spec in specs for folding in spec.to_onnx.foldings):
         for last in folding.last:
-            found.setdefault(last, []).append(folding)
-    return found
+            by_last.setdefault(last, []).append(folding)
+    return by_last
 
 
 _BY_PLACE: Final = [

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
+    from formats.rten.convert.value_types import Dim, Dims, ValueType
 
 
 def attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -59,19 +59,20 @@ MINUS_INFINITY = float("-inf")
 PADS_MASKS = 24  # the first operator set in which a mask may be shorter than the keys
 
 
-def _counted(context: Context, name: str, axis: int) -> str:
-    """The places along one of the last two axes: zero, one, and so on."""
-    size = shape.sizes_of(context, name, axis, axis + 1 or INT64_MAX)
-    end = context.op("Squeeze", size, context.int64([0]))
-    return context.op("Range", context.int64_scalar(0), end, context.int64_scalar(1))
+# The axes of values in the comments below: B samples, H heads, Q queries, K keys, W the width of a head.
+
+
+def _lengths(context: Context, mask: str, keys: str) -> tuple[Dim, Dim]:
+    """How many keys a mask covers, and how many keys there are."""
+    return (context.dims(mask) or (None,))[-1], (context.dims(keys) or (None,) * 2)[-2]
 
 
 def _may_be_short(context: Context, mask: str, keys: str) -> bool:
     """Whether a mask may be shorter than the keys, and ONNX then masks the others."""
-    length, wanted = ((context.dims(name) or (None,) * 2)[place] for name, place in ((mask, -1), (keys, -2)))
-    if context.version < PADS_MASKS or (length is not None and length == wanted):
+    covered, count = _lengths(context, mask, keys)
+    if context.version < PADS_MASKS or (covered is not None and covered == count):
         return False
-    return not (isinstance(length, int) and isinstance(wanted, int) and length > wanted)
+    return not (isinstance(covered, int) and isinstance(count, int) and covered > count)
 
 
 def _padded(context: Context, mask: str, keys: str) -> str:
@@ -79,25 +80,48 @@ def _padded(context: Context, mask: str, keys: str) -> str:
     op = context.op
     if not _may_be_short(context, mask, keys):
         return mask
-    length, wanted = ((context.dims(name) or (None,) * 2)[place] for name, place in ((mask, -1), (keys, -2)))
+    covered, count = _lengths(context, mask, keys)
     hidden = context.scalar(MINUS_INFINITY if context.is_float(mask) else 0, like=mask)
-    if isinstance(length, int) and isinstance(wanted, int):
-        pads = context.int64([0] * (2 * context.known_rank(mask) - 1) + [wanted - length])
+    if isinstance(covered, int) and isinstance(count, int):
+        pads = context.int64([0] * (2 * context.known_rank(mask) - 1) + [count - covered])
         return op("Pad", mask, pads, hidden)
     lengths = shape.sizes_of(context, mask, -1, INT64_MAX)
     missing = op("Sub", shape.sizes_of(context, keys, -2, -1), lengths)
     missing = op("Max", missing, context.int64([0]))
-    if length is None:
+    if covered is None:  # a mask of length one is for all keys
         is_row = op("Equal", lengths, context.int64([1]))
         missing = op("Where", is_row, context.int64([0]), missing)
     dims = shape.joined(context, shape.sizes_of(context, mask, 0, -1), missing)
     return op("Concat", mask, op("Expand", hidden, dims), axis=-1)
 
 
-def _repeated(context: Context, mask: str, keys: str) -> str:
-    """A mask with one number for all keys, as long as the keys: in newer operator sets it is that of the first key."""
-    sizes = shape.joined(context, context.int64([1]), shape.sizes_of(context, keys, -2, -1))
-    return context.op("Expand", mask, sizes)
+def _seen_by_place(node: Node, context: Context, query: str, keys: str) -> list[str]:
+    """Which keys a query may see by their places, as truth values that are all to be true: Q, K or B, 1, Q, K.
+
+    The keys are those of the past and the new ones. `filled` says how many keys of each sample are not padding.
+    """
+    op = context.op
+    past, filled = context.optional(4), context.optional(6)
+    left, right = get_int(node, "left_window_size", -1), get_int(node, "right_window_size", -1)
+    tests, column = [], context.int64([1])
+    if get_int(node, "is_causal") or left >= 0 or right >= 0:
+        places = op("Unsqueeze", shape.counted(context, shape.length_of(context, query, -2)), column)  # Q, 1
+        if past:
+            places = op("Add", places, shape.length_of(context, past, 2))
+        elif filled:  # the queries are the last of the keys that are not padding
+            steps = shape.sizes_of(context, query, -2, -1)
+            before = op("Sub", context.cast(filled, INT64), steps)  # B
+            places = op("Add", places, op("Unsqueeze", before, context.int64([1, 2, 3])))  # B, 1, Q, 1
+        ahead = op("Sub", shape.counted(context, shape.length_of(context, keys, -2)), places)  # ..., Q, K
+        limits = [0] if get_int(node, "is_causal") else []
+        limits += [right] if right >= 0 else []
+        tests += [op("LessOrEqual", ahead, context.int64_scalar(limit)) for limit in limits]
+        if left >= 0:
+            tests.append(op("GreaterOrEqual", ahead, context.int64_scalar(-left)))
+    if filled:
+        ends = op("Unsqueeze", context.cast(filled, INT64), context.int64([1, 2, 3]))  # B, 1, 1, 1
+        tests.append(op("Less", shape.counted(context, shape.length_of(context, keys, -2)), ends))
+    return tests
 
 
 def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
@@ -105,30 +129,8 @@ def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
 
     It is empty if there is nothing to add.
     """
-    op = context.op
-    mask, past, filled = context.optional(3), context.optional(4), context.optional(6)
-    left, right = get_int(node, "left_window_size", -1), get_int(node, "right_window_size", -1)
     zero, hidden = (context.scalar(number, like=query) for number in (0.0, MINUS_INFINITY))
-    tests, column = [], context.int64([1])
-    if get_int(node, "is_causal") or left >= 0 or right >= 0:
-        places = op("Unsqueeze", _counted(context, query, -2), column)
-        if past:
-            before = op("Squeeze", shape.sizes_of(context, past, 2, 3), context.int64([0]))
-            places = op("Add", places, before)
-        elif filled:
-            steps = shape.sizes_of(context, query, -2, -1)
-            before = op("Sub", context.cast(filled, INT64), steps)
-            before = op("Unsqueeze", before, context.int64([1, 2, 3]))
-            places = op("Add", places, before)
-        ahead = op("Sub", _counted(context, keys, -2), places)
-        limits = [0] if get_int(node, "is_causal") else []
-        limits += [right] if right >= 0 else []
-        tests += [op("LessOrEqual", ahead, context.int64_scalar(limit)) for limit in limits]
-        if left >= 0:
-            tests.append(op("GreaterOrEqual", ahead, context.int64_scalar(-left)))
-    if filled:
-        ends = op("Unsqueeze", context.cast(filled, INT64), context.int64([1, 2, 3]))
-        tests.append(op("Less", _counted(context, keys, -2), ends))
+    tests, mask = _seen_by_place(node, context, query, keys), context.optional(3)
     mask = _padded(context, mask, keys) if mask else ""
     if mask and not context.is_float(mask):
         tests.append(context.cast(mask, BOOL))
@@ -137,13 +139,13 @@ def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
         return mask
     seen = tests[0]
     for test in tests[1:]:
-        seen = op("And", seen, test)
-    penalty = op("Where", seen, zero, hidden)
-    return op("Add", mask, penalty) if mask else penalty
+        seen = context.op("And", seen, test)
+    penalty = context.op("Where", seen, zero, hidden)
+    return context.op("Add", mask, penalty) if mask else penalty
 
 
 def of_heads(context: Context, name: str, heads: int) -> str:
-    """A value with an axis for its heads, before the axis of its places."""
+    """A value with an axis for its heads, before the axis of its places: of B, Q, H * W it makes B, H, Q, W."""
     if context.known_rank(name) == 4:
         return name
     size = shape.quotient(context, shape.sizes_of(context, name, 2, 3), heads)  # not -1: there may be no places
@@ -152,7 +154,7 @@ def of_heads(context: Context, name: str, heads: int) -> str:
 
 
 def with_joined_heads(context: Context, value: str) -> str:
-    """A value of four axes, with the last two merged to one."""
+    """A value of four axes, with the last two merged to one: of B, Q, H, W it makes B, Q, H * W."""
     return context.op(
         "Reshape", value, shape.joined(context, context.int64([0, 0]), shape.size_of(context, value, 2, 4))
     )
@@ -162,14 +164,17 @@ def repeated(context: Context, name: str, heads: int, times: int) -> str:
     """Each head, repeated for each head of the query that uses it."""
     if times == 1:
         return name
-    apart = context.op("Unsqueeze", name, context.int64([2]))
+    apart = context.op("Unsqueeze", name, context.int64([2]))  # B, H, 1, K, W
     spread = context.op("Expand", apart, context.int64([1, 1, times, 1, 1]))
     first, last = shape.sizes_of(context, name, 0, 1), shape.sizes_of(context, name, 2, 4)
     return context.op("Reshape", spread, shape.joined(context, first, context.int64([heads * times]), last))
 
 
 def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: str = "") -> str:
-    """The share of each key in the result. `sinks` is a score for each head, which also has a share."""
+    """The share of each key in the result, with the axes of the scores: B, H, Q, K.
+
+    `sinks` is a score for each head. It takes a share like a key, but has no value, so that share is dropped.
+    """
     op = context.op
     if sinks:
         sizes = shape.joined(context, shape.sizes_of(context, scores, 0, 3), context.int64([1]))
@@ -179,7 +184,8 @@ def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: s
     shares = op("Softmax", scores, axis=-1)
     if not is_masked:
         return shares
-    best = op("ReduceMax", scores, context.int64([-1]), keepdims=1)  # without a key, no share
+    # If all keys are masked, Softmax gives NaN, but ONNX no share at all.
+    best = op("ReduceMax", scores, context.int64([-1]), keepdims=1)
     is_nothing = op("Equal", best, context.scalar(MINUS_INFINITY, like=scores))
     return op("Where", is_nothing, context.scalar(0.0, like=scores), shares)
 
@@ -211,7 +217,8 @@ def _written_out(node: Node, context: Context) -> list[Node]:
     if penalties and get_int(node, "qk_matmul_output_mode") in (1, 2) and context.wanted(3):
         context.report(_LOWEST, is_defined=False)
     scale = get_float(node, "scale") or 1 / sqrt(context.static_dims(query, 3)[0])
-    scores = op("MatMul", query, op("Transpose", keys, perm=[0, 1, 3, 2]))
+    scores = op("MatMul", query, op("Transpose", keys, perm=[0, 1, 3, 2]))  # B, H, Q, K
+    # `qk_matmul_output_mode` is the number of the stage that the fourth output shows.
     stages = [op("Mul", scores, context.scalar(scale, like=query))]
     stages.append(capped(context, stages[-1], get_float(node, "softcap")))
     stages.append(op("Add", stages[-1], penalties) if penalties else stages[-1])
@@ -230,12 +237,13 @@ def attention(node: Node, context: Context) -> list[Node] | None:
         return _written_out(node, context)
     mask, keys, past = context.optional(3), context.input(1), context.optional(4)
     if max(get_int(node, side, -1) for side in WINDOW) < 0:
-        if context.version < PADS_MASKS and mask and not past and (context.dims(mask) or (None,))[-1] == 1:
-            return context.changed([*node.input[:3], _repeated(context, mask, keys), *node.input[4:]])
+        covered, count = _lengths(context, mask, keys)
+        if context.version < PADS_MASKS and mask and not past and covered == 1:  # then it is for all keys
+            sizes = shape.joined(context, context.int64([1]), shape.sizes_of(context, keys, -2, -1))
+            return context.changed([*node.input[:3], context.op("Expand", mask, sizes), *node.input[4:]])
         if not mask or past or not _may_be_short(context, mask, keys):
             return None
-        lengths = (context.dims(mask) or (None,))[-1], (context.dims(keys) or (None,) * 2)[-2]
-        if lengths[0] == 1 or all(isinstance(length, int) for length in lengths):
+        if covered == 1 or (isinstance(covered, int) and isinstance(count, int)):
             return context.changed([*node.input[:3], _padded(context, mask, keys), *node.input[4:]])
         if not context.optional(6):  # a mask of unknown length is rarely shorter
             return None
@@ -372,8 +380,8 @@ def _step(context: Context, values: dict[str, str]) -> tuple[str, str]:
         state = op("Mul", state, values["decay"])
     if "beta" in values:
         row = op("Transpose", key, perm=[0, 1, 3, 2])
-        known = op("MatMul", row, state)
-        value = op("Mul", values["beta"], op("Sub", value, known))
+        recalled = op("MatMul", row, state)
+        value = op("Mul", values["beta"], op("Sub", value, recalled))
     state = op("Add", state, op("Mul", key, value))
     return state, op("MatMul", values["query"], state)
 
@@ -402,9 +410,9 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
     tokens["query"] = op("Reshape", tokens["query"], apart, allowzero=1)
     tokens["value"] = _by_head(context, value, heads, 1, 0)
     for name in _RULES[rule]:
-        given = context.input(_PLACES[name])
-        parts = heads if name == "decay" or context.static_dims(given, 2) != (1,) else 1
-        tokens[name] = _by_head(context, given, parts, 0, 1)
+        operand = context.input(_PLACES[name])
+        parts = heads if name == "decay" or context.static_dims(operand, 2) != (1,) else 1
+        tokens[name] = _by_head(context, operand, parts, 0, 1)
     if "decay" in tokens:
         tokens["decay"] = op("Exp", tokens["decay"])
     if context.optional(3):
@@ -438,9 +446,9 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
 
 def _scale(node: Node, context: Context, width: str) -> str:
     """The factor of the output: the one that is given, or the inverse root of the width of a key."""
-    given, held = get_float(node, "scale"), context.scope.ints(width)
-    if given or (held and held[0]):
-        return context.scalar(given or 1 / sqrt(held[0] if held else 1))
+    scale, sizes = get_float(node, "scale"), context.scope.ints(width)
+    if scale or (sizes and sizes[0]):
+        return context.scalar(scale or 1 / sqrt(sizes[0] if sizes else 1))
     root = context.op("Sqrt", context.cast(width, FLOAT))
     return context.op("Div", context.array([1.0]), root)
 

@@ -73,8 +73,8 @@ def _candidates(context: Context) -> Candidates:
     if threshold:
         above = _as_numbers(context, op("Greater", scores, _scalar(context, threshold)))
         count = op("ReduceSum", above, context.int64([0, 1]), keepdims=0)
-        found = op("NonZero", op("Greater", count, context.scalar(0, elem_type=INT64)))
-        kept = op("Squeeze", found, context.int64([0]))
+        indices = op("NonZero", op("Greater", count, context.scalar(0, elem_type=INT64)))
+        kept = op("Squeeze", indices, context.int64([0]))
         boxes = op("Gather", boxes, kept, axis=1)
         scores, above = (op("Gather", value, kept, axis=2) for value in (scores, above))
     else:
@@ -105,11 +105,11 @@ def _spans(context: Context, numbers: Sequence[str], is_centred: bool) -> tuple[
         rows, columns = (Span(op("Min", *pair), op("Max", *pair)) for pair in ((top, bottom), (left, right)))
         return rows, columns
     x, y, width, height = numbers
-    found = []
+    spans = []
     for centre, size in ((y, height), (x, width)):
         half = op("Div", size, context.scalar(2.0))
-        found.append(Span(op("Sub", centre, half), op("Add", centre, half)))
-    return found[0], found[1]
+        spans.append(Span(op("Sub", centre, half), op("Add", centre, half)))
+    return spans[0], spans[1]
 
 
 def _area(context: Context, spans: tuple[Span, Span]) -> str:
@@ -137,31 +137,31 @@ def _overlapping(context: Context, chosen: tuple[Span, Span], boxes: tuple[Span,
     return result
 
 
-def _body(node: Node, context: Context, given: Candidates, limits: tuple[str, str], none: str) -> Graph:
+def _body(node: Node, context: Context, candidates: Candidates, limits: tuple[str, str], none: str) -> Graph:
     """A step: each class of each image takes its best box, and drops those that overlap it too much."""
     outside, (most, overlap), is_centred = context, limits, bool(get_int(node, "center_point_box"))
     zero, one = outside.int64_scalar(0), outside.int64_scalar(1)
     places = outside.op("Range", zero, outside.op("Add", none, one), one)
-    numbers = [outside.op("Transpose", part, perm=[0, 2, 1]) for part in _numbers(outside, given.corners, 2)]
+    numbers = [outside.op("Transpose", part, perm=[0, 2, 1]) for part in _numbers(outside, candidates.corners, 2)]
     boxes = _spans(outside, numbers, is_centred)  # images, 1, boxes
 
     context = outside.nested()
-    stem, dims = node.output[0], outside.dims(given.scores) or (None,) * 3
+    stem, dims = node.output[0], outside.dims(candidates.scores) or (None,) * 3
     step, condition, alive = (context.names.new(f"{stem}/{word}") for word in ("step", "goes_on", "alive"))
     context.scope.add_input(step, ValueType(INT64, ()))
     context.scope.add_input(alive, ValueType(INT64, dims))
     is_alive = context.op("Equal", alive, one)
-    scores = context.op("Where", is_alive, given.scores, context.scalar(float("-inf")))
+    scores = context.op("Where", is_alive, candidates.scores, context.scalar(float("-inf")))
     best = context.op("ReduceMax", scores, context.int64([2]), keepdims=1)
     is_best = context.op("And", context.op("Equal", scores, best), is_alive)
     place = context.op("Where", is_best, places, none)
     place = context.op("ReduceMin", place, context.int64([2]), keepdims=1)  # images, classes, 1
-    corners = context.op("GatherND", given.corners, place, batch_dims=1)  # images, classes, 4
+    corners = context.op("GatherND", candidates.corners, place, batch_dims=1)  # images, classes, 4
     chosen = _spans(context, _numbers(context, corners, 2), is_centred)
     dropped = _overlapping(context, chosen, boxes, overlap)
     dropped = context.op("Or", dropped, context.op("Equal", places, place))
-    left = context.op("Where", dropped, zero, alive)
-    count = context.op("ReduceSum", left, keepdims=0)
+    still_alive = context.op("Where", dropped, zero, alive)
+    count = context.op("ReduceSum", still_alive, keepdims=0)
     goes_on = context.op("Greater", count, zero)
     taken = context.op("Where", context.op("Less", step, most), place, none)
     return Graph(
@@ -174,7 +174,7 @@ def _body(node: Node, context: Context, given: Candidates, limits: tuple[str, st
         ],
         output=[
             context.value_info(goes_on, BOOL, ()),
-            context.value_info(left, INT64, dims),
+            context.value_info(still_alive, INT64, dims),
             context.value_info(taken, INT64, (*dims[:2], 1)),
         ],
     )
@@ -186,21 +186,23 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     if not context.optional(2):
         return context.replace(context.array(budget.zeros((0, 3)), INT64))
-    given = _candidates(context)
+    candidates = _candidates(context)
     most = _scalar(context, context.input(2))
     overlap = _scalar(context, context.optional(3)) if context.optional(3) else context.scalar(0.0)
-    none = _scalar(context, shape.sizes_of(context, given.scores, 2, 3))  # the index of the entry that is not a box
+    none = _scalar(
+        context, shape.sizes_of(context, candidates.scores, 2, 3)
+    )  # the index of the entry that is not a box
     none = op("Sub", none, context.int64_scalar(1))
-    body = _body(node, context, given, (most, overlap), none)
+    body = _body(node, context, candidates, (most, overlap), none)
     # RTen cannot collect outputs of no steps.
     steps = op("Max", op("Min", most, none), context.int64_scalar(1))
-    _, taken = context.op_outputs("Loop", [steps, "", given.can_be_chosen], 2, body=body)
+    _, taken = context.op_outputs("Loop", [steps, "", candidates.can_be_chosen], 2, body=body)
     taken = op("Transpose", taken, perm=[1, 2, 0, 3])  # images, classes, steps, 1
-    found = op("NonZero", op("Less", taken, none))
-    places = op("GatherND", taken, op("Transpose", found, perm=[1, 0]))
-    if given.kept:
-        places = op("Gather", given.kept, places)
-    both = op("Slice", found, context.int64([0]), context.int64([2]), context.int64([0]))
+    rows_of_taken = op("NonZero", op("Less", taken, none))
+    places = op("GatherND", taken, op("Transpose", rows_of_taken, perm=[1, 0]))
+    if candidates.kept:
+        places = op("Gather", candidates.kept, places)
+    both = op("Slice", rows_of_taken, context.int64([0]), context.int64([2]), context.int64([0]))
     places = op("Unsqueeze", places, context.int64([0]))
     rows = op("Concat", both, places, axis=0)
     return context.replace(op("Transpose", rows, perm=[1, 0]))
@@ -272,7 +274,7 @@ def _samples(context: Context, start: str, size: str, bins: int, ratio: int, num
     high = op("Min", op("Add", low, one), last)
     share = op("Sub", place, low)
     shares = (op("Sub", one, share), share)
-    low_share, high_share = (op("Where", is_outside, zero, each) for each in shares)
+    low_share, high_share = (op("Where", is_outside, zero, share_of_side) for share_of_side in shares)
     return Samples(context.cast(low, INT32), low_share, context.cast(high, INT32), high_share)
 
 
@@ -284,11 +286,11 @@ def _starts_and_sizes(node: Node, context: Context, is_half: bool) -> list[tuple
     if is_half:
         corners = op("Sub", corners, context.scalar(0.5))
     left, top, right, bottom = context.op_outputs("Split", [corners, context.int64([1] * 4)], 4, axis=1)
-    found = []
+    ends = []
     for first, last in ((top, bottom), (left, right)):
         size = op("Sub", last, first)
-        found.append((first, size if is_half else op("Max", size, context.scalar(1.0))))
-    return found
+        ends.append((first, size if is_half else op("Max", size, context.scalar(1.0))))
+    return ends
 
 
 def _column(context: Context, value: str, axis: int) -> str:
@@ -302,10 +304,10 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
     if not 0 < ratio <= MAX_RATIO:
         raise Refused(f"has sampling_ratio = {ratio}, but only 1 to {MAX_RATIO} can be converted")
     mode = get_string(node, "mode", "avg")
-    known = get_string(node, "coordinate_transformation_mode", "half_pixel" if context.version >= 16 else "")
+    coordinates = get_string(node, "coordinate_transformation_mode", "half_pixel" if context.version >= 16 else "")
     rows, columns = get_int(node, "output_height", 1), get_int(node, "output_width", 1)
     height, width = (shape.sizes_of(context, data, axis, axis + 1) for axis in (2, 3))
-    (top, high), (left, wide) = _starts_and_sizes(node, context, known == "half_pixel")
+    (top, high), (left, wide) = _starts_and_sizes(node, context, coordinates == "half_pixel")
     lengths = [context.cast(size, FLOAT) for size in (height, width)]
     last_first = op("Transpose", data, perm=[0, 2, 3, 1])
     depth = shape.sizes_of(context, data, 1, 2)
@@ -315,13 +317,13 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
     down = [_samples(context, top, high, rows, ratio, number, lengths[0]) for number in range(ratio)]
     across = [_samples(context, left, wide, columns, ratio, number, lengths[1]) for number in range(ratio)]
     parts = []
-    for y, y_share in ((place, share) for each in down for place, share in (each[:2], each[2:])):
+    for y, y_share in ((place, share) for samples in down for place, share in (samples[:2], samples[2:])):
         line = op("Add", images, _column(context, y, 2))
         line = op("Mul", line, context.cast(width, INT32))
-        for x, x_share in ((place, share) for each in across for place, share in (each[:2], each[2:])):
-            found = op("Gather", pixels, op("Add", line, _column(context, x, 1)), axis=0)
+        for x, x_share in ((place, share) for samples in across for place, share in (samples[:2], samples[2:])):
+            pixel = op("Gather", pixels, op("Add", line, _column(context, x, 1)), axis=0)
             share = op("Mul", _column(context, y_share, 2), _column(context, x_share, 1))
-            parts.append(op("Mul", found, _column(context, share, 3)))
+            parts.append(op("Mul", pixel, _column(context, share, 3)))
     joined = parts[0]
     for part in parts[1:]:
         joined = op("Max" if mode == "max" else "Add", joined, part)

@@ -110,15 +110,15 @@ def _binade(context: Context, magnitude: str, least: int, most: int) -> str:
     bounds = context.scalar(float(least)), context.scalar(float(most))
     exponent = op("Mul", op("Log", magnitude), context.scalar(1 / log(2)))
     exponent = op("Clip", op("Floor", exponent), *bounds)
-    found = context.cast(op("Sub", exponent, bounds[0]), INT32)
+    index = context.cast(op("Sub", exponent, bounds[0]), INT32)
     powers = context.array([2.0**number for number in range(least, most + 1)])
-    power = op("Gather", powers, found, axis=0)
+    power = op("Gather", powers, index, axis=0)
     is_next = op("GreaterOrEqual", op("Mul", magnitude, context.scalar(0.5)), power)
     is_before = op("Less", magnitude, power)
-    found = op("Add", found, context.cast(is_next, INT32))
-    found = op("Sub", found, context.cast(is_before, INT32))
+    index = op("Add", index, context.cast(is_next, INT32))
+    index = op("Sub", index, context.cast(is_before, INT32))
     limits = (context.scalar(number, elem_type=INT32) for number in (0, most - least))
-    return op("Clip", found, *limits)
+    return op("Clip", index, *limits)
 
 
 def _chosen(context: Context, condition: str, number: float, value: str) -> str:
@@ -254,9 +254,13 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if target not in FLOATS | INTS | BYTES:
         raise Refused(f"casts to {type_name(target)}, which RTen does not support")
     source = context.elem_type(data)
-    held = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
-    if held is not None and not all(INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in held.ravel().tolist()):
-        return context.replace(context.constants.add(held.astype(numpy_dtype(target))))  # RTen computes other numbers
+    numbers = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
+    if numbers is not None and not all(
+        INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in numbers.ravel().tolist()
+    ):
+        return context.replace(
+            context.constants.add(numbers.astype(numpy_dtype(target)))
+        )  # RTen computes other numbers
     if target == source == BOOL and context.target.is_onnx:
         return None
     if target == BOOL:
@@ -388,8 +392,8 @@ def bit_cast(node: Node, context: Context) -> list[Node] | None:
         raise Refused(f"reinterprets {context.describe(data)} as {type_name(target)}, whose size differs or is unknown")
     if tensor is not None:
         name = context.names.new(f"{data}/bits")
-        held = from_numpy(tensor.numpy().view(numpy_dtype(target)), name)
-        return context.replace(context.op("Identity", context.constants.add_tensor(held)))
+        reinterpreted = from_numpy(tensor.numpy().view(numpy_dtype(target)), name)
+        return context.replace(context.op("Identity", context.constants.add_tensor(reinterpreted)))
     if {source, target} <= (INTS | BYTES) - PARTLY_HELD - {INT32}:
         return context.replace(context.op("Cast", data, to=target))
     raise Refused("reinterprets 32 or 64 bits when the model runs, which RTen cannot do")

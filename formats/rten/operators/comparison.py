@@ -72,9 +72,9 @@ def _ends_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
         name, other = node.input[place], context.scope.range_of(node.input[1 - place])
         if context.elem_type(name) != INT64 or context.scope.constant(name) is None:
             continue
-        held = context.scope.range_of(name)
-        is_low = held.least == INT64_LIMITS[0] and (other.least is None or other.least <= INT32_LIMITS[0])
-        is_high = held.greatest == INT64_MAX and (other.greatest is None or other.greatest >= INT32_LIMITS[1])
+        numbers = context.scope.range_of(name)
+        is_low = numbers.least == INT64_LIMITS[0] and (other.least is None or other.least <= INT32_LIMITS[0])
+        is_high = numbers.greatest == INT64_MAX and (other.greatest is None or other.greatest >= INT32_LIMITS[1])
         if is_low or is_high:
             return (_ENDS,)
     return ()
@@ -144,7 +144,7 @@ def where_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     if condition is None or first is None or second is None:
         return None
     length = max(len(condition), len(first), len(second))
-    rows = zip(*(stretch(held, length) for held in (condition, first, second)), strict=True)
+    rows = zip(*(stretch(contents, length) for contents in (condition, first, second)), strict=True)
     return tuple(None if test is None else (a if test else b) for test, a, b in rows)
 
 

@@ -152,17 +152,17 @@ ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _activated(node: Node, context: Context, value: str, given: list[float]) -> str:
+def _activated(node: Node, context: Context, value: str, parameters: list[float]) -> str:
     """The value after the activation that the node names, if any. `given` are the parameters of the activation."""
     name = get_string(node, "activation")
     if not name:
         return value
     if name == "Clip":
-        bounds = (context.scalar(bound, like=value) for bound in given)
+        bounds = (context.scalar(bound, like=value) for bound in parameters)
         return context.op("Clip", value, *bounds)
     if name not in ACTIVATIONS:
         raise Refused(f"has the unknown activation {name!r}")
-    return context.op(name, value, **dict(zip(ACTIVATIONS[name], given, strict=False)))
+    return context.op(name, value, **dict(zip(ACTIVATIONS[name], parameters, strict=False)))
 
 
 def fused_conv(node: Node, context: Context) -> list[Node] | None:
@@ -179,8 +179,8 @@ def fused_gemm(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gemm and the activation."""
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     result = context.copy(list(node.input), "Gemm", ("activation", *names))
-    given = [get_float(node, name) for name in names if find(node, name) is not None]
-    return context.replace(_activated(node, context, result, given))
+    parameters = [get_float(node, name) for name in names if find(node, name) is not None]
+    return context.replace(_activated(node, context, result, parameters))
 
 
 FusedGemm = OperatorSpec("FusedGemm", to_rten=ToRten(rewritings=(fused_gemm,)), domain=MICROSOFT)
@@ -480,8 +480,8 @@ def gather_nd(node: Node, context: Context) -> list[Node] | None:
 
 def unique(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard Unique in the order of the first ones, without the places of these."""
-    found = context.op_outputs("Unique", [context.input(0)], 4, sorted=0)
-    return context.replace(found[0], *found[2:])
+    outputs = context.op_outputs("Unique", [context.input(0)], 4, sorted=0)
+    return context.replace(outputs[0], *outputs[2:])
 
 
 Pad = OperatorSpec("Pad", to_rten=ToRten(rewritings=(pad,)), domain=MICROSOFT)

@@ -37,16 +37,6 @@ UNMASKED = -10000.0  # the default for the number added to a masked key
 LOWEST = -3.4028234663852886e38  # the number added to a key that comes later
 
 
-def _length(context: Context, name: str, axis: int) -> str:
-    """The size of an axis, a scalar."""
-    return context.op("Squeeze", shape.sizes_of(context, name, axis, axis + 1), context.int64([0]))
-
-
-def _numbers(context: Context, count: str) -> str:
-    """The integers from zero up to a number, without that number."""
-    return context.op("Range", context.int64_scalar(0), count, context.int64_scalar(1))
-
-
 def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
     """The addend for keys that a mask leaves out. A mask has a number for each key (and query), or lengths."""
     rank = context.rank(mask)
@@ -67,7 +57,7 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
     The ends are the first numbers, one a sample. What MultiHeadAttention has behind them, onnxruntime ignores.
     """
     op = context.op
-    places = op("Unsqueeze", _numbers(context, length), context.int64([0]))
+    places = op("Unsqueeze", shape.counted(context, length), context.int64([0]))
     numbers, column = context.cast(mask, INT64), context.int64([1])
     if context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         return op("Less", places, op("Unsqueeze", numbers, column))
@@ -86,12 +76,12 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
 def _later_keys(context: Context, steps: str, length: str, past: str) -> str:
     """What is added so that no query sees later keys. Like onnxruntime, the last query sees all keys."""
     op = context.op
-    column, places = context.int64([1]), _numbers(context, steps)
+    column, places = context.int64([1]), shape.counted(context, steps)
     rows = op("Add", places, past) if past else places
     rows = op("Unsqueeze", rows, column)
     last = op("Sub", steps, context.int64_scalar(1))
     is_last = op("Unsqueeze", op("Equal", places, last), column)
-    is_before = op("LessOrEqual", _numbers(context, length), rows)
+    is_before = op("LessOrEqual", shape.counted(context, length), rows)
     is_seen = op("Or", is_before, is_last)
     return op("Where", is_seen, context.scalar(0.0), context.scalar(LOWEST))
 
@@ -117,11 +107,11 @@ def _attended(
     heads, causal = get_int(node, "num_heads"), get_int(node, "unidirectional")
     has_cache = any(cache)
     if mask or (causal and (has_cache or not _are_as_many(context.dims(query), context.dims(key)))):
-        length, past = _length(context, key, 1), _length(context, cache[0], 2) if has_cache else ""
+        length, past = shape.length_of(context, key, 1), shape.length_of(context, cache[0], 2) if has_cache else ""
         if has_cache:
             length = op("Add", length, past)
         terms = [_penalty(node, context, mask, query, length)] if mask else []
-        terms += [_later_keys(context, _length(context, query, 1), length, past)] if causal else []
+        terms += [_later_keys(context, shape.length_of(context, query, 1), length, past)] if causal else []
         if not causal and not bias:  # onnxruntime needs a row for each query
             rows = shape.joined(
                 context, context.int64([1, 1]), shape.sizes_of(context, query, 1, 2), context.int64([1])
@@ -272,7 +262,7 @@ class Places(NamedTuple):
 
 def _places(context: Context) -> Places:
     op = context.op
-    steps = _length(context, context.input(0), 1)
+    steps = shape.length_of(context, context.input(0), 1)
     total = context.cast(op("Reshape", context.input(6), context.int64([])), INT64)
     ends = op("Add", context.cast(context.input(5), INT64), context.int64_scalar(1))
     past = op("Sub", op("Reshape", ends, context.int64([-1, 1])), steps)
@@ -285,9 +275,9 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
     op = context.op
     if not past:
         return new
-    room = _length(context, past, 2)
+    room = shape.length_of(context, past, 2)
     both = op("Concat", past, new, axis=2)
-    numbers = _numbers(context, op("Max", room, places.total))  # past and new keys
+    numbers = shape.counted(context, op("Max", room, places.total))  # past and new keys
     is_old = op("Less", numbers, places.past)
     of_new = op("Sub", numbers, places.past)  # samples, keys
     is_there = op("Less", of_new, places.steps)
@@ -295,9 +285,9 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
     place = op("Where", is_there, place, context.int64_scalar(0))
     place = op("Unsqueeze", place, context.int64([1, 3]))
     place = op("Expand", place, context.int64([1, heads, 1, 1]))
-    found = op("GatherND", both, place, batch_dims=2)
+    gathered = op("GatherND", both, place, batch_dims=2)
     is_there = op("Unsqueeze", is_there, context.int64([1, 3]))
-    return op("Where", is_there, found, context.scalar(0.0, like=new))
+    return op("Where", is_there, gathered, context.scalar(0.0, like=new))
 
 
 def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> tuple[list[str], int | None]:
@@ -305,8 +295,8 @@ def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> 
     wide, past = (context.dims(context.optional(place)) for place in (0, 3))
     width = wide[2] if wide else None
     shared = heads if context.optional(1) else heads + 2 * groups
-    known = width // shared if isinstance(width, int) else past[3] if past else None
-    size = known if isinstance(known, int) else None
+    head_size = width // shared if isinstance(width, int) else past[3] if past else None
+    size = head_size if isinstance(head_size, int) else None
     if context.optional(1):
         return [context.input(place) for place in range(3)], size
     counts = [heads, groups, groups]
@@ -321,9 +311,9 @@ def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> 
 def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
     """What is added if a query does not see a key: a key that comes later, or too far before."""
     op = context.op
-    places_of_queries = op("Add", places.past, _numbers(context, places.steps))
+    places_of_queries = op("Add", places.past, shape.counted(context, places.steps))
     rows = op("Unsqueeze", places_of_queries, context.int64([1, 3]))  # samples, 1, queries, 1
-    ahead = op("Sub", _numbers(context, _length(context, keys, 2)), rows)
+    ahead = op("Sub", shape.counted(context, shape.length_of(context, keys, 2)), rows)
     is_seen = op("LessOrEqual", ahead, context.int64_scalar(0))
     window = get_int(node, "local_window_size", -1)
     if window > 0:
@@ -342,7 +332,7 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
     places = _places(context)
     if get_int(node, "do_rotary"):
         turns, turned = [context.input(7), context.input(8)], []
-        numbers = context.optional(9) or op("Add", places.past, _numbers(context, places.steps))
+        numbers = context.optional(9) or op("Add", places.past, shape.counted(context, places.steps))
         half = (context.dims(turns[0]) or (None, None))[1]
         if size is None and not isinstance(half, int):
             raise Refused("rotates heads of unknown size by angles of unknown number", "infer the model's shapes first")

@@ -104,10 +104,10 @@ def add(node: Node, context: Context) -> list[Node] | None:
     import numpy
 
     places = [context.optional(place) for place in range(1, 8) if place != 3]
-    held = [context.scope.numbers(name) if name else (0,) for name in places]
-    if any(numbers is None or len(numbers) != 1 for numbers in held):
+    parameters = [context.scope.numbers(name) if name else (0,) for name in places]
+    if any(numbers is None or len(numbers) != 1 for numbers in parameters):
         return binary("Add")(node, context)
-    a, a_zero, b, b_zero, result, zero = (numpy.float32((numbers or (0,))[0]) for numbers in held)
+    a, a_zero, b, b_zero, result, zero = (numpy.float32((numbers or (0,))[0]) for numbers in parameters)
     first, second = a / result, b / result
     parts = [
         context.op("Mul", context.cast(context.input(place), FLOAT), context.scalar(float(factor)))
@@ -229,14 +229,14 @@ def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
     is_signed = context.elem_type(data) == INT4
     elem_type = INT8 if is_signed else UINT8
     data, zeros = context.cast(data, elem_type), context.cast(zeros, elem_type) if zeros else ""
-    found, spread = (op("Gather", name, places, axis=0) for name in (data, scales))
+    rows_of_data, rows_of_scales = (op("Gather", name, places, axis=0) for name in (data, scales))
     if zeros:
         zeros = op("Gather", zeros, places, axis=0)
     elif not is_signed:
         middle = context.scalar(1 << bits - 1, elem_type=elem_type)
-        zeros = op("Expand", middle, op("Shape", spread))
-    axis = context.known_rank(found) - 1
-    result = op("DequantizeLinear", found, spread, zeros, axis=axis, block_size=block)
+        zeros = op("Expand", middle, op("Shape", rows_of_scales))
+    axis = context.known_rank(rows_of_data) - 1
+    result = op("DequantizeLinear", rows_of_data, rows_of_scales, zeros, axis=axis, block_size=block)
     return context.replace(result)
 
 

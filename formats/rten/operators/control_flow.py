@@ -162,7 +162,7 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
     """In operator set 8, all had a batch axis first: a loop over the samples, each of which is scanned."""
     if context.optional(0):
         raise Refused("has sequences of different lengths", "convert the model to operator set 9 or newer")
-    samples = context.op("Squeeze", shape.sizes_of(context, context.input(1), 0, 1), context.int64([0]))
+    samples = shape.length_of(context, context.input(1), 0)
     scanned = get_int(node, "num_scan_inputs")
     inner = context.nested()
     number, condition, goes_on = (
@@ -191,7 +191,7 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
     """The collected outputs. Their steps are in the order, and along the axis, that the attributes name."""
     backwards = get_ints(node, "scan_output_directions") or [0] * len(results)
     axes = get_ints(node, "scan_output_axes") or [0] * len(results)
-    found = []
+    collected = []
     for name, back, axis in zip(results, backwards, axes, strict=True):
         value = name
         if back:
@@ -202,8 +202,8 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
             order = list(range(1, rank))
             order.insert(normalize(axis, rank), 0)
             value = context.op("Transpose", value, perm=order)
-        found.append(value)
-    return found
+        collected.append(value)
+    return collected
 
 
 def scan(node: Node, context: Context) -> list[Node] | None:
@@ -221,7 +221,7 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     axes = get_ints(node, "scan_input_axes") or [0 for _ in budget.steps(scanned)]
     backwards = get_ints(node, "scan_input_directions") or [0 for _ in budget.steps(scanned)]
     axis = normalize(axes[0], context.known_rank(data[0]))
-    steps = context.op("Squeeze", shape.sizes_of(context, data[0], axis, axis + 1), context.int64([0]))
+    steps = shape.length_of(context, data[0], axis)
     inner = context.nested()
     iteration, condition = (context.names.new(f"{node.output[0]}/{what}") for what in ("step", "goes_on"))
     mirrored = ""

@@ -146,9 +146,9 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
         sizes = context.input(0)
         if context.scope.constant(sizes) is not None or not context.target.deviates(_RANK_OF_INPUT):
             return None
-        held = context.scope.ints(sizes)
-        if held is not None:
-            return context.changed([context.int64(held)])
+        known_sizes = context.scope.ints(sizes)
+        if known_sizes is not None:
+            return context.changed([context.int64(known_sizes)])
         number = context.constants.add(attribute.t.numpy().reshape(()))
         return context.replace(context.op("Expand", number, sizes))
     value = numpy.array([int(attribute.t.numpy().reshape(()))], dtype="int32")
@@ -228,11 +228,11 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     many = op("Div", steps, context.scalar(4096.0))
     many = op("Mul", op("Floor", many), context.scalar(4096.0))
     few = op("Sub", steps, many)
-    left = way
+    remainder = way
     for pair in ((many, high), (few, high), (many, low), (few, low)):
-        left = op("Sub", left, op("Mul", *pair))
-    left = op("Add", left, _rounded_off(context, limit, start, way))
-    for rest in (left, op("Sub", left, delta)):  # RTen's quotient may be one too small
+        remainder = op("Sub", remainder, op("Mul", *pair))
+    remainder = op("Add", remainder, _rounded_off(context, limit, start, way))
+    for rest in (remainder, op("Sub", remainder, delta)):  # RTen's quotient may be one too small
         is_more = op("Greater", op("Div", rest, delta), context.scalar(0.0))
         steps = op("Add", steps, op("Cast", is_more, to=FLOAT))
     return steps

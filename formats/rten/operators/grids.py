@@ -98,10 +98,10 @@ def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: boo
             outside = op("And", outside, there) if outside else there
     column = context.int64([-1])
     indices = op("Unsqueeze", context.cast(flat, INT64), column)
-    found = op("GatherND", image.pixels, indices, batch_dims=1)
+    pixels = op("GatherND", image.pixels, indices, batch_dims=1)
     if not zeros:
-        return found
-    return op("Where", op("Unsqueeze", outside, column), found, context.scalar(0.0, like=found))
+        return pixels
+    return op("Where", op("Unsqueeze", outside, column), pixels, context.scalar(0.0, like=pixels))
 
 
 def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
@@ -113,7 +113,7 @@ def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
     share = op("Sub", place, low)
     if mode == "linear":
         return [(low, op("Sub", one, share)), (op("Add", low, one), share)]
-    found = []
+    neighbours = []
     for step in (-1, 0, 1, 2):
         distance = op("Abs", op("Sub", share, context.scalar(float(step))))
         a = CUBIC
@@ -122,8 +122,8 @@ def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
         for factor in factors[1:]:
             weight = op("Mul", weight, distance)
             weight = op("Add", weight, context.scalar(float(factor)))
-        found.append((op("Add", low, context.scalar(float(step))), weight))
-    return found
+        neighbours.append((op("Add", low, context.scalar(float(step))), weight))
+    return neighbours
 
 
 def _reflected(context: Context, place: str, ends: tuple[str, str]) -> str:
@@ -155,14 +155,14 @@ def _sampled(
         whole = [place for place, _ in corner]
         if mirrors:
             whole = [_reflected(context, *pair) for pair in zip(whole, mirrors, strict=True)]
-        found = _pixels(context, image, whole, zeros=zeros)
+        samples = _pixels(context, image, whole, zeros=zeros)
         weight = corner[0][1]
         for _, share in corner[1:]:
             weight = op("Mul", weight, share) if weight else ""
         if weight:
-            share = context.cast(op("Unsqueeze", weight, column), context.elem_type(found) or FLOAT)
-            found = op("Mul", found, share)
-        total = op("Add", total, found) if total else found
+            share = context.cast(op("Unsqueeze", weight, column), context.elem_type(samples) or FLOAT)
+            samples = op("Mul", samples, share)
+        total = op("Add", total, samples) if total else samples
     return total
 
 
@@ -196,7 +196,7 @@ def _bordered(node: Node, context: Context) -> list[Node]:
 def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list[str]:
     """The places on each axis from a grid with numbers from -1 to 1. The grid's first number is for the last axis."""
     op = context.op
-    axes, found = len(image.sizes), []
+    axes, places = len(image.sizes), []
     ends = shape.joined(context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes]))
     numbers = op("Reshape", context.cast(grid, FLOAT), ends)
     parts = context.op_outputs("Split", [numbers, context.int64([1 for _ in budget.steps(axes)])], axes, axis=2)
@@ -208,8 +208,8 @@ def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list
         else:
             place = op("Mul", from_zero, op("Add", last, one))
             place = op("Mul", op("Sub", place, one), half)
-        found.append(place)
-    return found
+        places.append(place)
+    return places
 
 
 @because("RTen's GridSample is only for images, linear mode and zeros outside; other forms become Gathers")
@@ -238,9 +238,9 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
         ]
     context.report(SPREAD)
     mirrors = ends if padding == "reflection" else ()
-    found = op("Transpose", _sampled(context, image, places, mode, mirrors, zeros=padding == "zeros"), perm=[0, 2, 1])
+    samples = op("Transpose", _sampled(context, image, places, mode, mirrors, zeros=padding == "zeros"), perm=[0, 2, 1])
     sizes = shape.joined(context, shape.sizes_of(context, data, 0, 2), shape.sizes_of(context, grid, 1, 1 + axes))
-    return context.replace(op("Reshape", found, sizes))
+    return context.replace(op("Reshape", samples, sizes))
 
 
 _BAD_PLACES = Deviation("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers", SPECIAL)
@@ -307,11 +307,11 @@ def _positions(context: Context, sizes: Sequence[str], dims: str, elem_type: int
 def affine_grid(node: Node, context: Context) -> list[Node] | None:
     """Write it as MatMul of the output's positions with each matrix."""
     theta, size, aligned = context.input(0), context.input(1), bool(get_int(node, "align_corners"))
-    held, dims, elem_type = context.scope.ints(size), context.dims(theta), context.elem_type(theta) or FLOAT
-    if held is not None:
-        axes = len(held) - 2
-        positions = _known_positions(context, held[2:], elem_type, aligned=aligned)
-        wanted = context.int64([held[0], *held[2:], axes])
+    sizes, dims, elem_type = context.scope.ints(size), context.dims(theta), context.elem_type(theta) or FLOAT
+    if sizes is not None:
+        axes = len(sizes) - 2
+        positions = _known_positions(context, sizes[2:], elem_type, aligned=aligned)
+        wanted = context.int64([sizes[0], *sizes[2:], axes])
     else:
         last = context.scope.type_of(size).dims
         count = last[0] - 2 if last and isinstance(last[0], int) else dims[1] if dims else None
@@ -330,12 +330,36 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
 AffineGrid = OperatorSpec("AffineGrid", to_rten=ToRten(rewritings=(affine_grid,)))
 
 
-def _counted(context: Context, size: str, step: int, axis: int) -> str:
-    """The multiples of a step from zero on; a vector of one number says how many. If `axis` is 0, they are a column."""
+# The axes of values in the comments below: N images, O groups of offsets, G groups of channels, P parts of the window,
+# R rows and C columns of the result.
+
+
+def _multiples(context: Context, size: str, step: int, axis: int) -> str:
+    """The multiples of a step from zero on, as many as a vector of one says: R, 1 for axis 0, C for axis 1."""
     zero, end = context.scalar(0.0), context.cast(_scalar(context, size), FLOAT)
     numbers = context.op("Range", zero, end, context.scalar(1.0))
     numbers = context.op("Mul", numbers, context.scalar(float(step)))
     return numbers if axis else context.op("Unsqueeze", numbers, context.int64([1]))
+
+
+def _deformed_places(
+    node: Node, context: Context, kernel: Sequence[int], sizes: Sequence[str], lines: str, offsets: Sequence[str]
+) -> list[str]:
+    """The rows and the columns of the pixels under the window: N * O, P * R * C each.
+
+    A place is where the window stands, plus the place of its part, plus the offset. `sizes` are R and C, and `lines`
+    the dims of the result. The offsets for each axis are N * O, P, 1, R, C.
+    """
+    op, pads = context.op, get_ints(node, "pads") or [0] * 4
+    dilations, strides = (get_ints(node, name) or [1, 1] for name in ("dilations", "strides"))
+    parts, places = list(product(*map(range, kernel))), []
+    for axis, size in enumerate(sizes):
+        begins = [float(part[axis] * dilations[axis] - pads[axis]) for part in parts]
+        place = op("Squeeze", offsets[axis], context.int64([2]))  # N * O, P, R, C
+        place = op("Add", place, context.array([[[begin]] for begin in begins]))  # P, 1, 1
+        place = op("Add", place, _multiples(context, size, strides[axis], axis))
+        places.append(op("Reshape", place, lines))
+    return places
 
 
 def deform_conv(node: Node, context: Context) -> list[Node]:
@@ -345,33 +369,25 @@ def deform_conv(node: Node, context: Context) -> list[Node]:
     filters, per_group, *kernel = context.static_dims(weight)
     if len(kernel) != 2:
         raise Refused(f"has {len(kernel)} spatial axes; only two can be converted")
-    groups, offset_groups = get_int(node, "group", 1), get_int(node, "offset_group", 1)
-    dilations, strides = (get_ints(node, name) or [1, 1] for name in ("dilations", "strides"))
-    pads, parts = get_ints(node, "pads") or [0] * 4, prod(kernel)
-    image = _image(context, data, 2, offset_groups)
+    groups, parts = get_int(node, "group", 1), prod(kernel)
+    image = _image(context, data, 2, get_int(node, "offset_group", 1))
     rows, columns = (shape.sizes_of(context, offset, axis, axis + 1) for axis in (2, 3))
-    apart = context.int64([-1, parts, 2])  # images and groups of offsets, parts of the window, rows and columns
-    moves = op("Reshape", offset, shape.joined(context, apart, rows, columns))
-    both = context.op_outputs("Split", [context.cast(moves, FLOAT), context.int64([1, 1])], 2, axis=2)
-    budget.steps(prod(kernel))
-    places, steps = [], list(product(*map(range, kernel)))
+    moves = op("Reshape", offset, shape.joined(context, context.int64([-1, parts, 2]), rows, columns))
+    offsets = context.op_outputs("Split", [context.cast(moves, FLOAT), context.int64([1, 1])], 2, axis=2)
+    budget.steps(parts)
     lines = shape.joined(context, shape.sizes_of(context, image.pixels, 0, 1), context.int64([-1]))
-    for axis, size in enumerate((rows, columns)):
-        begins = [float(step[axis] * dilations[axis] - pads[axis]) for step in steps]
-        place = op("Squeeze", both[axis], context.int64([2]))
-        place = op("Add", place, context.array([[[begin]] for begin in begins]))
-        place = op("Add", place, _counted(context, size, strides[axis], axis))
-        places.append(op("Reshape", place, lines))
+    places = _deformed_places(node, context, kernel, (rows, columns), lines, offsets)
     context.report(SPREAD)
-    found = _sampled(context, image, places, "linear", zeros=True)  # images and groups, parts and samples, channels
-    if context.optional(4):
-        shares = op("Reshape", context.input(4), shape.joined(context, lines, context.int64([1])))
-        found = op("Mul", found, shares)
-    found = op("Transpose", found, perm=[0, 2, 1])
+    samples = _sampled(context, image, places, "linear", zeros=True)  # N * O, P * R * C, channels of a group
+    if context.optional(4):  # a factor for each sample
+        factors = op("Reshape", context.input(4), shape.joined(context, lines, context.int64([1])))
+        samples = op("Mul", samples, factors)
+    samples = op("Transpose", samples, perm=[0, 2, 1])
     images = shape.sizes_of(context, data, 0, 1)
-    found = op("Reshape", found, shape.joined(context, images, context.int64([groups, per_group * parts, -1])))
+    # All that a group of filters looks at becomes the rows of a matrix: N, G, channels of a group * P, R * C.
+    samples = op("Reshape", samples, shape.joined(context, images, context.int64([groups, per_group * parts, -1])))
     flat = op("Reshape", weight, context.int64([1, groups, filters // groups, per_group * parts]))
-    result = op("MatMul", flat, found)
+    result = op("MatMul", flat, samples)
     result = op("Reshape", result, shape.joined(context, images, context.int64([filters]), rows, columns))
     if context.optional(3):
         bias = op("Reshape", context.input(3), context.int64([1, -1, 1, 1]))

@@ -167,8 +167,8 @@ def compress(node: Node, context: Context) -> list[Node] | None:
     if length is None or not (is_within or length == size):
         size_of_axis = op("Gather", op("Shape", data), context.int64([axis]), axis=0)
         condition = op("Slice", condition, context.int64([0]), size_of_axis)
-    found = op("Squeeze", op("NonZero", condition), context.int64([0]))
-    return context.replace(op("Gather", data, found, axis=axis))
+    places = op("Squeeze", op("NonZero", condition), context.int64([0]))
+    return context.replace(op("Gather", data, places, axis=axis))
 
 
 Compress = OperatorSpec("Compress", Outputs(range=ranges.of(0)), ToRten(rewritings=(compress,)))
@@ -212,8 +212,7 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
             is_negative = op("Less", indices, context.scalar(0, like=indices))
             column = context.cast(op("Where", is_negative, from_end, indices), INT64)
         else:
-            length = op("Squeeze", shape.sizes_of(context, indices, place, place + 1), context.int64([0]))
-            steps = op("Range", context.int64_scalar(0), length, context.int64_scalar(1))
+            steps = shape.counted(context, shape.length_of(context, indices, place))
             lane = op("Reshape", steps, context.int64([-1] + [1] * (rank - place - 1)))
             column = op("Expand", lane, shape.sizes_of(context, indices, 0, rank))
         columns.append(op("Unsqueeze", column, context.int64([-1])))
@@ -307,8 +306,7 @@ def tensor_scatter(node: Node, context: Context) -> list[Node] | None:
     cache, update, places = context.input(0), context.input(1), context.optional(2)
     rank = context.known_rank(cache)
     axis = normalize(get_int(node, "axis", -2), rank)
-    length = op("Squeeze", shape.sizes_of(context, update, axis, axis + 1), context.int64([0]))
-    steps = op("Range", context.int64_scalar(0), length, context.int64_scalar(1))
+    steps = shape.counted(context, shape.length_of(context, update, axis))
     indices = op("Reshape", steps, context.int64([-1] + [1] * (rank - axis - 1)))
     if places:
         first = op("Reshape", places, context.int64([-1] + [1] * (rank - 1)))
@@ -331,8 +329,7 @@ def _filled(context: Context, sizes: str, number: int = 0) -> str:
 
 def _counted(context: Context, size: str) -> str:
     """The numbers from 0 on, as many as a vector of one says."""
-    end = context.op("Squeeze", size, context.int64([0]))
-    return context.op("Range", context.int64_scalar(0), end, context.int64_scalar(1))
+    return shape.counted(context, context.op("Squeeze", size, context.int64([0])))
 
 
 def _ranked(context: Context, keys: str) -> tuple[str, str]:
@@ -360,8 +357,8 @@ def _ranked_slices(node: Node, context: Context, rows: str) -> tuple[str, str]:
     ranks, column = (context.names.new(f"{node.output[0]}/{what}") for what in ("ranks", "column"))
     inner.scope.add_input(ranks, ValueType(INT64, dims[:1]))
     inner.scope.add_input(column, ValueType(elem_type, dims[:1]))
-    found, _ = _ranked(inner, column)
-    both = inner.op("Add", inner.op("Mul", ranks, size), found)
+    ranks_of_column, _ = _ranked(inner, column)
+    both = inner.op("Add", inner.op("Mul", ranks, size), ranks_of_column)
     after, _ = _ranked(inner, both)
     body = Graph(
         name=f"{node.output[0]}/body",

@@ -102,13 +102,13 @@ def _may_be_packed(context: Context, a: str, b: str, zero: str) -> bool:
     """Whether one matrix with a zero point may be multiplied with several. RTen makes bytes below zero unsigned."""
     if context.scope.is_safe(_PACKED, a) or _has_one_row(context, a):
         return False
-    left, right = context.dims(a), context.dims(b)
-    if right is not None and all(dim == 1 for dim in right[:-2]):
+    rows, columns = context.dims(a), context.dims(b)
+    if columns is not None and all(dim == 1 for dim in columns[:-2]):
         return False
-    if left is not None and any(isinstance(dim, int) and dim != 1 for dim in left[:-2]):
+    if rows is not None and any(isinstance(dim, int) and dim != 1 for dim in rows[:-2]):
         return False
-    held = context.scope.numbers(zero) if zero else [0.0]
-    return context.elem_type(a) != UINT8 or held is None or any(held)
+    zeros = context.scope.numbers(zero) if zero else [0.0]
+    return context.elem_type(a) != UINT8 or zeros is None or any(zeros)
 
 
 def _once_for_each(context: Context, a: str, b: str) -> str:
@@ -140,10 +140,10 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
 
 
 def _zeros_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    found = [_FIRST_BLOCK_DEVIATION] if any(is_many(context, name) for name in node.input[2:]) else []
+    deviations = [_FIRST_BLOCK_DEVIATION] if any(is_many(context, name) for name in node.input[2:]) else []
     if _may_be_packed(context, node.input[0], node.input[1], context.optional(2)):
-        found.append(_PACKED_DEVIATION)
-    return tuple(found)
+        deviations.append(_PACKED_DEVIATION)
+    return tuple(deviations)
 
 
 def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
@@ -184,8 +184,8 @@ def _is_packed(node: Node, context: Context) -> bool:
     steps = (*(get_ints(node, "strides") or ()), *(get_ints(node, "dilations") or ()), get_int(node, "group", 1))
     if (data and data[0] == 1) or all(length == 1 for length in (*kernel_shape(node, context), *steps)):
         return False
-    held = context.scope.numbers(zero) if zero else [0.0]
-    return context.elem_type(weight) != UINT8 or held is None or any(held)
+    zeros = context.scope.numbers(zero) if zero else [0.0]
+    return context.elem_type(weight) != UINT8 or zeros is None or any(zeros)
 
 
 def _channels_apart(node: Node, context: Context) -> list[Node] | None:
@@ -215,8 +215,8 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
         return context.replace(op("Sub", result, op("Mul", sums, numbers)))
     more = op("Mul", op("Unsqueeze", sums, context.int64([2])), numbers)
     before, after = shape.sizes_of(context, result, 0, 1), shape.sizes_of(context, result, 2, rank)
-    each = shape.quotient(context, shape.sizes_of(context, weight, 0, 1), group)
-    apart = op("Reshape", result, shape.joined(context, before, context.int64([group]), each, after), allowzero=1)
+    filters = shape.quotient(context, shape.sizes_of(context, weight, 0, 1), group)
+    apart = op("Reshape", result, shape.joined(context, before, context.int64([group]), filters, after), allowzero=1)
     whole = op("Sub", apart, more)
     return context.replace(op("Reshape", whole, op("Shape", result), allowzero=1))
 

@@ -94,7 +94,7 @@ def _for_each_feature(context: Context, values: str, count: int, features: str) 
     """The values if they are as many as there are features, or else the first one for each feature."""
     op = context.op
     columns = op("Squeeze", features, context.int64([0]))
-    numbers = op("Range", context.int64_scalar(0), columns, context.int64_scalar(1))
+    numbers = shape.counted(context, columns)
     is_fitting = op("Equal", features, context.int64([count]))
     places = op("Where", is_fitting, numbers, context.int64([0]))
     return op("Gather", values, places, axis=0)
@@ -135,9 +135,9 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
         data = context.cast(context.input(place), FLOAT)
         rows = context.int64([1]) if context.known_rank(data) == 1 else shape.sizes_of(context, data, 0, 1)
         part = op("Reshape", data, shape.joined(context, rows, context.int64([-1])))
-        found = (context.dims(data) or ())[min(context.known_rank(data) - 1, 1) :]
-        known = [dim for dim in found if isinstance(dim, int)]
-        columns = prod(known) if len(known) == len(found) else None
+        feature_dims = (context.dims(data) or ())[min(context.known_rank(data) - 1, 1) :]
+        sizes = [dim for dim in feature_dims if isinstance(dim, int)]
+        columns = prod(sizes) if len(sizes) == len(feature_dims) else None
         if columns is None or columns < width:
             part = op("Pad", part, context.int64([0, 0, 0, width - (columns or 0)]))
         if columns is None or columns > width:
@@ -164,8 +164,8 @@ def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) ->
         both = op("Mul", context.cast(op("IsNaN", column), INT32), nan_key)
         is_key = op("Or", is_key, op("Equal", both, context.array(1, INT32)))
     numbers = context.array(range(1, len(keys) + 1), INT32)
-    held = op("Where", is_key, numbers, context.array(0, INT32))
-    return op("ReduceMax", held, context.int64([-1]), keepdims=0)
+    places = op("Where", is_key, numbers, context.array(0, INT32))
+    return op("ReduceMax", places, context.int64([-1]), keepdims=0)
 
 
 def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
@@ -187,9 +187,9 @@ OneHotEncoder = OperatorSpec("OneHotEncoder", to_rten=ToRten(rewritings=(one_hot
 
 def _table(node: Node, context: Context, what: str) -> tuple[list[Any], int]:
     """The keys or values of a LabelEncoder, and their element type."""
-    held = find(node, f"{what}_tensor")
-    if held is not None and held.t is not None and held.t.data_type not in NOT_NUMBERS:
-        return list(held.t.numpy().reshape(-1).tolist()), held.t.data_type or FLOAT
+    tensor = find(node, f"{what}_tensor")
+    if tensor is not None and tensor.t is not None and tensor.t.data_type not in NOT_NUMBERS:
+        return list(tensor.t.numpy().reshape(-1).tolist()), tensor.t.data_type or FLOAT
     if find(node, f"{what}_int64s") is not None:
         return list(get_ints(node, f"{what}_int64s") or ()), INT64
     if find(node, f"{what}_floats") is not None:
@@ -202,14 +202,14 @@ def label_encoder(node: Node, context: Context) -> list[Node] | None:
     keys, key_type = _table(node, context, "keys")
     values, value_type = _table(node, context, "values")
     default: Any = get_int(node, "default_int64", -1) if value_type == INT64 else get_float(node, "default_float", -0.0)
-    held = find(node, "default_tensor")
-    if held is not None and held.t is not None:
-        default = held.t.numpy().reshape(-1).tolist()[0]
+    default_tensor = find(node, "default_tensor")
+    if default_tensor is not None and default_tensor.t is not None:
+        default = default_tensor.t.numpy().reshape(-1).tolist()[0]
     first: dict[Any, Any] = {}
     for key, value in zip(keys, values, strict=True):
         first.setdefault("nan" if key != key else key, value)
-    known = [float("nan") if key == "nan" else key for key in first]
-    places = _places(context, context.input(0), known, key_type)
+    distinct_keys = [float("nan") if key == "nan" else key for key in first]
+    places = _places(context, context.input(0), distinct_keys, key_type)
     table = context.array([default, *first.values()], value_type)
     return context.replace(context.op("Gather", table, places, axis=0))
 
@@ -430,15 +430,15 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     if len(labels) < 2 or len(supports) != len(labels) or get_string(node, "post_transform", "NONE") != "NONE":
         raise Refused("has a post_transform, or does not list support vectors for each class")
     count, classes = sum(supports), len(labels)
-    given = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
+    by_class = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
     budget.elements(sum(supports))
     budget.steps(classes * (classes - 1) // 2)
     owners = numpy.repeat(budget.arange(classes), supports)
     pairs = [(one, other) for one in range(classes) for other in range(one + 1, classes)]
     coefficients = budget.zeros((count, len(pairs)), numpy.float32)
     for place, (one, other) in enumerate(pairs):
-        coefficients[owners == one, place] = given[other - 1, owners == one]
-        coefficients[owners == other, place] = given[one, owners == other]
+        coefficients[owners == one, place] = by_class[other - 1, owners == one]
+        coefficients[owners == other, place] = by_class[one, owners == other]
     product = op("MatMul", _kernels(node, context, count), context.array(coefficients))
     scores = op("Add", product, context.array([(get_floats(node, "rho") or ())[: len(pairs)]]))
     if classes == 2:

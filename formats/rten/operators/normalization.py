@@ -81,11 +81,11 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
         depth = op("Gather", op("Shape", data), context.int64([axis]))
     if not isinstance(size, int):  # it may be zero, and then there is no largest element
         count, depth = op("Min", depth, one), op("Max", depth, one)
-    found = context.op_outputs("TopK", [data, count], 2, axis=axis)[1]
+    largest = context.op_outputs("TopK", [data, count], 2, axis=axis)[1]
     values = context.array(numpy.array([0.0, 1.0]), context.elem_type(data) or FLOAT)
     # The axis of size one stays until the axis of the depth is next to it: ONNX has no OneHot of a scalar.
     inner = axis if axis < 0 else axis + 1
-    marked = op("OneHot", found, depth, values, axis=inner)
+    marked = op("OneHot", largest, depth, values, axis=inner)
     if isinstance(size, int):
         return context.replace(op("Squeeze", marked, context.int64([inner - 1])))
     return context.replace(op("Reshape", marked, op("Shape", data), allowzero=1))
@@ -114,13 +114,13 @@ def batch_normalization(node: Node, context: Context) -> list[Node] | None:
     mean = op("ReduceMean", data, axes, keepdims=1)
     centred = op("Sub", data, mean)
     squares = op("Mul", centred, centred)
-    found = [op("Reshape", mean, context.int64([-1])), op("ReduceMean", squares, axes, keepdims=0)]
+    statistics = [op("Reshape", mean, context.int64([-1])), op("ReduceMean", squares, axes, keepdims=0)]
     kept, running = get_float(node, "momentum", 0.9), []
-    for place, value in enumerate(found):
+    for place, value in enumerate(statistics):
         parts = zip((context.input(3 + place), value), (kept, 1 - kept), strict=True)
         shares = [op("Mul", part, context.scalar(share, like=part)) for part, share in parts]
         running.append(op("Add", *shares))
-    result = context.copy([data, scale, bias, *found], without=("training_mode", "momentum"))
+    result = context.copy([data, scale, bias, *statistics], without=("training_mode", "momentum"))
     return context.replace(result, *running)
 
 

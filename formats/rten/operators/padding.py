@@ -103,9 +103,9 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
     if axes is not None:
         begins = context.int64(normalize(axis, rank) for axis in axes)
     else:
-        given, count = context.cast(context.input(3), INT64), context.int64([rank])
-        is_negative = op("Less", given, context.int64([0]))
-        begins = op("Where", is_negative, op("Add", given, count), given)
+        axis_numbers, count = context.cast(context.input(3), INT64), context.int64([rank])
+        is_negative = op("Less", axis_numbers, context.int64([0]))
+        begins = op("Where", is_negative, op("Add", axis_numbers, count), axis_numbers)
     ends = op("Add", begins, context.int64([rank]))
     places = op("Concat", begins, ends, axis=0)
     every = op("ScatterElements", context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
@@ -238,14 +238,14 @@ def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
     """Write it as Slice and Pad, evenly on both sides of each axis."""
     data = context.input(0)
     rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
-    given = get_ints(node, "axes")
-    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
+    attribute = get_ints(node, "axes")
+    axes = list(range(rank)) if attribute is None else [normalize(axis, rank) for axis in attribute]
     dims = context.dims(data) or ()
-    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
-    if asked is None or len(known) != len(axes):
+    sizes = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if asked is None or len(sizes) != len(axes):
         return _cut_or_padded(context, data, axes, rank)
     pads = [0] * (2 * rank)
-    for axis, size, before in zip(axes, asked, known, strict=True):
+    for axis, size, before in zip(axes, asked, sizes, strict=True):
         room = size - before
         begin = room // 2 if room >= 0 else -(-room // 2)
         pads[axis], pads[rank + axis] = begin, room - begin

@@ -147,7 +147,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
         return context.replace(context.op("Div", total, context.scalar(prod(geometry.kernel), like=data)))
     counted = asked if get_int(node, "count_include_pad") else (0,) * len(pads)
     ones = _padded(context, _ones(context, data), counted, 1.0)
-    rest = tuple(pad - done for pad, done in zip(pads, counted, strict=True))
+    rest = tuple(pad - counted_pad for pad, counted_pad in zip(pads, counted, strict=True))
     count = _taken(context, "Sum", _padded(context, ones, rest, 0.0), geometry)
     count = context.op("Max", count, context.scalar(1, like=data))  # the mean of padding alone is zero
     return context.replace(context.op("Div", total, count))
@@ -158,8 +158,7 @@ def _places(context: Context, data: str, steps: Sequence[str]) -> str:
     op = context.op
     total, rank = "", len(steps)
     for axis, step in enumerate(steps):
-        size = op("Squeeze", shape.sizes_of(context, data, axis + 2, axis + 3), context.int64([0]))
-        line = op("Range", context.int64_scalar(0), size, context.int64_scalar(1))
+        line = shape.counted(context, shape.length_of(context, data, axis + 2))
         line = op("Mul", line, step)
         column = op("Reshape", line, context.int64([1, 1, *(-1 if a == axis else 1 for a in range(rank))]))
         total = op("Add", total, column) if total else column
@@ -174,21 +173,21 @@ def _largest_taken(context: Context, data: str, places: str, geometry: Window) -
     op = context.op
     rank = len(geometry.kernel)
     axes, steps = context.int64(range(2, 2 + rank)), context.int64(geometry.strides)
-    best = found = ""
+    best = best_place = ""
     for taps in product(*map(range, geometry.kernel)):
         starts = [tap * dilation for tap, dilation in zip(taps, geometry.dilations, strict=True)]
         ends = [start - geometry.extent(axis) + 1 or INT64_MAX for axis, start in enumerate(starts)]
         bounds = context.int64(starts), context.int64(ends), axes, steps
-        value, place = (op("Slice", each, *bounds) for each in (data, places))
+        value, place = (op("Slice", image, *bounds) for image in (data, places))
         if not best:
-            best, found = value, place
+            best, best_place = value, place
             continue
         is_taken = op("Greater", value, best)
-        is_padding = op("Less", found, context.scalar(0, elem_type=INT64))
+        is_padding = op("Less", best_place, context.scalar(0, elem_type=INT64))
         is_taken = op("Or", is_taken, is_padding)
         best = op("Where", is_taken, value, best)
-        found = op("Where", is_taken, place, found)
-    return best, found
+        best_place = op("Where", is_taken, place, best_place)
+    return best, best_place
 
 
 @because("RTen gives no indices: they are compared along with the elements, one tap of the window after the other")
@@ -439,10 +438,12 @@ def _unpooled_size(node: Node, context: Context, data: str) -> str:
         length - stride - geometry.pads[axis] - geometry.pads[rank + axis]
         for axis, (length, stride) in enumerate(zip(geometry.kernel, geometry.strides, strict=True))
     ]
-    held = context.scope.ints(sizes)
-    if held is not None:
-        known = context.int64(n * stride + more for n, stride, more in zip(held, geometry.strides, rest, strict=True))
-        return shape.joined(context, images, known)
+    known_sizes = context.scope.ints(sizes)
+    if known_sizes is not None:
+        spatial = context.int64(
+            n * stride + more for n, stride, more in zip(known_sizes, geometry.strides, rest, strict=True)
+        )
+        return shape.joined(context, images, spatial)
     room = context.op("Mul", sizes, context.int64(geometry.strides))
     return shape.joined(context, images, context.op("Add", room, context.int64(rest)))
 
@@ -454,8 +455,8 @@ def max_unpool(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, indices = context.input(0), context.input(1)
     target, flat = _unpooled_size(node, context, data), context.int64([-1])
-    held = context.scope.ints(target)
-    count = context.int64([prod(held)]) if held else op("ReduceProd", target, keepdims=1)
+    dims = context.scope.ints(target)
+    count = context.int64([prod(dims)]) if dims else op("ReduceProd", target, keepdims=1)
     zeros = op("ConstantOfShape", count, value=from_numpy(budget.zeros(1, numpy.float32)))
     filled = op(
         "ScatterElements",

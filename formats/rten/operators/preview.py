@@ -40,13 +40,13 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
     sizes = len(graph.input), len(graph.output)
     if sizes != (1, 1):
         raise Refused(f"has a {name} of {sizes[0]} inputs and {sizes[1]} outputs; it must have one each")
-    given, made = graph.input[0].name or "", graph.output[0].name or ""
+    parameter, made = graph.input[0].name or "", graph.output[0].name or ""
     used = {used for inner in graph.node for used in mentioned(inner)} | {made, ""}
     captured = sorted(used - defined(graph) - {""})
     constants = [make_node("Constant", [], [held.name or ""], value=held) for held in graph.initializer]
     end = context.names.new(f"{made}/{name}")
     nodes = [*constants, *graph.node, make_node("Identity", [made], [end])]
-    function = Function(input=[given, *captured], output=[end], node=nodes)
+    function = Function(input=[parameter, *captured], output=[end], node=nodes)
     result = context.names.new(f"{node.output[0]}/{name}")
     call = Node(op_type=name, input=[value, *captured], output=[result])
     for inner in expand(call, function, context.names):
@@ -91,9 +91,9 @@ def _root_of_scale(node: Node, context: Context, query: str) -> str:
     if find(node, "scale") is not None:
         return context.scalar(sqrt(get_float(node, "scale")), like=query)
     width = shape.sizes_of(context, query, 3, 4)
-    held = context.scope.ints(width)
-    if held and held[0]:
-        return context.scalar(held[0] ** (-1 / 4), like=query)
+    sizes = context.scope.ints(width)
+    if sizes and sizes[0]:
+        return context.scalar(sizes[0] ** (-1 / 4), like=query)
     root = context.op("Sqrt", context.op("Sqrt", context.cast(width, FLOAT)))
     return context.cast(context.op("Div", context.array([1.0]), root), context.elem_type(query) or FLOAT)
 
@@ -126,8 +126,8 @@ class _Step:
 
     def op(self, operator: str, first: str | float, second: str | float) -> str:
         """An operator of two values; numbers have the type of the learning rate."""
-        given = (x if isinstance(x, str) else self.context.scalar(x, like=self.rate) for x in (first, second))
-        return self.context.op(operator, *given)
+        operands = (x if isinstance(x, str) else self.context.scalar(x, like=self.rate) for x in (first, second))
+        return self.context.op(operator, *operands)
 
     def add(self, first: str | float, second: str | float) -> str:
         """The sum."""

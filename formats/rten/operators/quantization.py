@@ -231,16 +231,16 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     if context.is_integer(data):
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
     scale, zero = _parameters(node, context, target)
-    given = [data, scale, zero] if zero else [data, scale]
+    inputs = [data, scale, zero] if zero else [data, scale]
     if context.target.is_onnx:  # its loader uses the last axis if none is named, and the type of the zero point
         if not zero:
             return _with_zero_point(node, context, scale, target)
         axis = get_int(node, "axis", 1)
         is_named = find(node, "axis") is not None or context.rank(scale) == 0
-        return None if given == list(node.input) and is_named else context.changed(given, axis=axis)
-    if given == list(node.input) and get_int(node, "output_dtype") == target:
+        return None if inputs == list(node.input) and is_named else context.changed(inputs, axis=axis)
+    if inputs == list(node.input) and get_int(node, "output_dtype") == target:
         return None
-    return context.changed(given, output_dtype=target)
+    return context.changed(inputs, output_dtype=target)
 
 
 def quantize_raised(node: Node, context: Context) -> list[Node]:
@@ -296,8 +296,8 @@ def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(context.input(0))
     if get_int(node, "block_size") or elem_type in FLOATS or elem_type in SMALL_FLOATS:
         return _multiplied_out(node, context)
-    given = [context.input(0), *(name for name in _parameters(node, context, elem_type) if name)]
-    return None if given == [name for name in node.input if name] else context.changed(given)
+    inputs = [context.input(0), *(name for name in _parameters(node, context, elem_type) if name)]
+    return None if inputs == [name for name in node.input if name] else context.changed(inputs)
 
 
 def dequantize_raised(node: Node, context: Context) -> list[Node]:
@@ -338,10 +338,10 @@ def scale_of_product(context: Context, first: str, second: str, result: str) -> 
     """Return the factor between a product of quantised numbers and the quantised result, rounded as runtimes do."""
     import numpy
 
-    held = [context.scope.numbers(name) for name in (first, second, result)]
-    if None in held:
+    scales = [context.scope.numbers(name) for name in (first, second, result)]
+    if None in scales:
         return context.op("Div", context.op("Mul", first, second), result)
-    a, b, c = (numpy.array(numbers, numpy.float32) for numbers in held)
+    a, b, c = (numpy.array(numbers, numpy.float32) for numbers in scales)
     ratios = a * b / c
     return context.array(ratios if ratios.size > 1 else ratios.reshape(()))
 

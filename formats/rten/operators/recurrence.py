@@ -219,18 +219,18 @@ class Direction:
         """
         default = self.cell.activations
         names = [name.lower() for name in get_strings(self.node, "activations") or default * 2]
-        given = {key: list(get_floats(self.node, f"activation_{key}") or ()) for key in ("alpha", "beta")}
+        parameters = {key: list(get_floats(self.node, f"activation_{key}") or ()) for key in ("alpha", "beta")}
         result = []
         for name in names:
             if name not in ACTIVATIONS:
                 raise Refused(f"has the unknown activation {name!r}")
-            attributes, left = {}, len(given["alpha"])
+            attributes, alphas_before = {}, len(parameters["alpha"])
             for key, fallback in ACTIVATIONS[name][1]:
-                number = given[key].pop(0) if given[key] else 0.0 if name in without_default else fallback
+                number = parameters[key].pop(0) if parameters[key] else 0.0 if name in without_default else fallback
                 if number is None:
                     raise Refused(f"does not give {key} of its activation {name!r}, for which ONNX has no default")
                 attributes[key] = number
-            if name == "thresholdedrelu" and len(given["alpha"]) == left:
+            if name == "thresholdedrelu" and len(parameters["alpha"]) == alphas_before:
                 self.context.report(_ZERO_THRESHOLD, is_defined=False)
             result.append((name, attributes))
         count = len(default)
@@ -285,7 +285,7 @@ class Direction:
         """All outputs, and the last states, by a loop over the rows of the input's part of the gates."""
         context = self.context
         body = _body(step, self.flipped(projected), context.optional(4))
-        count = context.op("Squeeze", shape.sizes_of(context, context.input(0), 0, 1), context.int64([0]))
+        count = shape.length_of(context, context.input(0), 0)
         first = self.first_states()
         *states, steps = context.op_outputs("Loop", [count, "", *first], len(first) + 1, body=body)
         return [self.flipped(steps), *states]

@@ -83,14 +83,14 @@ def reduction(node: Node, context: Context) -> list[Node] | None:
     if changed := shape.vector_axes(node, context):
         return changed
     axes = context.optional(1)
-    held = context.scope.ints(axes) if axes else ()
+    known_axes = context.scope.ints(axes) if axes else ()
     rank = context.rank(context.input(0))
-    if held and rank is not None and not all(-rank <= axis < rank for axis in held):
-        raise Refused(f"reduces axes {list(held)} of a value that has {rank} axes")
+    if known_axes and rank is not None and not all(-rank <= axis < rank for axis in known_axes):
+        raise Refused(f"reduces axes {list(known_axes)} of a value that has {rank} axes")
     flag = find(node, "noop_with_empty_axes")
-    if held is None:
+    if known_axes is None:
         return None
-    if held:
+    if known_axes:
         return context.changed(without=("noop_with_empty_axes",)) if flag is not None else None
     if flag is not None and flag.i:
         return context.replace(_of_each_element(node.op_type, context, context.input(0)))
@@ -105,9 +105,9 @@ def reduction_raised(node: Node, context: Context) -> list[Node]:
     If the data may be empty, axes are counted from the front: onnxruntime then does not reduce along negative axes.
     """
     axes, dims = get_ints(node, "axes"), context.dims(node.input[0])
-    given = context.scope.ints(node.input[1]) if context.optional(1) else axes
-    if given and dims is not None and _may_be_empty(dims) and min(given) < 0:
-        axes = [normalize(axis, len(dims)) for axis in given]
+    known_axes = context.scope.ints(node.input[1]) if context.optional(1) else axes
+    if known_axes and dims is not None and _may_be_empty(dims) and min(known_axes) < 0:
+        axes = [normalize(axis, len(dims)) for axis in known_axes]
     elif not axes or context.optional(1):
         return context.changed(without=["axes"])
     return context.changed([node.input[0], context.int64(axes or ())], without=["axes"])
@@ -227,8 +227,8 @@ def _mean_of_nothing(node: Node, context: Context) -> tuple[Deviation, ...]:
     dims, axes = context.dims(node.input[0]), context.optional(1)
     if context.is_integer(node.input[0]):
         return ()
-    if dims is not None and axes and (held := context.scope.ints(axes)):
-        dims = tuple(dims[axis] for axis in held)
+    if dims is not None and axes and (known_axes := context.scope.ints(axes)):
+        dims = tuple(dims[axis] for axis in known_axes)
     return (_EMPTY_MEAN,) if _may_be_empty(dims) else ()
 
 
@@ -243,17 +243,17 @@ ReduceMean = _reduction(
 
 def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
     """All elements multiplied, for a vector that is completely reduced."""
-    held = same_contents(node, scope, types)
-    if held is None or types[0].dims is None or len(types[0].dims) != 1:
+    elements = same_contents(node, scope, types)
+    if elements is None or types[0].dims is None or len(types[0].dims) != 1:
         return None
-    return (multiply(held),)
+    return (multiply(elements),)
 
 
 def _wrapped_product(node: Node, context: Context) -> tuple[Deviation, ...]:
     """Of 64 bits, the report has a `range`."""
     types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
-    held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
-    if held or types[0].elem_type != INT32:
+    is_held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
+    if is_held or types[0].elem_type != INT32:
         return ()
     return (_WRAPPED_PRODUCT,)
 
@@ -271,10 +271,10 @@ def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     if context.elem_type(data) != BOOL:
         return None
-    found = context.copy([context.cast(data, INT32), *node.input[1:]])
+    extremum = context.copy([context.cast(data, INT32), *node.input[1:]])
     if node.op_type == "ReduceMax":
-        return context.replace(context.op("Equal", found, context.scalar(1, elem_type=INT32)))
-    return context.replace(context.op("Not", context.op("Equal", found, context.scalar(0, elem_type=INT32))))
+        return context.replace(context.op("Equal", extremum, context.scalar(1, elem_type=INT32)))
+    return context.replace(context.op("Not", context.op("Equal", extremum, context.scalar(0, elem_type=INT32))))
 
 
 ReduceMax = _reduction(
@@ -365,20 +365,20 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     largest = int(node.op_type == "ArgMax")
     if is_last:  # the ONNX loader has no option for this, and other programs do not do it by default
         data = slicing.flipped(context, data, context.int64_scalar(axis))
-    found = context.op_outputs("TopK", [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
+    index = context.op_outputs("TopK", [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
     if is_last:
         length = op("Gather", op("Shape", data), context.int64_scalar(axis))
-        found = op("Sub", op("Sub", length, context.int64_scalar(1)), found)
+        index = op("Sub", op("Sub", length, context.int64_scalar(1)), index)
     if get_int(node, "keepdims", 1):
-        return context.replace(found)
-    return context.replace(op("Squeeze", found, context.int64([axis])))
+        return context.replace(index)
+    return context.replace(op("Squeeze", index, context.int64([axis])))
 
 
 def _arg_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     """The report for NaN, and for a negative axis where there may be no elements."""
     dims = context.dims(node.input[0])
-    left = [_LEFT_AXES] if _may_be_empty(dims) and get_int(node, "axis") < 0 else []
-    return (*NAN_ORDER(node, context), *left)
+    left_axes = [_LEFT_AXES] if _may_be_empty(dims) and get_int(node, "axis") < 0 else []
+    return (*NAN_ORDER(node, context), *left_axes)
 
 
 def top_of_one(node: Node, makers: Makers) -> Node | None:
@@ -397,9 +397,23 @@ def top_of_one(node: Node, makers: Makers) -> Node | None:
     return with_fields(node, op_type=operator, input=top.input[:1], output=output, attribute=attributes)
 
 
-def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
+def _places_along(context: Context, data: str, axis: int, length: str) -> str:
+    """The places 0, 1, ... along an axis of the data, as a value that is broadcast to the data."""
+    op, dims = context.op, context.dims(data)
+    zero, one = context.int64_scalar(0), context.int64_scalar(1)
+    if axis >= 0 and dims is None:  # nobody knows how many axes come after it
+        ones = op("Expand", one, op("Shape", data))
+        return op("Sub", op("CumSum", ones, context.int64_scalar(axis)), one)
+    places = op("Range", zero, length, one)
+    after = -axis - 1 if dims is None else len(dims) - 1 - normalize(axis, len(dims))
+    return op("Reshape", places, context.int64([-1] + [1] * after)) if after else places
+
+
+def arg_extreme_raised(node: Node, context: Context) -> list[Node] | None:
     """Write nodes that return the last of equal extremes but the first NaN, as RTen does, in every runtime.
 
+    Each element gets a score, and the largest score tells the index. An extreme has its place as its score, all others
+    -1. A NaN has twice the length less its place, which is above all places and largest for the first NaN.
     `select_last_index` would be shorter, but RTen's own ONNX loader refuses it.
     """
     op = context.op
@@ -407,35 +421,22 @@ def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
     dims = context.dims(data)
     size = None if dims is None else dims[axis]
     if size == 1:
-        return [node]
-    length = (
-        context.int64_scalar(size)
-        if isinstance(size, int)
-        else op("Gather", op("Shape", data), context.int64_scalar(axis), axis=0)
-    )
-    zero, one = context.int64_scalar(0), context.int64_scalar(1)
-    if axis < 0 or dims is not None:
-        places = op("Range", zero, length, one)
-        after = -axis - 1 if dims is None else len(dims) - 1 - normalize(axis, len(dims))
-        if after:
-            places = op("Reshape", places, context.int64([-1] + [1] * after))
+        return None
+    if isinstance(size, int):
+        length = context.int64_scalar(size)
     else:
-        ones = op("Expand", one, op("Shape", data))
-        places = op("Sub", op("CumSum", ones, context.int64_scalar(axis)), one)
+        length = op("Gather", op("Shape", data), context.int64_scalar(axis), axis=0)
+    places = _places_along(context, data, axis, length)
     extreme = op("ReduceMax" if node.op_type == "ArgMax" else "ReduceMin", data, context.int64([axis]), keepdims=1)
-    found = op("Equal", data, extreme)
-    scores = op("Where", found, places, context.int64_scalar(-1))
+    scores = op("Where", op("Equal", data, extreme), places, context.int64_scalar(-1))
+    keep = get_int(node, "keepdims", 1)
     if not context.is_float(data):
-        return context.replace(_last(scores, axis, node, context))
+        return context.replace(op("ReduceMax", scores, context.int64([axis]), keepdims=keep))
     twice = op("Add", length, length)
-    firsts = op("Sub", twice, places)  # all of them larger than any index
-    scores = op("Where", op("IsNaN", data), firsts, scores)
-    score = _last(scores, axis, node, context)
-    return context.replace(op("Min", score, op("Sub", twice, score)))
-
-
-def _last(scores: str, axis: int, node: Node, context: Context) -> str:
-    return context.op("ReduceMax", scores, context.int64([axis]), keepdims=get_int(node, "keepdims", 1))
+    of_nan = op("Sub", twice, places)
+    scores = op("Where", op("IsNaN", data), of_nan, scores)
+    score = op("ReduceMax", scores, context.int64([axis]), keepdims=keep)
+    return context.replace(op("Min", score, op("Sub", twice, score)))  # of a NaN, its place; of a place, the place
 
 
 def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:

@@ -124,8 +124,8 @@ def _axes(node: Node, context: Context) -> list[Axis] | None:
     dims, scales, sizes = context.dims(context.input(0)), _scales(context), context.optional(3)
     roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
     factors = context.scope.numbers(scales) if scales else None
-    given = context.dims(scales or sizes)
-    rank = len(dims) if dims is not None else given[0] if given else None
+    count = context.dims(scales or sizes)
+    rank = len(dims) if dims is not None else count[0] if count else None
     if not isinstance(rank, int):
         return None
     before = dims or (None,) * rank
@@ -259,10 +259,10 @@ def _is_kept(context: Context, axes: list[Axis], ratio: str) -> str:
         return ""
     lines = [_line(context, place, len(axes), axis, ratio) for place, axis in resized]
     same = [context.op("Equal", line.before, line.after) for line in lines]
-    found = same[0]
+    is_kept = same[0]
     for other in same[1:]:
-        found = context.op("And", found, other)
-    return found
+        is_kept = context.op("And", is_kept, other)
+    return is_kept
 
 
 def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = "") -> list[Node]:
@@ -293,11 +293,11 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
 _CHOICES = ("axes", "keep_aspect_ratio_policy")
 
 
-def _of_all(context: Context, given: str, axes: list[int], others: list[str]) -> str:
+def _of_all(context: Context, vector: str, axes: list[int], others: list[str]) -> str:
     """A vector with an element for each axis; the elements of some axes are given."""
     parts = list(others)
     for place, axis in enumerate(axes):
-        parts[axis] = context.op("Slice", given, context.int64([place]), context.int64([place + 1]))
+        parts[axis] = context.op("Slice", vector, context.int64([place]), context.int64([place + 1]))
     return context.op("Concat", *parts, axis=0)
 
 
@@ -307,7 +307,7 @@ def _of_one_ratio(
     """Some axes resized by one ratio: that of the axis that grows least or most. The ends are those of a region."""
     op = context.op
     data, sizes = context.input(0), context.optional(3)
-    dims, held = context.dims(data) or (None,) * len(ends), context.scope.ints(sizes)
+    dims, known_sizes = context.dims(data) or (None,) * len(ends), context.scope.ints(sizes)
 
     def resized_by(ratio: float | None) -> list[Axis]:
         return [
@@ -318,9 +318,9 @@ def _of_one_ratio(
         ]
 
     is_most = get_string(node, "keep_aspect_ratio_policy") == "not_smaller"
-    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
-    if held is not None and len(known) == len(axes):
-        ratios = [size / before for size, before in zip(held, known, strict=True)]
+    known_dims = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if known_sizes is not None and len(known_dims) == len(axes):
+        ratios = [size / before for size, before in zip(known_sizes, known_dims, strict=True)]
         resized = resized_by(max(ratios) if is_most else min(ratios))
         is_ratio = all(axis.is_whole is not False for axis in resized)  # the node only has the sizes, not the scale
         if not is_ratio or not _is_native(node, context, resized):
@@ -339,8 +339,8 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     """The node with scales or sizes for every axis; where a policy chooses these, it uses the scale that it chose."""
     data, scales, sizes = context.input(0), _scales(context), context.optional(3)
     rank = context.known_rank(data)
-    given = get_ints(node, "axes")
-    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
+    attribute = get_ints(node, "axes")
+    axes = list(range(rank)) if attribute is None else [normalize(axis, rank) for axis in attribute]
     region, starts, ends = context.optional(1), [0.0] * rank, [1.0] * rank
     roi = context.scope.numbers(region) if region else None
     if roi:
@@ -363,10 +363,10 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
         if region and not roi:
             raise Refused("has a region of interest that is known only when the model runs", "make it constant")
         return _of_one_ratio(node, context, axes, region, list(zip(starts, ends, strict=True)))
-    held = context.scope.ints(sizes)
+    known_sizes = context.scope.ints(sizes)
     before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
-    if held is not None:
-        wanted = dict(zip(axes, held, strict=True))
+    if known_sizes is not None:
+        wanted = dict(zip(axes, known_sizes, strict=True))
         parts = [context.int64([wanted[axis]]) if axis in wanted else before[axis] for axis in range(rank)]
         every = shape.joined(context, *parts)
     else:

@@ -108,8 +108,8 @@ def positions(axis: Axis, coordinates: str) -> Array:
 def inside(axis: Axis) -> Array:
     """For each output, whether its place in the region of interest is in the input."""
     before, _ = axis.sizes
-    found = positions(axis, "tf_crop_and_resize")
-    return (found >= 0) & (found <= before - 1)
+    coordinates = positions(axis, "tf_crop_and_resize")
+    return (coordinates >= 0) & (coordinates <= before - 1)
 
 
 def indices(axis: Axis, kernel: Kernel) -> list[int]:
@@ -117,16 +117,16 @@ def indices(axis: Axis, kernel: Kernel) -> list[int]:
     import numpy
 
     before, _ = axis.sizes
-    found = positions(axis, kernel.coordinates)
-    below = numpy.floor(found)
+    coordinates = positions(axis, kernel.coordinates)
+    below = numpy.floor(coordinates)
     if kernel.rounding == "floor":
-        found = below
+        coordinates = below
     elif kernel.rounding == "ceil":
-        found = numpy.ceil(found)
+        coordinates = numpy.ceil(coordinates)
     else:
         is_ceil = kernel.rounding == "round_prefer_ceil"
-        found = below + (found - below >= HALF - ABOUT if is_ceil else found - below > HALF + ABOUT)
-    return [int(place) for place in numpy.clip(found, 0, before - 1)]
+        coordinates = below + (coordinates - below >= HALF - ABOUT if is_ceil else coordinates - below > HALF + ABOUT)
+    return [int(place) for place in numpy.clip(coordinates, 0, before - 1)]
 
 
 def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
@@ -216,8 +216,8 @@ class Sampler:
 
     def positions(self) -> str:
         """The coordinate in the input of each output."""
-        found = self._moved()
-        return self._op("Where", self.is_kept, self.places, found) if self.is_kept else found
+        moved = self._moved()
+        return self._op("Where", self.is_kept, self.places, moved) if self.is_kept else moved
 
     def _moved(self) -> str:
         coordinates, line = self.kernel.coordinates, self.line
@@ -241,10 +241,10 @@ class Sampler:
             centre = self._op("Div", line.before, self._number(2.0))
             offset = self._times(centre, self._op("Sub", self.one, ratio))
             middles = self._op("Add", offset, middles)
-        found = self._op("Sub", middles, self.half)
+        coordinate = self._op("Sub", middles, self.half)
         if coordinates == "pytorch_half_pixel":
-            return self._op("Where", self._is_one(), self.zero, found)
-        return found
+            return self._op("Where", self._is_one(), self.zero, coordinate)
+        return coordinate
 
     def _is_one(self) -> str:
         return self._op("Equal", self.line.after, self.one)
@@ -274,35 +274,35 @@ class Sampler:
 
     def _nearest(self) -> str:
         tell_centre(self.context, self.kernel)
-        found, rounding = self.positions(), self.kernel.rounding
+        places, rounding = self.positions(), self.kernel.rounding
         if rounding == "floor":
-            return self._op("Floor", found)
+            return self._op("Floor", places)
         if rounding == "ceil":
-            return self._op("Ceil", found)
+            return self._op("Ceil", places)
         if rounding == "round_prefer_ceil":
-            return self._rounded(found, "GreaterOrEqual", HALF - ABOUT)
-        return self._rounded(found, "Greater", HALF + ABOUT)
+            return self._rounded(places, "GreaterOrEqual", HALF - ABOUT)
+        return self._rounded(places, "Greater", HALF + ABOUT)
 
-    def _rounded(self, found: str, operator: str, limit: float) -> str:
+    def _rounded(self, places: str, operator: str, limit: float) -> str:
         """Places rounded up from a limit between two numbers on."""
-        below = self._op("Floor", found)
-        is_up = self._op(operator, self._op("Sub", found, below), self.context.scalar(limit))
+        below = self._op("Floor", places)
+        is_up = self._op(operator, self._op("Sub", places, below), self.context.scalar(limit))
         return self._op("Add", below, self.context.cast(is_up, FLOAT))
 
     def _linear(self) -> list[tuple[str, str]]:
         """The indices on both sides, and the weight of each."""
-        found = self._inside(self.positions())  # outside, the border element is repeated
-        low = self._op("Floor", found)
-        share = self._op("Sub", found, low)
+        places = self._inside(self.positions())  # outside, the border element is repeated
+        low = self._op("Floor", places)
+        share = self._op("Sub", places, low)
         return [(low, self._op("Sub", self.one, share)), (self._op("Add", low, self.one), share)]
 
     def _cubic(self) -> list[tuple[str, str]]:
-        found = self.positions()
-        low = self._op("Floor", found)
+        places = self.positions()
+        low = self._op("Floor", places)
         parts = []
         for step in (-1, 0, 1, 2):
             place = self._op("Add", low, self._number(step))
-            parts.append((place, self._weight(self._op("Abs", self._op("Sub", found, place)))))
+            parts.append((place, self._weight(self._op("Abs", self._op("Sub", places, place)))))
         if not self.kernel.exclude_outside:
             return parts
         parts = [(place, self._op("Where", self._is_inside(place), part, self.zero)) for place, part in parts]

@@ -43,8 +43,8 @@ SequenceAt = OperatorSpec(
 
 def joined_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
     """For a sequence, the common dims of all its tensors: the first two inputs, or all of them."""
-    known = types[:2] if node.op_type == "SequenceInsert" else types
-    first, *rest = (entry.dims for entry in known)
+    tensors = types[:2] if node.op_type == "SequenceInsert" else types
+    first, *rest = (entry.dims for entry in tensors)
     for other in rest:
         if first is None or other is None or len(first) != len(other):
             return []
@@ -76,12 +76,12 @@ SequenceErase = OperatorSpec(
 def insert(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     sequence, place = context.input(0), context.optional(2)
-    held = context.scope.ints(place) if place else None
-    if not place or context.scope.is_natural(place) or (held is not None and held[0] >= 0):
+    number_of_place = context.scope.ints(place) if place else None
+    if not place or context.scope.is_natural(place) or (number_of_place is not None and number_of_place[0] >= 0):
         return None
     number = context.cast(place, INT64)
     from_end = op("Add", number, op("SequenceLength", sequence))
-    if held is None:
+    if number_of_place is None:
         is_negative = op("Less", number, context.int64_scalar(0))
         from_end = op("Where", is_negative, from_end, number)
     return context.changed([sequence, context.input(1), op("Abs", from_end)])

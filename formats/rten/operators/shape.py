@@ -69,10 +69,10 @@ def _record_shaped(node: Node, scope: Scope, types: list[ValueType]) -> None:
 
 @because("RTen's ONNX loader refuses bounds beyond 32 bits, which mean the same as the nearest that fit")
 def shape_within_bounds(node: Node, context: Context) -> list[Node] | None:
-    given = [name for name in ("start", "end") if get_int(node, name) != clamp_int32(get_int(node, name))]
-    if not given or not context.target.is_onnx:
+    outside = [name for name in ("start", "end") if get_int(node, name) != clamp_int32(get_int(node, name))]
+    if not outside or not context.target.is_onnx:
         return None
-    bounds: dict[str, Any] = {name: clamp_int32(get_int(node, name)) for name in given}
+    bounds: dict[str, Any] = {name: clamp_int32(get_int(node, name)) for name in outside}
     return context.changed(**bounds)
 
 
@@ -108,18 +108,18 @@ def _remaining_dim(source: Dims | None, target: Dims) -> Dim:
     """The size that -1 means: the product of `source`, divided by the other sizes of `target`."""
     if source is None:
         return None
-    left, right = list(source), [dim for dim in target if dim != -1]
-    for name in [dim for dim in left if isinstance(dim, str)]:
-        if name in right:
-            left.remove(name)
-            right.remove(name)
-    if any(not isinstance(dim, int) for dim in right):
+    source_dims, target_dims = list(source), [dim for dim in target if dim != -1]
+    for name in [dim for dim in source_dims if isinstance(dim, str)]:
+        if name in target_dims:
+            source_dims.remove(name)
+            target_dims.remove(name)
+    if any(not isinstance(dim, int) for dim in target_dims):
         return None
-    total, divisor = multiply(left), multiply(right)
+    total, divisor = multiply(source_dims), multiply(target_dims)
     if isinstance(total, int) and isinstance(divisor, int) and divisor:
         return total // divisor
-    names = [dim for dim in left if not isinstance(dim, int)]
-    same_size = prod(dim for dim in left if isinstance(dim, int)) == divisor
+    names = [dim for dim in source_dims if not isinstance(dim, int)]
+    same_size = prod(dim for dim in source_dims if isinstance(dim, int)) == divisor
     return names[0] if len(names) == 1 and same_size else None
 
 
@@ -178,9 +178,9 @@ def squeeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 def as_vector(context: Context, name: str) -> str:
     """A scalar as a vector of one element."""
-    held = context.scope.ints(name)
-    if held is not None and context.elem_type(name) == INT64:
-        return context.int64(held)
+    elements = context.scope.ints(name)
+    if elements is not None and context.elem_type(name) == INT64:
+        return context.int64(elements)
     return context.op("Reshape", name, context.int64([1]))
 
 
@@ -262,9 +262,9 @@ def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 def expand(node: Node, context: Context) -> list[Node] | None:
     # RTen stops if unknown sizes are fewer than the data's axes: ones are added before them.
     data, sizes = context.input(0), context.input(1)
-    held = context.scope.ints(sizes)
-    if held is not None and -1 in held:
-        return context.changed([data, context.int64(1 if size == -1 else size for size in held)])
+    known_sizes = context.scope.ints(sizes)
+    if known_sizes is not None and -1 in known_sizes:
+        return context.changed([data, context.int64(1 if size == -1 else size for size in known_sizes)])
     rank, count = context.rank(data), (context.dims(sizes) or (None,))[0]
     if context.scope.constant(sizes) is not None or rank is None or not isinstance(count, int) or count >= rank:
         return None
@@ -341,28 +341,38 @@ def sizes_of(context: Context, data: str, start: int, end: int) -> str:
     return context.op("Shape", data, start=start, end=end)
 
 
+def length_of(context: Context, data: str, axis: int) -> str:
+    """The size of one axis, a scalar."""
+    return context.op("Squeeze", sizes_of(context, data, axis, axis + 1), context.int64([0]))
+
+
+def counted(context: Context, count: str) -> str:
+    """The integers from zero up to a scalar, without that number."""
+    return context.op("Range", context.int64_scalar(0), count, context.int64_scalar(1))
+
+
 def size_of(context: Context, data: str, start: int, end: int) -> str:
     """The product of some of the dims of a value, a vector of one. -1 is not used if another dim may be zero."""
     sizes = sizes_of(context, data, start, end)
-    held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
-    if held is not None:
-        return context.int64([prod(held)])
+    known_sizes = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
+    if known_sizes is not None:
+        return context.int64([prod(known_sizes)])
     return context.op("ReduceProd", sizes, keepdims=1)
 
 
 def quotient(context: Context, sizes: str, divisor: int) -> str:
     """Sizes divided by a number."""
-    held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
-    if held is not None:
-        return context.int64(size // divisor for size in held)
+    known_sizes = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
+    if known_sizes is not None:
+        return context.int64(size // divisor for size in known_sizes)
     return context.op("Div", sizes, context.int64([divisor]))
 
 
 def joined(context: Context, *parts: str) -> str:
     """Vectors of sizes, one after another. The result is constant if all of them are."""
-    held = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
-    if all(numbers is not None for numbers in held):
-        return context.int64(number for numbers in held for number in numbers or ())
+    known_parts = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
+    if all(numbers is not None for numbers in known_parts):
+        return context.int64(number for numbers in known_parts for number in numbers or ())
     return context.op("Concat", *parts, axis=0)
 
 

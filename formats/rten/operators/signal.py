@@ -184,8 +184,8 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
             column_of |= {places[number + row]: len(column_of) + row for row in range(len(grams))}
             total = ""
             for distance in distances:
-                found = _found(context, data, grams, distance)
-                total = context.op("Add", total, found) if total else found
+                counted = _found(context, data, grams, distance)
+                total = context.op("Add", total, counted) if total else counted
             counts.append(total)
         number += len(grams)
     columns = [column_of.get(place, len(column_of)) for place in budget.steps(max(places) + 1)]
@@ -201,11 +201,11 @@ def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], co
         raise Refused(f"has the unknown mode {mode!r}")
     rows = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([1]))
     none = op("Expand", context.array([[0]], INT32), rows)  # for places without an n-gram
-    every = op("Concat", *counts, none, axis=1)
-    found = op("Gather", every, context.int64(columns), axis=1)
+    all_counts = op("Concat", *counts, none, axis=1)
+    counted = op("Gather", all_counts, context.int64(columns), axis=1)
     if mode == "IDF":
-        found = op("Greater", found, context.array(0, INT32))
-    result = context.cast(found, FLOAT)
+        counted = op("Greater", counted, context.array(0, INT32))
+    result = context.cast(counted, FLOAT)
     weights = find(node, "weights")
     if mode != "TF" and weights is not None:
         places = get_ints(node, "ngram_indexes") or []
@@ -234,9 +234,9 @@ _FORWARDS = Fault("sums only forwards and inclusively", until=RTEN_0_26)
 def _sizes_around(context: Context, data: str, axis: str) -> tuple[str, str, str]:
     """How many elements there are before, along and after an axis, which may be known only when the model runs."""
     op = context.op
-    held, rank = context.scope.ints(axis), context.rank(data)
-    if held is not None and rank is not None:
-        place = normalize(held[0], rank)
+    known_axis, rank = context.scope.ints(axis), context.rank(data)
+    if known_axis is not None and rank is not None:
+        place = normalize(known_axis[0], rank)
         along = shape.sizes_of(context, data, place, place + 1)
         return shape.size_of(context, data, 0, place), along, shape.size_of(context, data, place + 1, rank)
     dims, zero, one = op("Shape", data), context.int64([0]), context.int64([1])
@@ -312,12 +312,12 @@ def cumulative_product(node: Node, context: Context) -> list[Node] | None:
     for name in (before, factor):
         inner.scope.add_input(name, ValueType(elem_type, outer))
     after = inner.op("Mul", before, factor)
-    given = inner.op("Identity", before if get_int(node, "exclusive") else after)
+    result = inner.op("Identity", before if get_int(node, "exclusive") else after)
     body = Graph(
         name=f"{node.output[0]}/body",
         node=inner.emitted,
         input=[context.value_info(name, elem_type, outer) for name in (before, factor)],
-        output=[context.value_info(name, elem_type, outer) for name in (after, given)],
+        output=[context.value_info(name, elem_type, outer) for name in (after, result)],
     )
     directions = [get_int(node, "reverse")]
     _, products = context.op_outputs(

@@ -108,7 +108,7 @@ def supported_slice(node: Node, context: Context) -> list[Node] | None:
         axes = _like_starts(context, range(count))
     else:
         total = context.op("Size", context.input(1))
-        axes = context.op("Range", context.int64_scalar(0), total, context.int64_scalar(1))
+        axes = shape.counted(context, total)
         axes = context.cast(axes, context.elem_type(context.input(1)) or INT64)
     return context.changed(with_input(node, 3, axes))
 
@@ -137,8 +137,7 @@ def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
             data = op("Slice", data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
             continue
         own = [context.cast(name, INT64) for name in own]
-        size = op("Squeeze", shape.sizes_of(context, data, axis % rank, axis % rank + 1), context.int64([0]))
-        every = op("Range", context.int64_scalar(0), size, context.int64_scalar(1))
+        every = shape.counted(context, shape.length_of(context, data, axis % rank))
         kept = op("Slice", every, *own, context.int64([0]), context.int64([step]))
         data = op("Gather", data, kept, axis=axis)
     return context.replace(data)
@@ -156,22 +155,22 @@ def _backwards(node: Node, context: Context) -> list[Node] | None:
         return None
     if context.scope.is_safe(_IN_FRONT, starts) or context.scope.is_safe(_IN_FRONT, context.input(4)):
         return None
-    dims, held = context.dims(data), context.scope.ints(starts)
+    dims, known_starts = context.dims(data), context.scope.ints(starts)
     sizes = [None if dims is None else dims[normalize(axis, len(dims))] for axis in places]
     kind = INT32 if context.elem_type(starts) == INT32 else INT64
     if all(isinstance(size, int) for size, step in zip(sizes, steps, strict=True) if step < 0):
         forwards = [abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True)]
         least = [-size if isinstance(size, int) else -MAX_DIM for size in sizes]
-        if held is None:
+        if known_starts is None:
             starts = op("Max", starts, _like_starts(context, least))
             context.scope.add_safe(_IN_FRONT, starts)
-        elif any(start < bound for start, bound in zip(held, least, strict=True)):
-            starts = _like_starts(context, map(max, held, least))
+        elif any(start < bound for start, bound in zip(known_starts, least, strict=True)):
+            starts = _like_starts(context, map(max, known_starts, least))
         if starts == node.input[1] and tuple(forwards) == steps:
             return None
         return context.changed([data, starts, ends, axes, _like_starts(context, forwards)])
     lengths = context.cast(op("Gather", op("Shape", data), axes, axis=0), kind)
-    if held is None or min(held) < -1:
+    if known_starts is None or min(known_starts) < -1:
         starts = op("Max", starts, op("Neg", lengths))
     is_empty = op("Equal", lengths, context.scalar(0, elem_type=kind))
     forward = op("Where", is_empty, context.scalar(1, elem_type=kind), context.input(4))
@@ -196,11 +195,11 @@ def _within_limits(node: Node, context: Context) -> list[Node] | None:
     inputs, steps = list(node.input), context.scope.ints(context.optional(4)) if context.optional(4) else None
     greatest = _LIMITS[1] if steps and min(steps) < 0 else INT64_MAX
     for place in (1, 2):
-        held = context.scope.ints(inputs[place])
-        if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(held or (), steps or (), strict=False)):
+        bounds = context.scope.ints(inputs[place])
+        if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(bounds or (), steps or (), strict=False)):
             context.report(_BACKWARD)
-        if held is not None and (min(held, default=0) < _LIMITS[0] or max(held, default=0) > greatest):
-            inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in held))
+        if bounds is not None and (min(bounds, default=0) < _LIMITS[0] or max(bounds, default=0) > greatest):
+            inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in bounds))
     return context.changed(inputs) if inputs != list(node.input) else None
 
 
@@ -246,10 +245,10 @@ def split_input(node: Node, context: Context) -> list[Node] | None:
     sizes = context.optional(1)
     if context.version >= 2 or not sizes or context.elem_type(sizes) == INT64:
         return promoted(split=1)(node, context)
-    held = context.scope.numbers(sizes)
-    if held is None:
+    numbers = context.scope.numbers(sizes)
+    if numbers is None:
         return context.changed(with_input(node, 1, context.op("Cast", sizes, to=INT64)))
-    return context.changed(with_input(node, 1, context.int64(map(int, held))))
+    return context.changed(with_input(node, 1, context.int64(map(int, numbers))))
 
 
 def _equal_parts(node: Node, context: Context, count: int) -> str:
@@ -258,8 +257,8 @@ def _equal_parts(node: Node, context: Context, count: int) -> str:
     total = op("Gather", op("Shape", context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0)
     part = op("Div", op("Add", total, context.int64_scalar(count - 1)), context.int64_scalar(count))
     before = op("Mul", part, context.int64(range(count)))
-    left = op("Sub", total, before)
-    return op("Min", op("Max", left, context.int64_scalar(0)), part)
+    rest = op("Sub", total, before)
+    return op("Min", op("Max", rest, context.int64_scalar(0)), part)
 
 
 NUMBERED = 18  # the first operator set in which a Split has the number of its parts
@@ -310,12 +309,12 @@ Split = OperatorSpec(
 
 def concat_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
     """The sizes of one axis added up; the other dims are merged from all inputs."""
-    known = [entry.dims for entry in types if entry.dims is not None]
-    if not known:
+    known_dims = [entry.dims for entry in types if entry.dims is not None]
+    if not known_dims:
         return []
-    axis = normalize(get_int(node, "axis"), len(known[0]))
-    merged = list(known[0])
-    for dims in known[1:]:
+    axis = normalize(get_int(node, "axis"), len(known_dims[0]))
+    merged = list(known_dims[0])
+    for dims in known_dims[1:]:
         for place, dim in enumerate(dims):
             if isinstance(dim, int) or merged[place] is None:
                 merged[place] = dim
@@ -332,12 +331,12 @@ def concat_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
     for name, entry in zip(node.input, types, strict=True):
         if entry.dims is None or len(entry.dims) != 1:
             return None
-        length, held = entry.dims[0], scope.contents_of(name)
-        if held is None and not isinstance(length, int):
+        length, elements = entry.dims[0], scope.contents_of(name)
+        if elements is None and not isinstance(length, int):
             return None
-        if len(result) + (length if isinstance(length, int) else len(held or ())) > MAX_CONTENTS:
+        if len(result) + (length if isinstance(length, int) else len(elements or ())) > MAX_CONTENTS:
             return None
-        result += (None,) * length if held is None and isinstance(length, int) else held or ()
+        result += (None,) * length if elements is None and isinstance(length, int) else elements or ()
     return tuple(result)
 
 

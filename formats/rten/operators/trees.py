@@ -83,9 +83,9 @@ class Trees:
         places = self.owners * count + self.targets
         if len(numpy.unique(places)) < len(places) or not (self.targets >= 0).all() or (self.targets >= count).any():
             raise Refused("has leaves with several numbers for a target, or with an unknown target")
-        found = budget.full(self.leaf_count * count, empty, self.weights.dtype)
-        found[places] = self.weights
-        return found.reshape(self.leaf_count, count)
+        rows = budget.full(self.leaf_count * count, empty, self.weights.dtype)
+        rows[places] = self.weights
+        return rows.reshape(self.leaf_count, count)
 
     def has_winners(self) -> bool:
         """Whether each leaf has a number above zero, and none below. Then a missing number is never the largest."""
@@ -95,9 +95,9 @@ class Trees:
 
     def table_of_one(self) -> NDArray[Any]:
         """The only number of each leaf, zero if it has none."""
-        found = budget.zeros(self.leaf_count, self.weights.dtype)
-        found[self.owners] = self.weights
-        return found
+        numbers = budget.zeros(self.leaf_count, self.weights.dtype)
+        numbers[self.owners] = self.weights
+        return numbers
 
     def tree_of_leaf(self) -> NDArray[np.int64]:
         """The tree of each leaf."""
@@ -153,10 +153,12 @@ def floats_of(node: Node, name: str) -> NDArray[Any] | None:
     """Numbers in an attribute of floats, or in a tensor, which are then DOUBLE."""
     import numpy
 
-    held = find(node, f"{name}_as_tensor") or find(node, name)
-    if held is None:
+    attribute = find(node, f"{name}_as_tensor") or find(node, name)
+    if attribute is None:
         return None
-    return held.t.numpy().reshape(-1) if held.t is not None else numpy.asarray(held.floats, numpy.float32)
+    return (
+        attribute.t.numpy().reshape(-1) if attribute.t is not None else numpy.asarray(attribute.floats, numpy.float32)
+    )
 
 
 def _ints(node: Node, name: str, default: Sequence[int] = ()) -> NDArray[np.int64]:
@@ -177,8 +179,8 @@ def numbered(node: Node, prefix: str) -> Trees:
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):
         ids = _ints(node, name)
-        found = [new if is_leaf[old] else place[int(tree[old]), int(ids[old])] for new, old in enumerate(order)]
-        children.append(numpy.asarray(found, numpy.int64))
+        child_places = [new if is_leaf[old] else place[int(tree[old]), int(ids[old])] for new, old in enumerate(order)]
+        children.append(numpy.asarray(child_places, numpy.int64))
     modes = numpy.asarray([MODES.index(name) if name != "LEAF" else 0 for name in names[order]], numpy.int64)
     starts = [old for old in range(count) if old == 0 or tree[old] != tree[old - 1]]
     new_place = budget.zeros(count, numpy.int64)
@@ -201,8 +203,8 @@ def numbered(node: Node, prefix: str) -> Trees:
 
 def _array(node: Node, name: str) -> NDArray[Any]:
     """The elements of an attribute that is a tensor."""
-    held = find(node, name)
-    return budget.zeros(0) if held is None or held.t is None else held.t.numpy().reshape(-1)
+    attribute = find(node, name)
+    return budget.zeros(0) if attribute is None or attribute.t is None else attribute.t.numpy().reshape(-1)
 
 
 def placed(node: Node) -> Trees:
@@ -258,12 +260,12 @@ def placed(node: Node) -> Trees:
 
 def _until_nan(values: Iterator[float]) -> list[float]:
     """The numbers up to the next NaN."""
-    found = []
+    numbers = []
     for value in values:
         if value != value:
             break
-        found.append(value)
-    return found
+        numbers.append(value)
+    return numbers
 
 
 def size_of_attributes(node: Node) -> int:
@@ -320,13 +322,13 @@ class Walk:
         context = self.context
         met = ""
         for mode in self.modes:
-            found = context.op(CONDITIONS[mode], value, split)
+            meets = context.op(CONDITIONS[mode], value, split)
             if MODES[mode] == "BRANCH_NEQ":
-                found = context.op("Not", found)
+                meets = context.op("Not", meets)
             if len(self.modes) > 1:
                 asked = self._truth(context.op("Gather", self.constants[MODES[mode]], place, axis=0))
-                found = context.op("And", asked, found)
-            met = context.op("Or", met, found) if met else found
+                meets = context.op("And", asked, meets)
+            met = context.op("Or", met, meets) if met else meets
         if self.tracks.any():
             tracked = context.op("IsNaN", value)
             if not self.tracks.all():
@@ -377,9 +379,9 @@ class Walk:
             empty = infinity if aggregate == "MIN" else -infinity
             operator = "ReduceMin" if aggregate == "MIN" else "ReduceMax"
             values = context.op("Gather", self._weights(count, empty), self.leaves(data), axis=0)
-            found = context.op(operator, values, context.int64([1]), keepdims=0)
-            is_empty = context.op("IsInf", found)
-            return context.op("Where", is_empty, context.scalar(0, elem_type=self.elem_type), found)
+            extremes = context.op(operator, values, context.int64([1]), keepdims=0)
+            is_empty = context.op("IsInf", extremes)
+            return context.op("Where", is_empty, context.scalar(0, elem_type=self.elem_type), extremes)
         grouped = self.trees.by_target(count)
         if grouped is not None:
             self.trees = grouped
@@ -429,8 +431,8 @@ def regressor(node: Node, context: Context) -> list[Node] | None:
     base, name = floats_of(node, "base_values"), get_string(node, "aggregate_function", "SUM")
     if name not in AGGREGATES:
         raise Refused(f"has the unknown aggregate_function {name!r}")
-    count, given = get_int(node, "n_targets", 1), [] if base is None else base.tolist()
-    scores = _regressed(walk, data, count, name, given, get_string(node, "post_transform"))
+    count, base_values = get_int(node, "n_targets", 1), [] if base is None else base.tolist()
+    scores = _regressed(walk, data, count, name, base_values, get_string(node, "post_transform"))
     return context.replace(context.cast(scores, FLOAT))
 
 

@@ -167,11 +167,13 @@ def window_attributes(geometry: Window, pads: tuple[int, ...] | None) -> dict[st
 def differs(node: Node, attributes: dict[str, Any]) -> bool:
     """Whether the attributes of a node differ from these. `auto_pad` may be missing if it is NOTSET."""
     for name, value in attributes.items():
-        found = find(node, name)
-        if found is None:
+        attribute = find(node, name)
+        if attribute is None:
             if value is not None and value != "NOTSET":
                 return True
-        elif value is None or value != ((found.s or b"").decode() if isinstance(value, str) else tuple(found.ints)):
+        elif value is None or value != (
+            (attribute.s or b"").decode() if isinstance(value, str) else tuple(attribute.ints)
+        ):
             return True
     return False
 
@@ -218,7 +220,7 @@ def _line(context: Context, count: str, step: int, axis: int, rank: int) -> str:
     """The numbers 0, `step`, ... as many as a vector of one says, along one of the axes of a tensor."""
     op = context.op
     length = op("Squeeze", count, context.int64([0]))
-    numbers = op("Range", context.int64_scalar(0), length, context.int64_scalar(1))
+    numbers = shape.counted(context, length)
     numbers = op("Mul", numbers, context.int64_scalar(step))
     return op("Reshape", numbers, context.int64(-1 if place == axis else 1 for place in range(rank)))
 
@@ -297,12 +299,12 @@ def col2im(node: Node, context: Context) -> list[Node] | None:
     image, block, dims = context.scope.ints(context.input(1)), context.scope.ints(context.input(2)), context.dims(data)
     depth = dims[1] if dims else None
     if image is None or block is None or not isinstance(depth, int) or len(block) > 2 or context.exact:
-        lists = [len(found) for name in ("strides", "dilations") if (found := get_ints(node, name))]
+        lists = [len(numbers) for name in ("strides", "dilations") if (numbers := get_ints(node, name))]
         lengths = [*lists, *((context.dims(context.input(place)) or (None,))[0] for place in (1, 2))]
-        known = next((length for length in lengths if isinstance(length, int)), None)
-        if known is None:
+        rank_of_image = next((length for length in lengths if isinstance(length, int)), None)
+        if rank_of_image is None:
             raise Refused("needs the number of axes of its images, which is unknown", "infer the model's shapes first")
-        return _image_of_any_size(node, context, known)
+        return _image_of_any_size(node, context, rank_of_image)
     rank, volume = len(block), prod(block)
     channels = depth // volume
     context.check_size(channels, volume, volume)
@@ -358,6 +360,8 @@ def planes_added_up(context: Context, planes: str, sizes: tuple[int, int, int], 
     if before or behind:
         bounds = context.int64([before]), context.int64([-behind or INT64_MAX])
         total = op("Slice", total, *bounds, context.int64([0]))
-    left = shape.sizes_of(context, total, 0, 1)
-    volume = op("Reshape", total, shape.joined(context, left, dims[0], dims[2], dims[4], dims[5]), allowzero=1)
+    depth_of_total = shape.sizes_of(context, total, 0, 1)
+    volume = op(
+        "Reshape", total, shape.joined(context, depth_of_total, dims[0], dims[2], dims[4], dims[5]), allowzero=1
+    )
     return op("Transpose", volume, perm=[1, 2, 0, 3, 4])

@@ -171,11 +171,6 @@ def test_weights_are_shared() -> None:
     assert model.graph.initializer[0] is result.graph.initializer[0]
 
 
-def test_every_operator_of_rten_has_a_rule_of_inference() -> None:
-    """Every operator that RTen runs has a rule for inference."""
-    assert [] == [name for name, spec in SPECS.items() if spec.outputs.dims is None]
-
-
 @pytest.mark.parametrize(("zero", "count"), [([0, 0], 0), ([0, 1], 1), (None, 1)], ids=["zeros", "others", "unknown"])
 def test_zero_points_of_small_floats_are_added(zero: list[float] | None, count: int) -> None:
     """A zero point of a small float is added to the quotient, unless it is known to be 0, as it should be."""

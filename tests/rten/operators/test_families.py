@@ -43,12 +43,16 @@ def test_no_operator_is_there_twice() -> None:
         assert wrong == [], family.__name__
 
 
-def test_every_operator_has_a_rule_for_dims() -> None:
-    """Every operator has a rule for its outputs, even if it says nothing; contrib operators are rewritten or native."""
-    assert [spec.name for spec in SPECS.values() if spec.outputs.dims is None] == []
-    assert [
-        spec.name for spec in ALL_SPECS if spec.domain and not (spec.to_rten.rewritings or spec.onnx_loader.is_native)
-    ] == []
+def test_operators_of_rten_have_a_rule_for_dims() -> None:
+    """Nothing is known of the dims of a few operators only; of all others that RTen has, a rule says something."""
+    without = {name for name, spec in SPECS.items() if spec.to_rten.row and spec.outputs.dims is spec_module.unknown}
+    assert without == {"DFT", "Multinomial", "STFT", "Scatter", "SequenceEmpty", "Upsample"}
+
+
+def test_operators_of_other_domains_are_rewritten_or_native() -> None:
+    """RTen has no operators of other domains, so each has a rewriting, or a kernel for RTen's ONNX loader."""
+    others = [spec for spec in ALL_SPECS if spec.domain]
+    assert [spec.name for spec in others if not (spec.to_rten.rewritings or spec.onnx_loader.is_native)] == []
 
 
 def _written(tree: ast.Module) -> Iterator[str]:
@@ -234,4 +238,4 @@ def test_a_conversion_imports_the_families_that_it_uses(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     imported = set(done.stdout.split())
     assert {"activation", "convolution", "matrix", "pooling"} <= imported
-    assert not imported & {"attention", "contrib", "grids", "ml", "recurrence", "resize", "signal", "trees", "unique"}
+    assert not imported & {"attention", "contrib", "grids", "ml", "recurrence", "resize", "signal", "trees"}

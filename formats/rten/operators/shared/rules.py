@@ -42,9 +42,9 @@ def same_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
     return scope.contents_of(node.input[0])
 
 
-def stretch(held: Dims, length: int) -> Dims:
+def stretch(elements: Dims, length: int) -> Dims:
     """One element, repeated for each of the others."""
-    return held * length if len(held) == 1 else held
+    return elements * length if len(elements) == 1 else elements
 
 
 def pairs(first: Dims, second: Dims) -> Iterator[tuple[Dim, Dim]]:
@@ -236,14 +236,14 @@ def promoted(**places: int) -> Rewriting:
 
     @because("In newer operator sets, the attribute is an input")
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        found = {name: place for name, place in places.items() if find(node, name) is not None}
-        if not found:
+        attributes = {name: place for name, place in places.items() if find(node, name) is not None}
+        if not attributes:
             return None
         inputs = list(node.input)
-        for name, place in found.items():
+        for name, place in attributes.items():
             inputs += [""] * (place + 1 - len(inputs))
             inputs[place] = context.int64([get_int(node, name)] if name == "k" else get_ints(node, name) or ())
-        return context.changed(inputs, without=found)
+        return context.changed(inputs, without=attributes)
 
     return rewriting
 
@@ -291,10 +291,10 @@ def widened(
         elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
         if elem_type is None or elem_type not in narrow or (fault and not context.target.deviates(fault)):
             return None
-        given = list(node.input)
+        names = list(node.input)
         for place in places:
-            given[place] = context.cast(given[place], INT32)
-        wide = context.changed(given)[-1]
+            names[place] = context.cast(names[place], INT32)
+        wide = context.changed(names)[-1]
         wide.output = [context.names.new(f"{name}/wide") if name else "" for name in node.output]
         wide.name = None
         context.emit(wide)
