@@ -5,6 +5,7 @@ Spec: ONNX, Operators.md, Attention, RotaryEmbedding and LinearAttention.
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -137,9 +138,7 @@ def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
         mask = ""
     if not tests:
         return mask
-    seen = tests[0]
-    for test in tests[1:]:
-        seen = context.op("And", seen, test)
+    seen = reduce(partial(context.op, "And"), tests)
     penalty = context.op("Where", seen, zero, hidden)
     return context.op("Add", mask, penalty) if mask else penalty
 

@@ -9,6 +9,7 @@ Spec: ONNX, Operators.md, NonMaxSuppression and RoiAlign.
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64
@@ -131,10 +132,7 @@ def _overlapping(context: Context, chosen: tuple[Span, Span], boxes: tuple[Span,
     tests = [op("Greater", span.end, span.start) for span in common]
     tests += [op("Greater", area, zero) for area in (shared, *areas, union)]
     tests.append(op("Greater", op("Div", shared, union), limit))
-    result = tests[0]
-    for test in tests[1:]:
-        result = op("And", result, test)
-    return result
+    return reduce(partial(op, "And"), tests)
 
 
 def _body(node: Node, context: Context, candidates: Candidates, limits: tuple[str, str], none: str) -> Graph:
@@ -309,10 +307,11 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
     height, width = (shape.sizes_of(context, data, axis, axis + 1) for axis in (2, 3))
     (top, high), (left, wide) = _starts_and_sizes(node, context, coordinates == "half_pixel")
     lengths = [context.cast(size, FLOAT) for size in (height, width)]
+    # All pixels of all images in one axis, each with its channels: pixel (image * height + row) * width + column.
     last_first = op("Transpose", data, perm=[0, 2, 3, 1])
     depth = shape.sizes_of(context, data, 1, 2)
     pixels = op("Reshape", last_first, shape.joined(context, context.int64([-1]), depth))
-    batch = _column(context, _column(context, context.cast(context.input(2), INT32), 1), 2)
+    batch = _column(context, _column(context, context.cast(context.input(2), INT32), 1), 2)  # regions, 1, 1
     images = op("Mul", batch, context.cast(height, INT32))
     down = [_samples(context, top, high, rows, ratio, number, lengths[0]) for number in range(ratio)]
     across = [_samples(context, left, wide, columns, ratio, number, lengths[1]) for number in range(ratio)]
@@ -324,9 +323,7 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
             pixel = op("Gather", pixels, op("Add", line, _column(context, x, 1)), axis=0)
             share = op("Mul", _column(context, y_share, 2), _column(context, x_share, 1))
             parts.append(op("Mul", pixel, _column(context, share, 3)))
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = op("Max" if mode == "max" else "Add", joined, part)
+    joined = reduce(partial(op, "Max" if mode == "max" else "Add"), parts)
     if mode != "max":
         joined = op("Div", joined, context.scalar(float(ratio * ratio)))
     return context.replace(op("Transpose", joined, perm=[0, 3, 1, 2]))

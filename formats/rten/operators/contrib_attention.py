@@ -28,6 +28,8 @@ from formats.rten.operators.shared.spec import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
@@ -37,8 +39,14 @@ UNMASKED = -10000.0  # the default for the number added to a masked key
 LOWEST = -3.4028234663852886e38  # the number added to a key that comes later
 
 
+# The axes of values in the comments below: B samples, H heads, Q queries, K keys, W the width of a head.
+
+
 def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
-    """The addend for keys that a mask leaves out. A mask has a number for each key (and query), or lengths."""
+    """The addend for keys that a mask leaves out: B, 1, 1, K, or B, 1, Q, K.
+
+    A mask has a number for each key: B, K, or for each query and key: B, Q, K, or it has lengths: B, or more.
+    """
     rank = context.rank(mask)
     if rank == 1:
         shown = _shown_by_length(node, context, mask, batch, length)
@@ -57,7 +65,7 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
     The ends are the first numbers, one a sample. What MultiHeadAttention has behind them, onnxruntime ignores.
     """
     op = context.op
-    places = op("Unsqueeze", shape.counted(context, length), context.int64([0]))
+    places = op("Unsqueeze", shape.counted(context, length), context.int64([0]))  # 1, K
     numbers, column = context.cast(mask, INT64), context.int64([1])
     if context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         return op("Less", places, op("Unsqueeze", numbers, column))
@@ -74,7 +82,7 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
 
 
 def _later_keys(context: Context, steps: str, length: str, past: str) -> str:
-    """What is added so that no query sees later keys. Like onnxruntime, the last query sees all keys."""
+    """What is added so that no query sees later keys: Q, K. Like onnxruntime, the last query sees all keys."""
     op = context.op
     column, places = context.int64([1]), shape.counted(context, steps)
     rows = op("Add", places, past) if past else places
@@ -182,7 +190,7 @@ QAttention = OperatorSpec("QAttention", to_rten=ToRten(rewritings=(quantized_att
 
 
 def _unpacked(context: Context, packed: str, count: int) -> list[str]:
-    """The projections in a tensor of five axes: the fourth axis selects one. Each result has its heads joined."""
+    """The projections in a tensor of five axes: B, Q, H, projections, W. Each result has its heads joined."""
     values = []
     for place in range(count):
         value = context.op("Gather", packed, context.int64_scalar(place), axis=3)
@@ -252,10 +260,10 @@ def group_query_attention_dims(node: Node, scope: Scope, types: list[ValueType])
 class Places(NamedTuple):
     """The places of the new keys of each sample: after its past keys, whose number differs between samples.
 
-    All are INT64. `past` has the axis of the samples, and one more axis.
+    All are INT64.
     """
 
-    past: str  # the number of past keys
+    past: str  # the number of past keys: B, 1
     steps: str  # number of new keys, a scalar
     total: str  # the number of keys in the longest sample, a scalar
 
@@ -277,13 +285,15 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
         return new
     room = shape.length_of(context, past, 2)
     both = op("Concat", past, new, axis=2)
-    numbers = shape.counted(context, op("Max", room, places.total))  # past and new keys
+    # Where each key of the result is among the past and new ones: past keys stay, new ones follow those that the sample
+    # has. Behind them, place 0 is taken, and then zero.
+    numbers = shape.counted(context, op("Max", room, places.total))  # K
     is_old = op("Less", numbers, places.past)
-    of_new = op("Sub", numbers, places.past)  # samples, keys
+    of_new = op("Sub", numbers, places.past)  # B, K
     is_there = op("Less", of_new, places.steps)
     place = op("Where", is_old, numbers, op("Add", of_new, room))
     place = op("Where", is_there, place, context.int64_scalar(0))
-    place = op("Unsqueeze", place, context.int64([1, 3]))
+    place = op("Unsqueeze", place, context.int64([1, 3]))  # B, 1, K, 1
     place = op("Expand", place, context.int64([1, heads, 1, 1]))
     gathered = op("GatherND", both, place, batch_dims=2)
     is_there = op("Unsqueeze", is_there, context.int64([1, 3]))
@@ -309,10 +319,10 @@ def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> 
 
 
 def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
-    """What is added if a query does not see a key: a key that comes later, or too far before."""
+    """What is added if a query does not see a key, which comes later, or too far before: B, 1, Q, K."""
     op = context.op
     places_of_queries = op("Add", places.past, shape.counted(context, places.steps))
-    rows = op("Unsqueeze", places_of_queries, context.int64([1, 3]))  # samples, 1, queries, 1
+    rows = op("Unsqueeze", places_of_queries, context.int64([1, 3]))  # B, 1, Q, 1
     ahead = op("Sub", shape.counted(context, shape.length_of(context, keys, 2)), rows)
     is_seen = op("LessOrEqual", ahead, context.int64_scalar(0))
     window = get_int(node, "local_window_size", -1)
@@ -320,6 +330,25 @@ def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
         is_near = op("Greater", ahead, context.int64_scalar(-window))
         is_seen = op("And", is_seen, is_near)
     return op("Where", is_seen, context.scalar(0.0, like=keys), context.scalar(LOWEST, like=keys))
+
+
+def _rotated(
+    node: Node, context: Context, operands: Sequence[str], heads: Sequence[int], size: int | None, places: Places
+) -> list[str]:
+    """The query and the keys turned by the angles of their places; inputs 7 and 8 have cosines and sines."""
+    turns, turned = [context.input(7), context.input(8)], []
+    numbers = context.optional(9) or context.op("Add", places.past, shape.counted(context, places.steps))
+    half = (context.dims(turns[0]) or (None, None))[1]
+    if size is None and not isinstance(half, int):
+        raise Refused("rotates heads of unknown size by angles of unknown number", "infer the model's shapes first")
+    for operand, count in zip(operands, heads, strict=True):
+        attributes = {
+            "interleaved": get_int(node, "rotary_interleaved"),
+            "num_heads": count,
+            "rotary_embedding_dim": 2 * half if isinstance(half, int) and 2 * half != size else 0,
+        }
+        turned.append(context.op("RotaryEmbedding", operand, *turns, context.cast(numbers, INT64), **attributes))
+    return turned
 
 
 def group_query_attention(node: Node, context: Context) -> list[Node] | None:
@@ -331,28 +360,9 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
     operands, size = _grouped_operands(node, context, heads, groups)
     places = _places(context)
     if get_int(node, "do_rotary"):
-        turns, turned = [context.input(7), context.input(8)], []
-        numbers = context.optional(9) or op("Add", places.past, shape.counted(context, places.steps))
-        half = (context.dims(turns[0]) or (None, None))[1]
-        if size is None and not isinstance(half, int):
-            raise Refused("rotates heads of unknown size by angles of unknown number", "infer the model's shapes first")
-        for operand, count in zip(operands[:2], (heads, groups), strict=True):
-            turned.append(
-                op(
-                    "RotaryEmbedding",
-                    operand,
-                    *turns,
-                    context.cast(numbers, INT64),
-                    interleaved=get_int(node, "rotary_interleaved"),
-                    num_heads=count,
-                    rotary_embedding_dim=2 * half if isinstance(half, int) and 2 * half != size else 0,
-                )
-            )
-        operands = [*turned, operands[2]]
-    query, key, value = (
-        attention.of_heads(context, operand, count)
-        for operand, count in zip(operands, (heads, groups, groups), strict=True)
-    )
+        operands = [*_rotated(node, context, operands[:2], (heads, groups), size, places), operands[2]]
+    counts = zip(operands, (heads, groups, groups), strict=True)
+    query, key, value = (attention.of_heads(context, operand, count) for operand, count in counts)
     key, value = (
         _with_past(context, context.optional(place), new, places, groups) for place, new in ((3, key), (4, value))
     )
@@ -364,9 +374,9 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
     if bias:
         penalties = op("Add", bias, penalties)
     scale, limit, sinks = get_float(node, "scale") or None, get_float(node, "softcap"), context.optional(11)
-    if get_int(node, "smooth_softmax") and not sinks:
+    if get_int(node, "smooth_softmax") and not sinks:  # a sink of zero for each head
         sinks = context.array(budget.full(heads, 0.0), context.elem_type(query) or FLOAT)
-    if sinks:
+    if sinks:  # the standard operator has none, so the products are written out: B, H, Q, K
         keys, values = (attention.repeated(context, name, groups, heads // groups) for name in (seen_keys, seen_values))
         scores = op("MatMul", query, op("Transpose", keys, perm=[0, 1, 3, 2]))
         factor = context.scalar(scale, like=query) if scale else _one_by_root(context, query)
@@ -374,8 +384,7 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
         scores = op("Add", attention.capped(context, scores, limit), penalties)
         result = op("MatMul", attention.shares_of(context, scores, sinks=sinks), values)
     else:
-        rows = [query, seen_keys, seen_values, penalties]
-        result = op("Attention", *rows, scale=scale, softcap=limit)
+        result = op("Attention", query, seen_keys, seen_values, penalties, scale=scale, softcap=limit)
     result = op("Transpose", result, perm=[0, 2, 1, 3])
     return context.replace(attention.with_joined_heads(context, result), key, value)
 

@@ -222,6 +222,7 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     backwards = get_ints(node, "scan_input_directions") or [0 for _ in budget.steps(scanned)]
     axis = normalize(axes[0], context.known_rank(data[0]))
     steps = shape.length_of(context, data[0], axis)
+    # The Scan's body becomes that of a Loop, which first gathers its slices of the scanned inputs.
     inner = context.nested()
     iteration, condition = (context.names.new(f"{node.output[0]}/{what}") for what in ("step", "goes_on"))
     mirrored = ""

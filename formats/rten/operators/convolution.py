@@ -71,6 +71,8 @@ def conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     return [(dims[0] if dims else None, weight[0] if weight else None, *sizes)]
 
 
+# The axes of values in the comments below: B samples, D planes, C channels, R rows and S columns; F channels of the
+# result, and K planes of the kernel.
 MAX_PLANES = 64  # the most planes of a kernel; each plane is a convolution of its own
 
 
@@ -101,17 +103,20 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
         raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if pads[0] or pads[VOLUME_AXES]:
         data = op("Pad", data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
-    planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])  # batch, depth, channels, rows, columns
+    planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])  # B, D, C, R, S
     attributes = part_of_window(node, geometry._replace(pads=pads), range(1, VOLUME_AXES))
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "auto_pad": None}
+    # A plane of the kernel meets every `stride`th plane of the data, from its place on: each of these is an image for a
+    # convolution with two axes, and the images of all planes of the kernel are added up.
     last, total, met = geometry.extent(0) - 1, "", ""
     for place in range(kernel[0]):
         start = place * geometry.dilations[0]
         end = start - last or INT64_MAX
         bounds = (context.int64([number]) for number in (start, end, 1, geometry.strides[0]))
         met = op("Slice", planes, *bounds)
+        # B, planes of the result, C, R, S become images of their own.
         flat = op("Reshape", met, shape.joined(context, context.int64([-1]), shape.sizes_of(context, met, 2, 5)))
-        slab = op("Gather", weight, context.int64_scalar(place), axis=2)
+        slab = op("Gather", weight, context.int64_scalar(place), axis=2)  # of F, C, K, R, S one plane
         inputs = [flat, slab, bias] if bias and not total else [flat, slab]
         product = context.copy(inputs, **attributes)
         total = op("Add", total, product) if total else product
@@ -187,7 +192,7 @@ def conv_transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> lis
             sizes.append(asked[axis])
         elif not isinstance(size, int):
             sizes.append(None)
-        elif geometry.auto_pad.startswith("SAME"):
+        elif geometry.auto_pad.startswith("SAME"):  # ONNX pads so that this is the size
             sizes.append(size * geometry.strides[axis])
         else:
             pads = 0 if geometry.auto_pad == "VALID" else geometry.pads[axis] + geometry.pads[axis + len(kernel)]
@@ -226,7 +231,11 @@ def _transposed_pads(
 
 
 def _dilated(context: Context, weight: str, geometry: Window) -> str:
-    """The weight with zeros between its elements."""
+    """The weight with zeros between its elements.
+
+    Each element becomes a cell of an axis of its own, which is padded with zeros to the dilation. When the axes are
+    merged again, the zeros behind the last element are cut off.
+    """
     op = context.op
     context.report(SPREAD)
     outer = shape.sizes_of(context, weight, 0, 2)
@@ -256,18 +265,18 @@ def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None
     pads, more = _transposed_pads(node, context, geometry, data)
     assert pads is not None
     flat = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(5)]
-    planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])
+    planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])  # B, D, C, R, S
     count = op("Mul", flat[0], flat[2])
     planes = op("Reshape", planes, shape.joined(context, count, flat[1], *flat[3:]), allowzero=1)
     channels, rest = shape.size_of(context, weight, 1, 3), shape.sizes_of(context, weight, 3, 5)
     slabs = shape.joined(context, shape.sizes_of(context, weight, 0, 1), channels, rest)
     attributes = part_of_window(node, geometry, range(1, VOLUME_AXES)) | {"auto_pad": None, "output_shape": None}
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "output_padding": more[1:]}
-    made = context.copy([planes, op("Reshape", weight, slabs)], **attributes)
+    made = context.copy([planes, op("Reshape", weight, slabs)], **attributes)  # B * D, F * K, R, S
     rows = shape.sizes_of(context, made, 2, 4)
     kinds = op("Div", shape.sizes_of(context, made, 1, 2), context.int64([kernel[0]]))
     apart = shape.joined(context, flat[0], flat[2], kinds, context.int64([kernel[0]]), rows)
-    made = op("Reshape", made, apart, allowzero=1)
+    made = op("Reshape", made, apart, allowzero=1)  # B, D, F, K, R, S
     sizes = kernel[0], geometry.strides[0], geometry.dilations[0]
     result = planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
     if bias:

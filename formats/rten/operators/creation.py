@@ -222,6 +222,7 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     op = context.op
     way = op("Sub", limit, start)
     steps = op("Floor", op("Div", way, delta))
+    # Dekker's split: `high` has the first 12 bits of the step, and `low` the others. The number of steps is split, too.
     long = op("Mul", delta, context.scalar(SPLIT))
     high = op("Sub", long, op("Sub", long, delta))
     low = op("Sub", delta, high)

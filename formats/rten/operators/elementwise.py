@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import partial, reduce
 from math import exp, frexp, isfinite
 from typing import TYPE_CHECKING, Final
 
@@ -363,10 +364,7 @@ def sum_raised(node: Node, context: Context) -> list[Node]:
     terms = [name for name in node.input if name]
     if context.elem_type(terms[0]) == FLOAT:
         return context.changed(terms)
-    total = terms[0]
-    for term in terms[1:]:
-        total = context.op("Add", total, term)
-    return context.replace(total)
+    return context.replace(reduce(partial(context.op, "Add"), terms))
 
 
 Sum = OperatorSpec(

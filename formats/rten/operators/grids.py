@@ -54,7 +54,10 @@ def _scalar(context: Context, vector: str) -> str:
 
 
 def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
-    """The last axes of a value as pixels; groups of channels become images of their own."""
+    """The last axes of a value as pixels; groups of channels become images of their own.
+
+    Of images, channels, rows, columns it makes images, rows * columns, channels.
+    """
     op = context.op
     sizes = [shape.sizes_of(context, data, 2 + place, 3 + place) for place in range(axes)]
     images = shape.sizes_of(context, data, 0, 1)
@@ -87,7 +90,10 @@ def _is_within(context: Context, place: str, first: str, last: str) -> str:
 
 
 def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: bool) -> str:
-    """The pixels at whole places, given for each axis with the axes images and samples."""
+    """The pixels at whole places, which are images, samples for each axis: images, samples, channels.
+
+    A place outside is moved to the border, and with `zeros` its pixel is zero.
+    """
     op = context.op
     flat, outside = "", ""
     for place, size, last in zip(places, image.sizes, image.lasts, strict=True):
@@ -116,7 +122,7 @@ def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
     neighbours = []
     for step in (-1, 0, 1, 2):
         distance = op("Abs", op("Sub", share, context.scalar(float(step))))
-        a = CUBIC
+        a = CUBIC  # Keys, Cubic convolution interpolation, 1981: one polynomial near the place, another one farther
         factors = (a + 2, -(a + 3), 0, 1) if step in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
         weight = context.scalar(factors[0])
         for factor in factors[1:]:
@@ -148,7 +154,10 @@ def _sampled(
     *,
     zeros: bool,
 ) -> str:
-    """The samples at places given for each axis: images, samples, channels."""
+    """The samples at places, which are images, samples for each axis: images, samples, channels.
+
+    A sample is the sum of the pixels around its place, each times the product of its shares along the axes.
+    """
     op = context.op
     total, column = "", context.int64([-1])
     for corner in product(*(_near(context, place, mode) for place in places)):
@@ -197,7 +206,9 @@ def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list
     """The places on each axis from a grid with numbers from -1 to 1. The grid's first number is for the last axis."""
     op = context.op
     axes, places = len(image.sizes), []
-    ends = shape.joined(context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes]))
+    ends = shape.joined(
+        context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes])
+    )  # images, samples, axes
     numbers = op("Reshape", context.cast(grid, FLOAT), ends)
     parts = context.op_outputs("Split", [numbers, context.int64([1 for _ in budget.steps(axes)])], axes, axis=2)
     one, half = context.scalar(1.0), context.scalar(0.5)
@@ -229,8 +240,10 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
     places = _places(context, grid, image, aligned=aligned)
     if mode == "nearest":
         places = [op("Round", place) for place in places]
+    # Places are mirrored at the middle of the border's pixels if corners are aligned, and else at their outer edges.
     half = context.scalar(0.0 if aligned else 0.5)
     ends = [(op("Neg", half), op("Add", last, half)) for last in image.lasts]
+    # A cubic sample takes pixels beyond its place, so their places are moved, and not the place itself.
     if mode != "cubic" and padding != "zeros":
         places = [
             _reflected(context, place, pair) if padding == "reflection" else _within(context, place, last)
@@ -323,6 +336,7 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
         )
         positions = _positions(context, parts[2:], shape.joined(context, *parts[2:]), elem_type, aligned=aligned)
         wanted = shape.joined(context, parts[0], *parts[2:], context.int64([axes]))
+    # Positions, axes and one, times images, axes and one, axes: images, positions, axes.
     moved = context.op("MatMul", positions, context.op("Transpose", theta, perm=[0, 2, 1]))
     return context.replace(context.op("Reshape", moved, wanted, allowzero=1))
 

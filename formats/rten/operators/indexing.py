@@ -336,6 +336,7 @@ def _ranked(context: Context, keys: str) -> tuple[str, str]:
     """For each element of a vector, how many different ones are less; and how many different ones there are."""
     op = context.op
     zero, one, size = context.int64([0]), context.int64([1]), op("Shape", keys)
+    # Sorted, equal elements are next to each other: a rank is the number of steps before it, where the element changes.
     values, order = context.op_outputs("TopK", [keys, size], 2, axis=0, largest=0)
     behind = op("Slice", values, one, size, zero)
     before = op("Slice", values, zero, context.int64([-1]), zero)
@@ -358,6 +359,7 @@ def _ranked_slices(node: Node, context: Context, rows: str) -> tuple[str, str]:
     inner.scope.add_input(ranks, ValueType(INT64, dims[:1]))
     inner.scope.add_input(column, ValueType(elem_type, dims[:1]))
     ranks_of_column, _ = _ranked(inner, column)
+    # The old rank decides, and the new column only among equal ones: there are no more ranks than rows.
     both = inner.op("Add", inner.op("Mul", ranks, size), ranks_of_column)
     after, _ = _ranked(inner, both)
     body = Graph(
@@ -386,7 +388,7 @@ def unique(node: Node, context: Context) -> list[Node] | None:
         ranks, count = _ranked_slices(node, context, op("Reshape", front, sizes, allowzero=1))
     size = op("Shape", ranks)
     places = _counted(context, size)
-    last = op("Expand", size, count)
+    last = op("Expand", size, count)  # for each rank a place beyond all, of which the least remains
     first = op("ScatterElements", last, ranks, places, axis=0, reduction="min")
     ones = _filled(context, size, 1)
     counts = op("ScatterElements", _filled(context, count), ranks, ones, axis=0, reduction="add")

@@ -205,7 +205,7 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
     result = context.copy([data, weight, *inputs])
     sizes = shape.joined(context, context.int64([group]), shape.sizes_of(context, weight, 1, rank))
     ones = op("Expand", context.scalar(1, elem_type=UINT8), sizes)
-    sums = context.copy([data, ones, *inputs])
+    sums = context.copy([data, ones, *inputs])  # of what is under the window, a channel for each group
     if group > 1 and is_many(context, zero) and not isinstance((context.dims(zero) or (None,))[0], int):
         numbers = op("Expand", numbers, shape.sizes_of(context, weight, 0, 1))
     of_channels = [group, -1] if group > 1 else [-1]
@@ -213,6 +213,7 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
         numbers = op("Reshape", numbers, context.int64([*of_channels, *[1] * (rank - 2)]))
     if group == 1:
         return context.replace(op("Sub", result, op("Mul", sums, numbers)))
+    # Groups get an axis: samples, groups, filters of each, and the spatial axes.
     more = op("Mul", op("Unsqueeze", sums, context.int64([2])), numbers)
     before, after = shape.sizes_of(context, result, 0, 1), shape.sizes_of(context, result, 2, rank)
     filters = shape.quotient(context, shape.sizes_of(context, weight, 0, 1), group)

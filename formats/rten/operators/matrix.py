@@ -51,6 +51,7 @@ def _by_anything(context: Context, a: str, b: str) -> list[Node]:
     op = context.op
     same = context.scope.add_safe(_LONE_COLUMN, op("Identity", b))
     product = context.copy([a, same, *context.node.input[2:]])
+    # If b is a vector, the result has one axis less than a. Otherwise, it has the axes that the product has.
     all_dims = [op("Shape", name) for name in (a, b, product)]
     ranks = [op("Shape", dims) for dims in all_dims]
     one = context.int64([1])
@@ -196,7 +197,7 @@ def einsum_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     left, arrow, right = get_string(node, "equation").replace(" ", "").partition("->")
     if not arrow or "." in left:
         return []
-    sizes: dict[str, Dim] = {}
+    sizes: dict[str, Dim] = {}  # by letter: a known dim other than 1 counts, because 1 is broadcast to it
     for term, entry in zip(left.split(","), types, strict=True):
         for letter, dim in zip(term, entry.dims or (None,) * len(term), strict=True):
             if dim is not None and dim != 1:
@@ -227,6 +228,7 @@ def determinant(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     order = context.static_dims(data, context.known_rank(data) - 2)[0]
 
+    # The data are ..., rows, columns; an element is what all matrices have at one place.
     def element(row: int, column: int) -> str:
         line = op("Gather", data, context.int64_scalar(row), axis=-2)
         return op("Gather", line, context.int64_scalar(column), axis=-1)

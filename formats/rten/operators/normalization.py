@@ -214,7 +214,9 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
     context.check_size(groups)
     units = (context.array(budget.full(groups, fill), elem_type) for fill in (1.0, 0.0))
     depth = shape.quotient(context, shape.size_of(context, data, 1, rank), groups)
-    by_group = op("Reshape", data, shape.joined(context, batch, context.int64([groups]), depth), allowzero=1)
+    by_group = op(
+        "Reshape", data, shape.joined(context, batch, context.int64([groups]), depth), allowzero=1
+    )  # B, G, rest
     normal = op("InstanceNormalization", by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
     if context.version < 21:  # copy values that exist once per group, while the groups are an axis
         weights = (op("Unsqueeze", name, context.int64([-1])) for name in (scale, bias))
@@ -330,6 +332,7 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
         squares = op("Pad", squares, context.int64([0] * (rank + 1) + [1] * (rank - 1)))
     batch, channels = shape.sizes_of(context, squares, 0, 1), shape.sizes_of(context, squares, 1, 2)
     places = shape.size_of(context, squares, 2, rank)
+    # The channels become the rows of one plane, over which a window of `size` rows and one column moves.
     plane = op("Reshape", squares, shape.joined(context, batch, context.int64([1]), channels, places), allowzero=1)
     before = (size - 1) // 2
     mean = op(

@@ -75,7 +75,10 @@ MAX_TAPS = 256  # the most slices; each slice is a node
 
 
 def _taken(context: Context, operator: str, data: str, geometry: Window) -> str:
-    """The elements of each window combined, one axis after the other."""
+    """The elements of each window combined, one axis after the other.
+
+    A slice with the stride as its step has the same element of all windows, so the slices are combined.
+    """
     for axis, (length, dilation, stride) in enumerate(
         zip(geometry.kernel, geometry.dilations, geometry.strides, strict=True)
     ):
@@ -148,6 +151,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
     counted = asked if get_int(node, "count_include_pad") else (0,) * len(pads)
     ones = _padded(context, _ones(context, data), counted, 1.0)
     rest = tuple(pad - counted_pad for pad, counted_pad in zip(pads, counted, strict=True))
+    # The same windows over ones count the elements that the mean is of.
     count = _taken(context, "Sum", _padded(context, ones, rest, 0.0), geometry)
     count = context.op("Max", count, context.scalar(1, like=data))  # the mean of padding alone is zero
     return context.replace(context.op("Div", total, count))
@@ -195,8 +199,8 @@ def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     if not context.wanted(1):
         return None
-    given = context.input(0)
-    data = context.cast(given, INT32) if context.is_integer(given) else given
+    source = context.input(0)
+    data = context.cast(source, INT32) if context.is_integer(source) else source
     geometry = window(node, get_ints(node, "kernel_shape") or ())
     rank, taps = len(geometry.kernel), prod(geometry.kernel)
     if taps > MAX_TAPS:
@@ -216,19 +220,19 @@ def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
             return _padded(context, image, pads, fill)
 
     one = context.int64([1])
+    # A place counts the elements before it in its image: a step along an axis is the product of the axes behind that, or,
+    # for column-major indices, before it.
     behind = [(2, 2 + axis) if get_int(node, "storage_order") else (3 + axis, 2 + rank) for axis in range(rank)]
     steps = [shape.size_of(context, data, *ends) if ends[0] < ends[1] else one for ends in behind]
-    least = limits(context.elem_type(given) or INT8)[0] if context.is_integer(given) else -inf
+    least = limits(context.elem_type(source) or INT8)[0] if context.is_integer(source) else -inf
     value, place = _largest_taken(context, padded(data, least), padded(_places(context, data, steps), -1), geometry)
-    images = op("Range", *(context.int64_scalar(0), _all_images(context, data), context.int64_scalar(1)))
+    # ONNX counts through all images, so those before the place are added: samples, channels, 1, 1.
+    first, count = context.int64_scalar(0), op("Squeeze", shape.size_of(context, data, 0, 2), context.int64([0]))
+    images = op("Range", first, count, context.int64_scalar(1))
     images = op("Mul", images, shape.size_of(context, data, 2, 2 + rank))
     stack = shape.joined(context, shape.sizes_of(context, data, 0, 2), context.int64([1] * rank))
     place = op("Add", place, op("Reshape", images, stack, allowzero=1))
-    return context.replace(context.cast(value, context.elem_type(given) or FLOAT), place)
-
-
-def _all_images(context: Context, data: str) -> str:
-    return context.op("Squeeze", shape.size_of(context, data, 0, 2), context.int64([0]))
+    return context.replace(context.cast(value, context.elem_type(source) or FLOAT), place)
 
 
 @because("RTen has no three-dimensional pools, so it pools planes first, then across them")
@@ -240,9 +244,11 @@ def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
     batch, plane = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 3, 5)
     stack = shape.sizes_of(context, data, 1, 3)
     layers = shape.size_of(context, data, 1, 3)
+    # Of samples, channels, planes, rows, columns it makes samples, channels * planes, rows, columns.
     flat = context.op("Reshape", data, shape.joined(context, batch, layers, plane), allowzero=1)
     planes = context.copy([flat], **part_of_window(node, geometry, range(1, VOLUME_AXES)))
     places = shape.size_of(context, planes, 2, 4)
+    # Then samples, channels, planes, rows * columns, over which a window of planes and one column moves.
     lines = context.op("Reshape", planes, shape.joined(context, batch, stack, places), allowzero=1)
     result = context.copy([lines], **part_of_window(node, geometry, range(1), fill=1))
     target = shape.joined(context, shape.sizes_of(context, result, 0, 3), shape.sizes_of(context, planes, 2, 4))

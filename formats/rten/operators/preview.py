@@ -71,6 +71,7 @@ def flex_attention(node: Node, context: Context) -> list[Node] | None:
     query, key = (op("Mul", name, scale) for name in (query, key))
     query = op("Reshape", query, apart, allowzero=1)
     two = context.int64([2])
+    # Query heads that share a head of keys get an axis of their own: batch, shared heads, heads of each, rows, width.
     columns = op("Transpose", op("Unsqueeze", key, two), perm=[0, 1, 2, 4, 3])
     scores = context.cast(op("MatMul", query, columns), elem_type)
     sizes = shape.joined(context, batch, heads, shape.sizes_of(context, scores, 3, 5))

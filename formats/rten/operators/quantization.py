@@ -121,6 +121,7 @@ def _spread(context: Context, name: str, data: str, axis: int, rank: int, block:
         trailing = rank - axis - 1
         is_vector = context.rank(name) == 1 and context.dims(name) != (1,)
         return op("Unsqueeze", name, context.int64(range(1, trailing + 1))) if is_vector and trailing else name
+    # Of ..., blocks, ... it makes ..., blocks, 1, ..., which are tiled and merged to ..., blocks * block, ...
     before, after = shape.sizes_of(context, name, 0, axis), shape.sizes_of(context, name, axis + 1, rank)
     counts, wholes = (context.dims(value) or (None,) * rank for value in (name, data))
     count, whole = counts[axis], wholes[axis]
@@ -132,7 +133,7 @@ def _spread(context: Context, name: str, data: str, axis: int, rank: int, block:
     else:
         covered = op("Mul", shape.sizes_of(context, name, axis, axis + 1), context.int64([block]))
     merged = op("Reshape", tiled, shape.joined(context, before, covered, after), allowzero=1)
-    if isinstance(count, int) and count * block == whole:
+    if isinstance(count, int) and count * block == whole:  # otherwise the last block is not complete
         return merged
     end = shape.sizes_of(context, data, axis, axis + 1)
     return op("Slice", merged, context.int64([0]), end, context.int64([axis]))

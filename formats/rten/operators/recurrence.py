@@ -59,6 +59,9 @@ ACTIVATIONS: Mapping[str, tuple[str | None, tuple[tuple[str, float | None], ...]
 }
 
 
+# The axes of values in the comments below: T steps, B samples, H elements of a state, G * H those of all gates.
+
+
 class Cell(NamedTuple):
     """What a layer computes in one step: its gates, its states, and the activations that it has by default."""
 
@@ -75,15 +78,15 @@ class Step:
     context: Context
     direction: Direction
     activations: list[tuple[str, dict[str, float]]]
-    weights: list[str]  # recurrent weights, one matrix per gate, transposed
-    biases: list[str]  # recurrent biases, one per gate; empty without a bias
-    peepholes: list[str]
-    states: list[str]
+    weights: list[str]  # recurrent weights, one matrix per gate, transposed: H, H
+    biases: list[str]  # recurrent biases, one per gate, H each; empty without a bias
+    peepholes: list[str]  # weights from the cell to the gates, H each; empty without them
+    states: list[str]  # the hidden state, and the cell of an LSTM: B, H
     elem_type: int
 
     def __post_init__(self) -> None:
         self.node = self.direction.node
-        self.inputs: list[str] = []  # the input's part of each gate, with bias
+        self.inputs: list[str] = []  # the input's part of each gate, with bias: B, H
 
     def number(self, value: float) -> str:
         """A constant of the layer's type."""
@@ -136,7 +139,7 @@ def _gru_cell(step: Step) -> list[str]:
     """Spec: ONNX, Operators.md, GRU: the gates are update, reset and hidden."""
     context, hidden = step.context, step.states[0]
     update, reset = step.gate(0, 0, hidden), step.gate(1, 0, hidden)
-    if get_int(step.node, "linear_before_reset"):
+    if get_int(step.node, "linear_before_reset"):  # the reset is applied to the product, and not to the state
         recalled = context.op("Mul", reset, step.recurrent(2, hidden))
     else:
         recalled = step.recurrent(2, context.op("Mul", reset, hidden))
@@ -175,15 +178,16 @@ def _body(step: Step, projected: str, lengths: str) -> Graph:
     context, names = step.context, step.context.names
     stem = step.node.output[0]
     iteration, condition = names.new(f"{stem}/step"), names.new(f"{stem}/goes_on")
-    step.begin(context.op("Gather", projected, iteration, axis=0), iteration)
+    step.begin(context.op("Gather", projected, iteration, axis=0), iteration)  # of T, B, G * H the row of a step
     states = step.direction.cell.compute(step)
     collected = states[0]
     if lengths:
-        alive = context.op("Less", iteration, context.cast(lengths, INT64))
+        # After its last step, a sample keeps its states, and its output is zero.
+        alive = context.op("Less", iteration, context.cast(lengths, INT64))  # B
         alive = context.op("Unsqueeze", alive, context.int64([-1]))
         collected = context.op("Where", alive, states[0], step.number(0))
         states = [context.op("Where", alive, new, old) for new, old in zip(states, step.states, strict=True)]
-    else:
+    else:  # a body must not return one value twice
         collected = context.op("Identity", states[0])
     goes_on = names.new(f"{stem}/goes_on")
     context.emit(make_node("Identity", [condition], [goes_on]))
@@ -301,7 +305,7 @@ def directions_of(node: Node, context: Context, cell: Cell, hidden: int) -> list
 
 
 def side_by_side(context: Context, results: list[list[str]]) -> list[Node]:
-    """The outputs of all directions as those of the layer."""
+    """The outputs of all directions as those of the layer: T, directions, B, H, and the states without T."""
     values = []
     for place, axis in enumerate((1, 0, 0)[: len(results[0])]):
         column = context.int64([axis])
@@ -354,7 +358,7 @@ def _with_time_first(node: Node, context: Context) -> list[Node]:
     plain.output = outputs
     plain.name = None
     context.emit(plain)
-    perms = ([2, 0, 1, 3], [1, 0, 2], [1, 0, 2])
+    perms = ([2, 0, 1, 3], [1, 0, 2], [1, 0, 2])  # T, directions, B, H; the states without T
     values = [
         context.op("Transpose", name, perm=perm) if name else "" for name, perm in zip(outputs, perms, strict=False)
     ]
@@ -370,11 +374,14 @@ def _hidden_size(node: Node, context: Context) -> int:
 
 
 def _outputs(direction: Direction) -> list[str]:
-    """All outputs, and the last states, of one direction."""
+    """All outputs, and the last states, of one direction.
+
+    The input's part of the gates does not depend on the states, so one product before the loop has it for all steps.
+    """
     context, data = direction.context, direction.context.input(0)
     weight = context.op("Transpose", direction.own(1), perm=[1, 0])
     recurrent_weight = context.op("Transpose", direction.own(2), perm=[1, 0])
-    projected = context.op("MatMul", data, weight)
+    projected = context.op("MatMul", data, weight)  # T, B, G * H
     bias, recurrent_bias = direction.biases()
     if bias:
         projected = context.op("Add", projected, bias)

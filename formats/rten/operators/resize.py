@@ -8,6 +8,7 @@ Spec: ONNX, Operators.md, Resize.
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from math import floor, frexp
 from typing import TYPE_CHECKING
 
@@ -113,12 +114,6 @@ def _scales(context: Context) -> str:
     return "" if not name or context.dims(name) == (0,) else name
 
 
-def _after(before: Dim, scale: float) -> Dim:
-    if isinstance(before, int):
-        return scaled_size(before, scale)
-    return before if scale == 1 else None
-
-
 def _axes(node: Node, context: Context) -> list[Axis] | None:
     """How each axis is resized, as far as it is known; `None` if the number of axes is unknown."""
     dims, scales, sizes = context.dims(context.input(0)), _scales(context), context.optional(3)
@@ -133,7 +128,7 @@ def _axes(node: Node, context: Context) -> list[Axis] | None:
     result = []
     for axis in range(rank):
         scale = factors[axis] if factors else None
-        size = _after(before[axis], scale) if scale is not None else after[axis]
+        size = _scaled_dim(before[axis], scale) if scale is not None else after[axis]
         start, end = (roi[axis], roi[rank + axis]) if roi else (0.0, 1.0)
         result.append(Axis(before[axis], size, scale, start, end))
     return result
@@ -160,20 +155,11 @@ _RATIO = Fault("uses the ratio of the sizes instead of the given scale", until=R
 _ONE_CORNER = Fault("divides by zero for align_corners with a single output", until=RTEN_0_26)
 
 
-def _is_several(size: Dim) -> bool:
-    return isinstance(size, int) and size != 1
-
-
-def _numbers_of(axis: Axis) -> list[float]:
-    """What is known about an axis before the model runs."""
-    return [number for number in (axis.before, axis.after, axis.scale) if isinstance(number, (int, float))]
-
-
 def _has_corners(axes: list[Axis]) -> bool:
     """Whether RTen never divides by a number of steps that is zero. For images, unchanged axes count, too."""
     sizes = [axis.after for axis in axes[-NATIVE_AXES:]]
     is_line = len(axes) == NATIVE_RANK - 1 and axes[1].before in (None, axes[1].after)  # it is treated as a row
-    return len(axes) > 1 and not is_line and all(map(_is_several, sizes))
+    return len(axes) > 1 and not is_line and all(isinstance(size, int) and size != 1 for size in sizes)
 
 
 _TIES = Fault("may choose another element halfway between two")
@@ -206,7 +192,8 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
         needs = (_ONE_CORNER,) if is_aligned else (_RATIO,) if has_scales else ()
         return not any(map(deviates, needs))
     resized = [place for place, axis in enumerate(axes) if axis.is_resized]
-    certain = [place for place in resized if _numbers_of(axes[place])]
+    # Those of which something is known are resized for certain; the others may be.
+    certain = [place for place in resized if any(isinstance(number, int | float) for number in axes[place][:3])]
     if resized and len(axes) > NATIVE_RANK:
         return False
     if certain and min(certain) < len(axes) - NATIVE_AXES:
@@ -259,10 +246,7 @@ def _is_kept(context: Context, axes: list[Axis], ratio: str) -> str:
         return ""
     lines = [_line(context, place, len(axes), axis, ratio) for place, axis in resized]
     same = [context.op("Equal", line.before, line.after) for line in lines]
-    is_kept = same[0]
-    for other in same[1:]:
-        is_kept = context.op("And", is_kept, other)
-    return is_kept
+    return reduce(partial(context.op, "And"), same)
 
 
 def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = "") -> list[Node]:

@@ -138,7 +138,7 @@ def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
     scale = after / before if axis.scale is None else axis.scale
     shrink = min(scale, 1.0) if kernel.antialias else 1.0
     reach = 1 if kernel.mode == "linear" else 2
-    budget.steps(after)
+    budget.steps(after)  # a row of the matrix each
     for row, position in enumerate(positions(axis, kernel.coordinates)):
         if kernel.mode == "linear" and not kernel.antialias:
             position = min(max(position, 0), before - 1)  # outside, the border element is repeated
@@ -338,13 +338,14 @@ class Sampler:
     def _spread(self, data: str, place: int, rank: int) -> str:
         """Each output, computed by a matrix from all elements near it. Outside, the border element is repeated."""
         context = self.context
-        shrink = self._op("Min", self.line.scale, self.one)
+        shrink = self._op("Min", self.line.scale, self.one)  # when it shrinks, the kernel is as much wider
         reach = self._number(1.0 if self.kernel.mode == "linear" else 2.0)
         outside = self._op("Ceil", self._op("Div", reach, shrink))
         both = self._op("Add", self._op("Add", outside, outside), self._number(2.0))
         columns = context.op("Range", self.zero, self._op("Add", self.line.before, both), self.one)
         columns = self._op("Sub", columns, self._op("Add", outside, self.one))
         data = self._gathered(data, place, columns)
+        # A matrix of weights: a row for each output, a column for each element near any of them.
         rows = context.op("Unsqueeze", self.positions(), context.int64([1]))
         distance = self._times(self._op("Abs", self._op("Sub", columns, rows)), shrink)
         weights = self._weight(distance)

@@ -239,7 +239,7 @@ def _places(
     """
     op = context.op
     rank, total = len(blocks), ""
-    for axis in range(rank):
+    for axis in range(rank):  # a patch has the first axes, and the patches the others
         inside = _line(context, blocks[axis], dilations[axis], axis, 2 * rank)
         start = _line(context, counts[axis], strides[axis], rank + axis, 2 * rank)
         place = op("Add", inside, start)
@@ -282,7 +282,7 @@ def _image_of_any_size(node: Node, context: Context, rank: int) -> list[Node]:
     channels = op("Div", shape.sizes_of(context, data, 1, 2), volume)
     images = op("Mul", batch, channels)
     in_each = op("Mul", volume, shape.sizes_of(context, data, 2, 3))
-    lines = op("Reshape", data, shape.joined(context, images, in_each), allowzero=1)
+    lines = op("Reshape", data, shape.joined(context, images, in_each), allowzero=1)  # images, elements of all patches
     total = _added_up(context, lines, where, op("ReduceProd", whole, keepdims=1), 1)
     padded = op("Reshape", total, shape.joined(context, batch, channels, whole), allowzero=1)
     if not any(pads):
@@ -318,6 +318,7 @@ def col2im(node: Node, context: Context) -> list[Node] | None:
         for total, count, stride, extent in zip(totals, counts, strides, extents, strict=True)
     ]
     context.report(SPREAD)
+    # A kernel of zeros with a single one puts an element of a patch to its place in the patch.
     kernels = numpy.tile(numpy.eye(volume).reshape(volume, 1, *block), (channels, *(1 for _ in range(rank + 1))))
     batch = shape.sizes_of(context, data, 0, 1)
     rows = shape.joined(context, batch, context.int64([channels * volume, *counts]))
@@ -352,7 +353,7 @@ def planes_added_up(context: Context, planes: str, sizes: tuple[int, int, int], 
     steps = op("Mul", op("Sub", depth, one), context.int64([stride]))
     whole = op("Add", steps, context.int64([(kernel - 1) * dilation + 1 + more]))
     where = _places(context, [context.int64([kernel])], [depth], [whole], [stride], [dilation])
-    by_plane = op("Transpose", planes, perm=[3, 1, 0, 2, 4, 5])
+    by_plane = op("Transpose", planes, perm=[3, 1, 0, 2, 4, 5])  # planes of the kernel, depth, then the rest as a row
     count = op("Mul", depth, context.int64([kernel]))
     width = op("ReduceProd", shape.joined(context, dims[0], dims[2], dims[4], dims[5]), keepdims=1)
     rows = op("Reshape", by_plane, shape.joined(context, count, width), allowzero=1)

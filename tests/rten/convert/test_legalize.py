@@ -23,7 +23,6 @@ from formats.ir.model import Model
 from formats.onnxpb.wire.decoder import decode
 from formats.rten import CODEC
 from formats.rten.convert.legalize import MAX_NESTING, Legalized, legalize
-from formats.rten.operators import SPECS
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
