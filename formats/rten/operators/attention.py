@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dim, Dims, ValueType
+    from formats.rten.convert.value_types import Dim, Dims
 
 
 def attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:

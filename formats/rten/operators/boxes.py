@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
+    from formats.rten.convert.value_types import Dims
 
 # Values in the comments below have the axes: images, classes, boxes.
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims
-    from formats.rten.operators.shared.spec import Deviation
 
 
 def gather_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:

@@ -220,8 +220,8 @@ def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
             return _padded(context, image, pads, fill)
 
     one = context.int64([1])
-    # A place counts the elements before it in its image: a step along an axis is the product of the axes behind that, or,
-    # for column-major indices, before it.
+    # A place counts the elements before it in its image: a step along an axis is the product of the axes behind it, or
+    # of those before it for column-major indices.
     behind = [(2, 2 + axis) if get_int(node, "storage_order") else (3 + axis, 2 + rank) for axis in range(rank)]
     steps = [shape.size_of(context, data, *ends) if ends[0] < ends[1] else one for ends in behind]
     least = limits(context.elem_type(source) or INT8)[0] if context.is_integer(source) else -inf

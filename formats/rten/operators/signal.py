@@ -13,6 +13,7 @@ from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.ir.model import Graph
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, with_input
 from formats.rten.operators import shape, slicing
 from formats.rten.operators.shared import ranges
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
+    from formats.rten.convert.value_types import Dims
     from formats.rten.operators.shared.spec import Rewriting
 
 
