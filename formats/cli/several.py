@@ -265,7 +265,7 @@ def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, st
 
 
 def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> str:
-    from formats.wording.units import in_units
+    from formats.words import in_units
 
     counts, nbytes = _counts(results)
     words = {CONVERTED: "to convert"} if dry_run else {}
