@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_float
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import broadcast, broadcast_dims, dropped, of_floats, same
+from formats.rten.operators.shared.rules import WITHOUT_CONSUMED, broadcast, broadcast_dims, dropped, of_floats, same
 from formats.rten.operators.shared.spec import (
     Deviation,
     Field,
@@ -43,22 +43,14 @@ _NAN_BECOMES_ZERO = Deviation("RTen returns zero for NaN", SPECIAL)
 Relu = OperatorSpec(
     "Relu",
     Outputs(same, range=ranges.clipped_below, passes_on=True),
-    ToRten(
-        Row(1),
-        older=(dropped("consumed_inputs"),),
-        rewritings=(relu,),
-        is_plain=True,
-        deviations=of_floats(_NAN_BECOMES_ZERO),
-    ),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    ToRten(Row(1), older=WITHOUT_CONSUMED, rewritings=(relu,), is_plain=True, deviations=of_floats(_NAN_BECOMES_ZERO)),
+    ToOnnx(Signature("N", "N")),
 )
 LeakyRelu = OperatorSpec(
     "LeakyRelu",
     Outputs(same, range=ranges.leaking),
     ToRten(
-        Row(1, 1, "LeakyReluAttrs", (Field("alpha", FieldKind.FLOAT, 0.01),)),
-        older=(dropped("consumed_inputs"),),
-        is_plain=True,
+        Row(1, 1, "LeakyReluAttrs", (Field("alpha", FieldKind.FLOAT, 0.01),)), older=WITHOUT_CONSUMED, is_plain=True
     ),
 )
 
@@ -88,10 +80,7 @@ def prelu(node: Node, context: Context) -> list[Node] | None:
 
 
 PRelu = OperatorSpec(
-    "PRelu",
-    Outputs(broadcast),
-    ToRten(Row(2), older=(prelu_slope,), rewritings=(prelu,)),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    "PRelu", Outputs(broadcast), ToRten(Row(2), older=(prelu_slope,), rewritings=(prelu,)), ToOnnx(Signature("N", "N"))
 )
 
 
@@ -106,11 +95,7 @@ ThresholdedRelu = OperatorSpec("ThresholdedRelu", Outputs(same), ToRten(rewritin
 Elu = OperatorSpec(
     "Elu",
     Outputs(same),
-    ToRten(
-        Row(1, 1, "EluAttrs", (Field("alpha", FieldKind.FLOAT, 1.0),)),
-        older=(dropped("consumed_inputs"),),
-        is_plain=True,
-    ),
+    ToRten(Row(1, 1, "EluAttrs", (Field("alpha", FieldKind.FLOAT, 1.0),)), older=WITHOUT_CONSUMED, is_plain=True),
 )
 
 
@@ -134,18 +119,16 @@ def selu(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op("Mul", elu, context.scalar(get_float(node, "gamma", gamma), like=elu)))
 
 
-Selu = OperatorSpec("Selu", Outputs(same), ToRten(older=(dropped("consumed_inputs"),), rewritings=(selu,)))
+Selu = OperatorSpec("Selu", Outputs(same), ToRten(older=WITHOUT_CONSUMED, rewritings=(selu,)))
 Sigmoid = OperatorSpec(
-    "Sigmoid",
-    Outputs(same, range=ranges.between(0, 1)),
-    ToRten(Row(1), older=(dropped("consumed_inputs"),), is_plain=True),
+    "Sigmoid", Outputs(same, range=ranges.between(0, 1)), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True)
 )
 HardSigmoid = OperatorSpec(
     "HardSigmoid",
     Outputs(same, range=ranges.between(0, 1)),
     ToRten(
         Row(1, 1, "HardSigmoidAttrs", (Field("alpha", FieldKind.FLOAT, 0.2), Field("beta", FieldKind.FLOAT, 0.5))),
-        older=(dropped("consumed_inputs"),),
+        older=WITHOUT_CONSUMED,
         is_plain=True,
     ),
 )
@@ -195,7 +178,7 @@ Softplus = OperatorSpec(
     "Softplus",
     Outputs(same),
     ToRten(Row(1), rewritings=(softplus,), faults=(_OVERFLOW,)),
-    to_onnx=ToOnnx(deviations=_softplus_deviations),
+    ToOnnx(deviations=_softplus_deviations),
 )
 
 

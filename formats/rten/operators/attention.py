@@ -332,7 +332,7 @@ Attention = OperatorSpec(
         rewritings=(attention,),
         unspecified=_attention_unspecified,
     ),
-    to_onnx=ToOnnx(Signature("xxxmxxl"), rewriting=attention_raised, version=24),
+    ToOnnx(Signature("xxxmxxl"), rewriting=attention_raised, version=24),
     onnx_loader=OnnxLoader(takes={"qk_matmul_output_mode": ANY, "softmax_precision": ANY}, version=24),
 )
 RotaryEmbedding = OperatorSpec(
@@ -350,7 +350,7 @@ RotaryEmbedding = OperatorSpec(
             ),
         )
     ),
-    to_onnx=ToOnnx(Signature("xxxl"), version=23),
+    ToOnnx(Signature("xxxl"), version=23),
     onnx_loader=OnnxLoader(version=23),
 )
 

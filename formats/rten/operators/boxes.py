@@ -222,7 +222,7 @@ def _suppression_deviations(node: Node, context: Context) -> tuple[Deviation, ..
 
 NonMaxSuppression = OperatorSpec(
     "NonMaxSuppression",
-    Outputs(non_max_suppression_dims, elements=always(INT64), range=ranges.sizes),
+    Outputs(non_max_suppression_dims, always(INT64), range=ranges.sizes),
     ToRten(
         Row(
             5,
@@ -240,7 +240,7 @@ NonMaxSuppression = OperatorSpec(
         ),
         rewritings=(non_max_suppression,),
     ),
-    to_onnx=ToOnnx(Signature("xxlx"), ranks={2: 0, 3: 0, 4: 0}, deviations=_suppression_deviations),
+    ToOnnx(Signature("xxlx"), ranks={2: 0, 3: 0, 4: 0}, deviations=_suppression_deviations),
 )
 
 

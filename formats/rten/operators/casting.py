@@ -330,7 +330,7 @@ Cast = OperatorSpec(
     "Cast",
     Outputs(
         same,
-        elements=of_attribute("to", None),
+        of_attribute("to", None),
         contents=cast_contents,
         range=ranges.of(0),
         exact_if=_is_exact,
@@ -370,9 +370,9 @@ def cast_like(node: Node, context: Context) -> list[Node] | None:
 
 CastLike = OperatorSpec(
     "CastLike",
-    Outputs(same, elements=of_input(1), range=ranges.of(0), exact_if=_is_exact),
+    Outputs(same, of_input(1), range=ranges.of(0), exact_if=_is_exact),
     ToRten(Row(2, 1, "CastLikeAttrs", (), {"saturate": ANY, "round_mode": ANY}), rewritings=(cast_like,)),
-    to_onnx=ToOnnx(Signature("xw")),
+    ToOnnx(Signature("xw")),
     onnx_loader=OnnxLoader(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
 )
 
@@ -401,7 +401,7 @@ def bit_cast(node: Node, context: Context) -> list[Node] | None:
 
 BitCast = OperatorSpec(
     "BitCast",
-    Outputs(same, elements=of_attribute("to", None)),
+    Outputs(same, of_attribute("to", None)),
     ToRten(rewritings=(bit_cast,)),
     onnx_loader=OnnxLoader(
         Row(

@@ -112,9 +112,7 @@ LessOrEqual = _comparison("LessOrEqual")
 And = _logic("And")
 Or = _logic("Or")
 Xor = _logic("Xor")
-Not = OperatorSpec(
-    "Not", Outputs(same, elements=always(BOOL), range=ranges.truths), ToRten(Row(1)), to_onnx=ToOnnx(Signature("b"))
-)
+Not = OperatorSpec("Not", Outputs(same, always(BOOL), range=ranges.truths), ToRten(Row(1)), ToOnnx(Signature("b")))
 
 
 @because("RTen's IsInf detects both infinities; a single one is a comparison")
@@ -131,11 +129,11 @@ def is_inf(node: Node, context: Context) -> list[Node] | None:
 
 IsInf = OperatorSpec(
     "IsInf",
-    Outputs(same, elements=always(BOOL)),
+    Outputs(same, always(BOOL)),
     ToRten(Row(1, 1, "IsInfAttrs", (), {"detect_negative": (1,), "detect_positive": (1,)}), rewritings=(is_inf,)),
     onnx_loader=OnnxLoader(takes={"detect_negative": (1,), "detect_positive": (1,)}),
 )
-IsNaN = OperatorSpec("IsNaN", Outputs(same, elements=always(BOOL)), ToRten(Row(1)))
+IsNaN = OperatorSpec("IsNaN", Outputs(same, always(BOOL)), ToRten(Row(1)))
 
 
 def where_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -161,9 +159,9 @@ def where(node: Node, context: Context) -> list[Node] | None:
 
 Where = OperatorSpec(
     "Where",
-    Outputs(broadcast, elements=of_either(1, 2), contents=where_contents, range=ranges.of(1, 2), passes_on=True),
+    Outputs(broadcast, of_either(1, 2), contents=where_contents, range=ranges.of(1, 2), passes_on=True),
     ToRten(Row(3), rewritings=(where,), narrow=widened((1, 2)), faults=(_SCALARS,)),
-    to_onnx=ToOnnx(Signature("bN", "N")),
+    ToOnnx(Signature("bN", "N")),
 )
 
 
@@ -206,7 +204,7 @@ def bit_shift(node: Node, context: Context) -> list[Node] | None:
     return _back(context, number, elem_type)
 
 
-BitShift = OperatorSpec("BitShift", Outputs(broadcast, elements=of_any_input), ToRten(rewritings=(bit_shift,)))
+BitShift = OperatorSpec("BitShift", Outputs(broadcast, of_any_input), ToRten(rewritings=(bit_shift,)))
 
 
 def remainder(context: Context, number: str, divisor: int) -> str:
@@ -253,9 +251,9 @@ def bitwise(node: Node, context: Context) -> list[Node] | None:
     return _back(context, number, elem_type)
 
 
-BitwiseAnd = OperatorSpec("BitwiseAnd", Outputs(broadcast, elements=of_any_input), ToRten(rewritings=(bitwise,)))
-BitwiseOr = OperatorSpec("BitwiseOr", Outputs(broadcast, elements=of_any_input), ToRten(rewritings=(bitwise,)))
-BitwiseXor = OperatorSpec("BitwiseXor", Outputs(broadcast, elements=of_any_input), ToRten(rewritings=(bitwise,)))
+BitwiseAnd = OperatorSpec("BitwiseAnd", Outputs(broadcast, of_any_input), ToRten(rewritings=(bitwise,)))
+BitwiseOr = OperatorSpec("BitwiseOr", Outputs(broadcast, of_any_input), ToRten(rewritings=(bitwise,)))
+BitwiseXor = OperatorSpec("BitwiseXor", Outputs(broadcast, of_any_input), ToRten(rewritings=(bitwise,)))
 
 
 def bitwise_not(node: Node, context: Context) -> list[Node] | None:

@@ -65,9 +65,7 @@ def standard(operator: str) -> Rewriting:
 
 
 DequantizeLinear = OperatorSpec(
-    "DequantizeLinear",
-    to_rten=ToRten(rewritings=(standard("DequantizeLinear"),)),
-    domain=MICROSOFT,
+    "DequantizeLinear", to_rten=ToRten(rewritings=(standard("DequantizeLinear"),)), domain=MICROSOFT
 )
 SKIP_EPSILON = 1e-12  # the default of normalisations with an addition
 
@@ -209,10 +207,7 @@ def gelu(node: Node, context: Context) -> list[Node] | None:
 
 
 Gelu = OperatorSpec(
-    "Gelu",
-    to_rten=ToRten(rewritings=(gelu,)),
-    onnx_loader=OnnxLoader(Row(1), is_native=True),
-    domain=MICROSOFT,
+    "Gelu", to_rten=ToRten(rewritings=(gelu,)), onnx_loader=OnnxLoader(Row(1), is_native=True), domain=MICROSOFT
 )
 
 
@@ -305,9 +300,7 @@ MatMulNBits = OperatorSpec(
 
 
 QuantizeLinear = OperatorSpec(
-    "QuantizeLinear",
-    to_rten=ToRten(rewritings=(standard("QuantizeLinear"),)),
-    domain=MICROSOFT,
+    "QuantizeLinear", to_rten=ToRten(rewritings=(standard("QuantizeLinear"),)), domain=MICROSOFT
 )
 
 
@@ -392,9 +385,7 @@ RotaryEmbedding = OperatorSpec(
     domain=MICROSOFT,
 )
 SimplifiedLayerNormalization = OperatorSpec(
-    "SimplifiedLayerNormalization",
-    to_rten=ToRten(rewritings=(normalization.rms_normalization,)),
-    domain=MICROSOFT,
+    "SimplifiedLayerNormalization", to_rten=ToRten(rewritings=(normalization.rms_normalization,)), domain=MICROSOFT
 )
 
 

@@ -67,7 +67,7 @@ def _branch_elements(node: Node, scope: Scope, types: list[ValueType]) -> list[i
 
 If = OperatorSpec(
     "If",
-    Outputs(branch_dims, elements=_branch_elements),
+    Outputs(branch_dims, _branch_elements),
     ToRten(
         Row(
             1,
@@ -79,7 +79,7 @@ If = OperatorSpec(
             ),
         )
     ),
-    to_onnx=ToOnnx(Signature("b"), subgraphs=Subgraphs(("then_branch", "else_branch"))),
+    ToOnnx(Signature("b"), subgraphs=Subgraphs(("then_branch", "else_branch"))),
 )
 
 
@@ -147,9 +147,9 @@ def loop_body(node: Node, scope: Scope, types: list[ValueType]) -> list[ValueTyp
 
 Loop = OperatorSpec(
     "Loop",
-    Outputs(loop_dims, elements=_loop_elements, body_inputs=loop_body),
+    Outputs(loop_dims, _loop_elements, body_inputs=loop_body),
     ToRten(Row(None, None, "LoopAttrs", (Field("body", FieldKind.GRAPH, required=True),)), rewritings=(loop,)),
-    to_onnx=ToOnnx(
+    ToOnnx(
         Signature("lbx"),
         subgraphs=Subgraphs(("body",), (INT64, BOOL), carried=2, outputs=(BOOL,)),
         carries_sequences=True,

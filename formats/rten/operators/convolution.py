@@ -163,15 +163,11 @@ Conv = OperatorSpec(
     Outputs(conv_dims),
     ToRten(
         Row(3, 1, "ConvAttrs", CONV, KERNEL_IMPLIED),
-        rewritings=(
-            conv_padded_by_size,
-            conv_of_volumes,
-            conv,
-        ),
+        rewritings=(conv_padded_by_size, conv_of_volumes, conv),
         is_plain=True,
         unspecified=_weights_unspecified,
     ),
-    to_onnx=ToOnnx(rewriting=convolution_raised),
+    ToOnnx(rewriting=convolution_raised),
     onnx_loader=OnnxLoader(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED, pads_alike=True),
 )
 
@@ -377,7 +373,7 @@ ConvTranspose = OperatorSpec(
         faults=(_NO_DILATIONS, _SHARED_BIAS),
         unspecified=_stops_at_nothing,
     ),
-    to_onnx=ToOnnx(rewriting=convolution_raised),
+    ToOnnx(rewriting=convolution_raised),
     onnx_loader=OnnxLoader(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED),
 )
 

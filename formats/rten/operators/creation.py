@@ -158,19 +158,13 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
 
 ConstantOfShape = OperatorSpec(
     "ConstantOfShape",
-    Outputs(
-        constant_of_shape_dims,
-        elements=_filled_type,
-        contents=constant_of_shape_contents,
-        range=_filled_range,
-        sizes=(0,),
-    ),
+    Outputs(constant_of_shape_dims, _filled_type, contents=constant_of_shape_contents, range=_filled_range, sizes=(0,)),
     ToRten(
         Row(1, 1, "ConstantOfShapeAttrs", (Field("value", FieldKind.SCALAR),)),
         rewritings=(constant_of_shape,),
         faults=(_RANK_OF_INPUT,),
     ),
-    to_onnx=ToOnnx(Signature("l")),
+    ToOnnx(Signature("l")),
 )
 
 
@@ -273,16 +267,16 @@ Range = OperatorSpec(
     "Range",
     Outputs(range_dims, contents=range_contents, range=ranges.numbers_between, sizes=(1,)),
     ToRten(Row(3, neutral={"stash_type": ANY}), rewritings=(arange,)),
-    to_onnx=ToOnnx(Signature("N", "N"), ranks={0: 0, 1: 0, 2: 0}),
+    ToOnnx(Signature("N", "N"), ranks={0: 0, 1: 0, 2: 0}),
     onnx_loader=OnnxLoader(takes={"stash_type": (1,)}),
 )
 EyeLike = OperatorSpec(
     "EyeLike",
-    Outputs(same, elements=of_attribute("dtype", None), range=ranges.truths),
+    Outputs(same, of_attribute("dtype", None), range=ranges.truths),
     ToRten(
         Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0)))
     ),
-    to_onnx=ToOnnx(Signature("w")),
+    ToOnnx(Signature("w")),
 )
 
 
@@ -305,7 +299,7 @@ def _with_shape(name: str, *fields: Field) -> OperatorSpec:
     """An operator whose output has the dims in its attribute."""
     return OperatorSpec(
         name,
-        Outputs(random_dims, elements=of_attribute("dtype", FLOAT)),
+        Outputs(random_dims, of_attribute("dtype", FLOAT)),
         ToRten(Row(0, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
         onnx_loader=_ONNX_FORM,
     )
@@ -315,9 +309,9 @@ def _like_input(name: str, *fields: Field) -> OperatorSpec:
     """An operator whose output has the dims of its input."""
     return OperatorSpec(
         name,
-        Outputs(same, elements=of_attribute("dtype", None)),
+        Outputs(same, of_attribute("dtype", None)),
         ToRten(Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
-        to_onnx=ToOnnx(Signature("w"), rewriting=float_like_raised),
+        ToOnnx(Signature("w"), rewriting=float_like_raised),
         onnx_loader=_ONNX_FORM,
     )
 
@@ -340,9 +334,7 @@ def bernoulli(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op("Cast", context.op("Less", number, data), to=get_int(node, "dtype") or elem_type))
 
 
-Bernoulli = OperatorSpec(
-    "Bernoulli", Outputs(same, elements=of_attribute("dtype", None)), ToRten(rewritings=(bernoulli,))
-)
+Bernoulli = OperatorSpec("Bernoulli", Outputs(same, of_attribute("dtype", None)), ToRten(rewritings=(bernoulli,)))
 
 
 def multinomial_raised(node: Node, context: Context) -> list[Node]:
@@ -354,7 +346,7 @@ Multinomial = OperatorSpec(
     "Multinomial",
     Outputs(elements=of_attribute("dtype", INT32)),
     ToRten(Row(1, 1, "MultinomialAttrs", (Field("sample_size", FieldKind.INT, 1), _SEED), {"dtype": (INT32, INT64)})),
-    to_onnx=ToOnnx(rewriting=multinomial_raised),
+    ToOnnx(rewriting=multinomial_raised),
     onnx_loader=OnnxLoader(takes={"dtype": (INT32, INT64)}),
 )
 
@@ -383,8 +375,8 @@ def dropout(node: Node, context: Context) -> list[Node] | None:
 
 Dropout = OperatorSpec(
     "Dropout",
-    Outputs(same_all, elements=in_order(of_input(0), always(BOOL)), range=ranges.of(0)),
+    Outputs(same_all, in_order(of_input(0), always(BOOL)), range=ranges.of(0)),
     ToRten(Row(2, 2, "DropoutAttrs", (Field("seed", FieldKind.INT),)), rewritings=(dropout,)),
-    to_onnx=ToOnnx(Signature("xxb")),
+    ToOnnx(Signature("xxb")),
     onnx_loader=OnnxLoader(inputs={"ratio": 1}),
 )

@@ -12,6 +12,7 @@ from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int, with_fields
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import (
+    WITHOUT_CONSUMED,
     arithmetic,
     broadcast,
     broadcast_by_attribute,
@@ -148,7 +149,7 @@ def _largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 Add = OperatorSpec(
     "Add",
-    Outputs(broadcast, elements=of_any_input, contents=arithmetic(operator.add, 0), range=ranges.sums, passes_on=True),
+    Outputs(broadcast, of_any_input, contents=arithmetic(operator.add, 0), range=ranges.sums, passes_on=True),
     ToRten(
         Row(2),
         older=(broadcast_by_attribute,),
@@ -157,13 +158,11 @@ Add = OperatorSpec(
         is_plain=True,
         faults=(AS_INTEGERS,),
     ),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    ToOnnx(Signature("N", "N")),
 )
 Sub = OperatorSpec(
     "Sub",
-    Outputs(
-        broadcast, elements=of_any_input, contents=arithmetic(operator.sub, 0), range=ranges.differences, passes_on=True
-    ),
+    Outputs(broadcast, of_any_input, contents=arithmetic(operator.sub, 0), range=ranges.differences, passes_on=True),
     ToRten(
         Row(2),
         older=(broadcast_by_attribute,),
@@ -172,7 +171,7 @@ Sub = OperatorSpec(
         is_plain=True,
         faults=(AS_INTEGERS,),
     ),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    ToOnnx(Signature("N", "N")),
 )
 
 
@@ -187,12 +186,7 @@ def multiply_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims 
 Mul = OperatorSpec(
     "Mul",
     Outputs(
-        broadcast,
-        elements=of_any_input,
-        contents=multiply_contents,
-        range=ranges.products,
-        sizes_from=(0, 1),
-        passes_on=True,
+        broadcast, of_any_input, contents=multiply_contents, range=ranges.products, sizes_from=(0, 1), passes_on=True
     ),
     ToRten(
         Row(2),
@@ -202,7 +196,7 @@ Mul = OperatorSpec(
         is_plain=True,
         faults=(AS_INTEGERS,),
     ),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    ToOnnx(Signature("N", "N")),
 )
 
 
@@ -258,7 +252,7 @@ def of_one_number(node: Node, context: Context) -> list[Node] | None:
 
 Div = OperatorSpec(
     "Div",
-    Outputs(broadcast, elements=of_any_input, contents=arithmetic(_divide, 1), range=ranges.quotients, passes_on=True),
+    Outputs(broadcast, of_any_input, contents=arithmetic(_divide, 1), range=ranges.quotients, passes_on=True),
     ToRten(
         Row(2),
         older=(broadcast_by_attribute,),
@@ -267,7 +261,7 @@ Div = OperatorSpec(
         asks_if_rounded=True,
         faults=(AS_INTEGERS,),
     ),
-    to_onnx=ToOnnx(Signature("N", "N"), deviations=quotient_deviations),
+    ToOnnx(Signature("N", "N"), deviations=quotient_deviations),
 )
 
 
@@ -307,13 +301,13 @@ def modulo_raised(node: Node, context: Context) -> list[Node]:
 
 Mod = OperatorSpec(
     "Mod",
-    Outputs(broadcast, elements=of_any_input, contents=modulo_contents, range=ranges.remainders, rounds=every_node),
+    Outputs(broadcast, of_any_input, contents=modulo_contents, range=ranges.remainders, rounds=every_node),
     ToRten(
         Row(2, 1, "ModAttrs", (Field("fmod", FieldKind.BOOL, 0),)),
         rewritings=(of_large_constants,),
         narrow=widened((0, 1)),
     ),
-    to_onnx=ToOnnx(Signature("N", "N"), rewriting=modulo_raised),
+    ToOnnx(Signature("N", "N"), rewriting=modulo_raised),
 )
 
 
@@ -331,31 +325,27 @@ Pow = OperatorSpec(
     "Pow",
     Outputs(broadcast, range=ranges.powers),
     ToRten(Row(2), older=(broadcast_by_attribute,), rewritings=(power, of_one_element), narrow=widened((0, 1))),
-    to_onnx=ToOnnx(Signature("Nn", "N")),
+    ToOnnx(Signature("Nn", "N")),
 )
 
 
 Max = OperatorSpec(
     "Max",
-    Outputs(
-        broadcast, elements=of_any_input, contents=arithmetic(max), range=_largest, is_bounding=True, passes_on=True
-    ),
-    ToRten(Row(None), older=(dropped("consumed_inputs"),), narrow=widened(())),
-    to_onnx=ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    Outputs(broadcast, of_any_input, contents=arithmetic(max), range=_largest, is_bounding=True, passes_on=True),
+    ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 Min = OperatorSpec(
     "Min",
-    Outputs(
-        broadcast, elements=of_any_input, contents=arithmetic(min), range=ranges.least, is_bounding=True, passes_on=True
-    ),
-    ToRten(Row(None), older=(dropped("consumed_inputs"),), narrow=widened(())),
-    to_onnx=ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    Outputs(broadcast, of_any_input, contents=arithmetic(min), range=ranges.least, is_bounding=True, passes_on=True),
+    ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 Mean = OperatorSpec(
     "Mean",
-    Outputs(broadcast, elements=of_any_input, range=ranges.averages_of_all),
-    ToRten(Row(None), older=(dropped("consumed_inputs"),)),
-    to_onnx=ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    Outputs(broadcast, of_any_input, range=ranges.averages_of_all),
+    ToRten(Row(None), older=WITHOUT_CONSUMED),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 
 
@@ -369,21 +359,21 @@ def sum_raised(node: Node, context: Context) -> list[Node]:
 
 Sum = OperatorSpec(
     "Sum",
-    Outputs(broadcast, elements=of_any_input, range=ranges.sums, passes_on=True),
-    ToRten(Row(None), older=(dropped("consumed_inputs"),), narrow=widened(())),
-    to_onnx=ToOnnx(Signature("N", "N"), rewriting=sum_raised),
+    Outputs(broadcast, of_any_input, range=ranges.sums, passes_on=True),
+    ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
+    ToOnnx(Signature("N", "N"), rewriting=sum_raised),
 )
 Abs = OperatorSpec(
     "Abs",
     Outputs(same, range=ranges.magnitudes, passes_on=True),
-    ToRten(Row(1), older=(dropped("consumed_inputs"),), narrow=widened((0,), narrow=BYTES | {INT16})),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    ToRten(Row(1), older=WITHOUT_CONSUMED, narrow=widened((0,), narrow=BYTES | {INT16})),
+    ToOnnx(Signature("N", "N")),
 )
 Neg = OperatorSpec(
     "Neg",
     Outputs(same, range=ranges.negated, passes_on=True),
-    ToRten(Row(1), older=(dropped("consumed_inputs"),), narrow=widened((0,), narrow=BYTES | {INT16}), is_plain=True),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    ToRten(Row(1), older=WITHOUT_CONSUMED, narrow=widened((0,), narrow=BYTES | {INT16}), is_plain=True),
+    ToOnnx(Signature("N", "N")),
 )
 
 
@@ -429,26 +419,20 @@ Sign = OperatorSpec(
     "Sign",
     Outputs(same, range=ranges.signs),
     ToRten(Row(1), rewritings=(sign,), narrow=widened((0,)), faults=(_UNSIGNED_ZERO,)),
-    to_onnx=ToOnnx(
-        Signature("N", "N"), foldings=(Folding(("Where",), sign_of_comparisons),), deviations=_sign_deviations
-    ),
+    ToOnnx(Signature("N", "N"), foldings=(Folding(("Where",), sign_of_comparisons),), deviations=_sign_deviations),
 )
-Reciprocal = OperatorSpec("Reciprocal", Outputs(same), ToRten(Row(1), older=(dropped("consumed_inputs"),)))
-Sqrt = OperatorSpec(
-    "Sqrt", Outputs(same, range=ranges.roots), ToRten(Row(1), older=(dropped("consumed_inputs"),), is_plain=True)
-)
+Reciprocal = OperatorSpec("Reciprocal", Outputs(same), ToRten(Row(1), older=WITHOUT_CONSUMED))
+Sqrt = OperatorSpec("Sqrt", Outputs(same, range=ranges.roots), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True))
 Exp = OperatorSpec(
-    "Exp",
-    Outputs(same, range=ranges.rising(exp, 0, None)),
-    ToRten(Row(1), older=(dropped("consumed_inputs"),), is_plain=True),
+    "Exp", Outputs(same, range=ranges.rising(exp, 0, None)), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True)
 )
-Log = OperatorSpec("Log", Outputs(same), ToRten(Row(1), older=(dropped("consumed_inputs"),), is_plain=True))
+Log = OperatorSpec("Log", Outputs(same), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True))
 Erf = OperatorSpec("Erf", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1), is_plain=True))
 Ceil = OperatorSpec(
-    "Ceil", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1), older=(dropped("consumed_inputs"),))
+    "Ceil", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1), older=WITHOUT_CONSUMED)
 )
 Floor = OperatorSpec(
-    "Floor", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1), older=(dropped("consumed_inputs"),))
+    "Floor", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1), older=WITHOUT_CONSUMED)
 )
 Round = OperatorSpec("Round", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1)))
 
@@ -485,7 +469,7 @@ Clip = OperatorSpec(
     ToRten(
         Row(3), older=(clip_bounds,), rewritings=(clip,), narrow=widened((0, 1, 2)), deviations=of_floats(_NAN_BETWEEN)
     ),
-    to_onnx=ToOnnx(Signature("N", "N"), ranks={1: 0, 2: 0}),
+    ToOnnx(Signature("N", "N"), ranks={1: 0, 2: 0}),
     onnx_loader=OnnxLoader(inputs={"min": 1, "max": 2}),
 )
 Sin = OperatorSpec("Sin", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1)))
@@ -497,9 +481,7 @@ Atan = OperatorSpec("Atan", Outputs(same, range=ranges.between(-2, 2)), ToRten(R
 Sinh = OperatorSpec("Sinh", Outputs(same), ToRten(Row(1)))
 Cosh = OperatorSpec("Cosh", Outputs(same), ToRten(Row(1)))
 Tanh = OperatorSpec(
-    "Tanh",
-    Outputs(same, range=ranges.between(-1, 1)),
-    ToRten(Row(1), older=(dropped("consumed_inputs"),), is_plain=True),
+    "Tanh", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True)
 )
 _INFINITE_SQUARE: Final = Deviation("RTen may return infinity for numbers above 1e19", RARE)
 _SQUARED: Final = of_floats(_INFINITE_SQUARE)

@@ -63,13 +63,13 @@ Gather = OperatorSpec(
     "Gather",
     Outputs(gather_dims, contents=gather_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
     ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
-    to_onnx=ToOnnx(Signature("Ai", "A")),
+    ToOnnx(Signature("Ai", "A")),
 )
 GatherElements = OperatorSpec(
     "GatherElements",
     Outputs(like_second, range=ranges.of(0)),
     ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
-    to_onnx=ToOnnx(Signature("Ai", "A")),
+    ToOnnx(Signature("Ai", "A")),
 )
 
 
@@ -85,7 +85,7 @@ GatherND = OperatorSpec(
     "GatherND",
     Outputs(gather_nd_dims, range=ranges.of(0)),
     ToRten(Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),))),
-    to_onnx=ToOnnx(Signature("Al", "A")),
+    ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -110,9 +110,9 @@ def one_hot(node: Node, context: Context) -> list[Node] | None:
 
 OneHot = OperatorSpec(
     "OneHot",
-    Outputs(one_hot_dims, elements=of_input(2), range=ranges.of(2), sizes=(1,)),
+    Outputs(one_hot_dims, of_input(2), range=ranges.of(2), sizes=(1,)),
     ToRten(Row(3, 1, "OneHotAttrs", (axis_field(-1),)), rewritings=(one_hot,), narrow=widened((2,))),
-    to_onnx=ToOnnx(Signature("llv"), ranks={1: 0}),
+    ToOnnx(Signature("llv"), ranks={1: 0}),
 )
 
 
@@ -147,9 +147,9 @@ def _non_zero_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 NonZero = OperatorSpec(
     "NonZero",
-    Outputs(non_zero_dims, elements=always(INT64), range=ranges.sizes),
+    Outputs(non_zero_dims, always(INT64), range=ranges.sizes),
     ToRten(Row(1), rewritings=(non_zero,), narrow=widened((0,), ())),
-    to_onnx=ToOnnx(deviations=_non_zero_deviations),
+    ToOnnx(deviations=_non_zero_deviations),
 )
 
 
@@ -181,7 +181,7 @@ Trilu = OperatorSpec(
         narrow=widened((0,), fault=_NO_BYTES),
         faults=(_NO_BYTES,),
     ),
-    to_onnx=ToOnnx(Signature("Al", "A"), ranks={1: 0}),
+    ToOnnx(Signature("Al", "A"), ranks={1: 0}),
     onnx_loader=OnnxLoader(version=14),
 )
 
@@ -254,7 +254,7 @@ Scatter = OperatorSpec(
     "Scatter",
     Outputs(elements=unknown, range=ranges.of(0, 2)),
     ToRten(Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)), older=(scatter,)),
-    to_onnx=ToOnnx(Signature("AiA", "A"), rewriting=scatter_raised),
+    ToOnnx(Signature("AiA", "A"), rewriting=scatter_raised),
     onnx_loader=OnnxLoader(Row(3, fields=(axis_field(0),))),
 )
 ScatterElements = OperatorSpec(
@@ -266,7 +266,7 @@ ScatterElements = OperatorSpec(
         narrow=wrapped,
         unspecified=_order_unspecified,
     ),
-    to_onnx=ToOnnx(Signature("AiA", "A")),
+    ToOnnx(Signature("AiA", "A")),
     onnx_loader=OnnxLoader(versions={"reduction": 18}),
 )
 _NOT_CONTIGUOUS = Fault("fails if the data is a slice of another value", until=RTEN_0_27, since=RTEN_0_26)
@@ -294,7 +294,7 @@ ScatterND = OperatorSpec(
         faults=(_NOT_CONTIGUOUS,),
         unspecified=_order_unspecified,
     ),
-    to_onnx=ToOnnx(Signature("AlA", "A")),
+    ToOnnx(Signature("AlA", "A")),
     onnx_loader=OnnxLoader(versions={"reduction": 18}),
 )
 
@@ -410,6 +410,6 @@ def unique_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 Unique = OperatorSpec(
     "Unique",
-    Outputs(unique_dims, elements=in_order(of_input(0), always(INT64)), range=ranges.of(0)),
+    Outputs(unique_dims, in_order(of_input(0), always(INT64)), range=ranges.of(0)),
     ToRten(rewritings=(unique,)),
 )

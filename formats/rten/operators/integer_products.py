@@ -166,9 +166,9 @@ def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
 
 MatMulInteger = OperatorSpec(
     "MatMulInteger",
-    Outputs(matrix.matmul_dims, elements=always(INT32), range=ranges.products_of_bytes),
+    Outputs(matrix.matmul_dims, always(INT32), range=ranges.products_of_bytes),
     ToRten(Row(4), rewritings=(mat_mul_integer,), faults=(_FIRST_BLOCK, _PACKED)),
-    to_onnx=ToOnnx(foldings=(Folding(("Sub",), zero_points_of_columns),), deviations=_zeros_deviations),
+    ToOnnx(foldings=(Folding(("Sub",), zero_points_of_columns),), deviations=_zeros_deviations),
 )
 
 
@@ -255,12 +255,12 @@ def _conv_integer_deviations(node: Node, context: Context) -> tuple[Deviation, .
 
 ConvInteger = OperatorSpec(
     "ConvInteger",
-    Outputs(convolution.conv_dims, elements=always(INT32)),
+    Outputs(convolution.conv_dims, always(INT32)),
     ToRten(
         Row(4, 1, "ConvAttrs", convolution.CONV, convolution.KERNEL_IMPLIED),
         rewritings=(conv_integer,),
         faults=(_ZERO_PADDING,),
     ),
-    to_onnx=ToOnnx(rewriting=convolution.convolution_raised, deviations=_conv_integer_deviations),
+    ToOnnx(rewriting=convolution.convolution_raised, deviations=_conv_integer_deviations),
     onnx_loader=convolution.Conv.onnx_loader,
 )

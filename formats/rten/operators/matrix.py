@@ -135,9 +135,9 @@ def _product_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 MatMul = OperatorSpec(
     "MatMul",
-    Outputs(matmul_dims, elements=of_any_input, range=ranges.matrix_products),
+    Outputs(matmul_dims, of_any_input, range=ranges.matrix_products),
     ToRten(Row(2), rewritings=(mat_mul,), is_plain=True, faults=(_LONE_COLUMN,)),
-    to_onnx=ToOnnx(
+    ToOnnx(
         Signature("N", "N"),
         foldings=(Folding(("ReduceSum", "Squeeze"), integer_product),),
         deviations=_product_deviations,
@@ -171,7 +171,7 @@ def gemm(node: Node, context: Context) -> list[Node] | None:
 
 Gemm = OperatorSpec(
     "Gemm",
-    Outputs(gemm_dims, elements=of_any_input),
+    Outputs(gemm_dims, of_any_input),
     ToRten(
         Row(
             3,
@@ -188,7 +188,7 @@ Gemm = OperatorSpec(
         rewritings=(gemm,),
         is_plain=True,
     ),
-    to_onnx=ToOnnx(Signature("N", "N")),
+    ToOnnx(Signature("N", "N")),
 )
 
 
@@ -216,9 +216,9 @@ def einsum(node: Node, context: Context) -> list[Node] | None:
 
 Einsum = OperatorSpec(
     "Einsum",
-    Outputs(einsum_dims, elements=of_any_input),
+    Outputs(einsum_dims, of_any_input),
     ToRten(Row(None, 1, "EinsumAttrs", (Field("equation", FieldKind.STRING, required=True),)), rewritings=(einsum,)),
-    to_onnx=ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 
 

@@ -13,7 +13,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string
 from formats.rten.operators import reduction, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import dropped, of_floats, same
+from formats.rten.operators.shared.rules import WITHOUT_CONSUMED, dropped, of_floats, same
 from formats.rten.operators.shared.spec import (
     ANY,
     Deviation,
@@ -162,7 +162,7 @@ InstanceNormalization = OperatorSpec(
     Outputs(same, range=ranges.normalised),
     ToRten(
         Row(3, 1, "BatchNormalizationAttrs", (_EPSILON,)),
-        older=(dropped("consumed_inputs"),),
+        older=WITHOUT_CONSUMED,
         rewritings=(of_nothing,),
         deviations=_empty_batch_deviations,
         unspecified=_INFINITE_SUMS,

@@ -211,7 +211,7 @@ Pad = OperatorSpec(
         rewritings=(pad,),
         faults=(_NO_CUTTING,),
     ),
-    to_onnx=ToOnnx(Signature("AlAi", "A"), ranks={2: 0}),
+    ToOnnx(Signature("AlAi", "A"), ranks={2: 0}),
     onnx_loader=OnnxLoader(inputs={"pads": 1, "value": 2}),
 )
 

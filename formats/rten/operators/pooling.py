@@ -333,17 +333,12 @@ AveragePool = OperatorSpec(
             (KERNEL, *PADDING, sizes_field("strides"), Field("count_include_pad", FieldKind.BOOL, 0), _CEIL_MODE),
             {"dilations": ONES},
         ),
-        rewritings=(
-            pool_padded_by_size,
-            dilated_pool,
-            pool_of_volumes,
-            pool,
-        ),
+        rewritings=(pool_padded_by_size, dilated_pool, pool_of_volumes, pool),
         is_plain=True,
         faults=(_CEIL,),
         unspecified=_of_little,
     ),
-    to_onnx=ToOnnx(rewriting=window_raised),
+    ToOnnx(rewriting=window_raised),
     onnx_loader=OnnxLoader(takes={"dilations": ONES}, omitted=PADS_OMITTED, pads_alike=True),
 )
 _NOTHING_GREATER = Deviation(
@@ -358,7 +353,7 @@ def _max_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 MaxPool = OperatorSpec(
     "MaxPool",
-    Outputs(pool_dims, elements=in_order(of_input(0), always(INT64)), range=ranges.of(0)),
+    Outputs(pool_dims, in_order(of_input(0), always(INT64)), range=ranges.of(0)),
     ToRten(
         Row(
             1,
@@ -367,18 +362,12 @@ MaxPool = OperatorSpec(
             (KERNEL, *PADDING, sizes_field("strides"), _CEIL_MODE),
             {"dilations": ONES, "storage_order": ANY},
         ),
-        rewritings=(
-            max_pool_with_places,
-            pool_padded_by_size,
-            dilated_pool,
-            pool_of_volumes,
-            pool,
-        ),
+        rewritings=(max_pool_with_places, pool_padded_by_size, dilated_pool, pool_of_volumes, pool),
         is_plain=True,
         faults=(_CEIL,),
         unspecified=_max_unspecified,
     ),
-    to_onnx=ToOnnx(rewriting=window_raised),
+    ToOnnx(rewriting=window_raised),
     onnx_loader=OnnxLoader(takes={"dilations": ONES, "storage_order": (0,)}, omitted=PADS_OMITTED, pads_alike=True),
 )
 

@@ -254,7 +254,7 @@ def quantize_raised(node: Node, context: Context) -> list[Node]:
 
 QuantizeLinear = OperatorSpec(
     "QuantizeLinear",
-    Outputs(same, elements=_quantized_type),
+    Outputs(same, _quantized_type),
     ToRten(
         Row(
             3,
@@ -268,7 +268,7 @@ QuantizeLinear = OperatorSpec(
         deviations=_quantized_deviations,
         unspecified=_of_nan,
     ),
-    to_onnx=ToOnnx(rewriting=quantize_raised, deviations=_quantized_deviations),
+    ToOnnx(rewriting=quantize_raised, deviations=_quantized_deviations),
     onnx_loader=OnnxLoader(
         takes={"block_size": (0,), "saturate": (1,), "precision": (0,)},
         defaults={"axis": -1},
@@ -318,13 +318,13 @@ def dequantize_raised(node: Node, context: Context) -> list[Node]:
 
 DequantizeLinear = OperatorSpec(
     "DequantizeLinear",
-    Outputs(same, elements=_dequantized_type, range=ranges.dequantized),
+    Outputs(same, _dequantized_type, range=ranges.dequantized),
     ToRten(
         Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
         rewritings=(dequantize_linear,),
         faults=(_LONE_SCALE, _SHORT_AXIS),
     ),
-    to_onnx=ToOnnx(Signature("wxw"), rewriting=dequantize_raised),
+    ToOnnx(Signature("wxw"), rewriting=dequantize_raised),
     onnx_loader=OnnxLoader(takes={"block_size": (0,), "output_dtype": (0,)}),
 )
 
@@ -422,9 +422,9 @@ def _deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 DynamicQuantizeLinear = OperatorSpec(
     "DynamicQuantizeLinear",
-    Outputs(dynamic_quantize_dims, elements=in_order(always(UINT8), always(FLOAT), always(UINT8))),
+    Outputs(dynamic_quantize_dims, in_order(always(UINT8), always(FLOAT), always(UINT8))),
     ToRten(Row(1, 3), rewritings=(dynamic_quantize_linear,), deviations=_deviations),
-    to_onnx=ToOnnx(deviations=_deviations),
+    ToOnnx(deviations=_deviations),
 )
 
 

@@ -480,7 +480,7 @@ GRU = OperatorSpec(
         rewritings=(recurrent,),
         unspecified=_weights_unspecified,
     ),
-    to_onnx=ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
+    ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
     onnx_loader=OnnxLoader(
         Row(6, 2, fields=(*ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
     ),
@@ -505,7 +505,7 @@ LSTM = OperatorSpec(
         rewritings=(recurrent,),
         unspecified=_weights_unspecified,
     ),
-    to_onnx=ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
+    ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
     onnx_loader=OnnxLoader(
         Row(7, 3, fields=ONNX_RNN),
         {**_TAKEN, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},

@@ -442,7 +442,7 @@ def arg_extreme_raised(node: Node, context: Context) -> list[Node] | None:
 def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:
     return OperatorSpec(
         name,
-        Outputs(arg_reduce_dims, elements=always(INT64), range=ranges.indices(0)),
+        Outputs(arg_reduce_dims, always(INT64), range=ranges.indices(0)),
         ToRten(
             Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
             rewritings=(arg_extremum,),
@@ -450,7 +450,7 @@ def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:
             faults=(_LAST,),
             unspecified=_arg_unspecified,
         ),
-        to_onnx=ToOnnx(Signature("N"), rewriting=arg_extreme_raised, foldings=foldings),
+        ToOnnx(Signature("N"), rewriting=arg_extreme_raised, foldings=foldings),
         onnx_loader=OnnxLoader(takes={"select_last_index": (0,)}),
     )
 
@@ -473,7 +473,7 @@ TopK = OperatorSpec(
     "TopK",
     Outputs(
         top_k_dims,
-        elements=in_order(of_input(0), always(INT64)),
+        in_order(of_input(0), always(INT64)),
         range=ranges.of(0),
         second_range=ranges.indices(-1),
         sizes=(1,),
@@ -486,7 +486,7 @@ TopK = OperatorSpec(
         narrow=widened((0,)),
         unspecified=NAN_ORDER,
     ),
-    to_onnx=ToOnnx(Signature("Nl", "N"), ranks={1: 1}),
+    ToOnnx(Signature("Nl", "N"), ranks={1: 1}),
     onnx_loader=OnnxLoader(inputs={"k": 1}),
 )
 

@@ -439,7 +439,7 @@ Resize = OperatorSpec(
         faults=(_RATIO, _ONE_CORNER, _TIES),
         unspecified=_resize_unspecified,
     ),
-    to_onnx=ToOnnx(Signature("xxxl"), rewriting=resize_raised, deviations=_resize_deviations),
+    ToOnnx(Signature("xxxl"), rewriting=resize_raised, deviations=_resize_deviations),
     onnx_loader=OnnxLoader(
         takes={
             "antialias": (0,),
@@ -491,5 +491,5 @@ Upsample = OperatorSpec(
         Row(2, 1, "UpsampleAttrs", (Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),)),
         older=(upsample,),
     ),
-    to_onnx=ToOnnx(Signature("N", "N"), rewriting=upsample_raised),
+    ToOnnx(Signature("N", "N"), rewriting=upsample_raised),
 )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
 
 SequenceAt = OperatorSpec(
-    "SequenceAt", Outputs(same, range=ranges.of(0)), ToRten(Row(2)), to_onnx=ToOnnx(Signature("Si", "E"), ranks={1: 0})
+    "SequenceAt", Outputs(same, range=ranges.of(0)), ToRten(Row(2)), ToOnnx(Signature("Si", "E"), ranks={1: 0})
 )
 
 
@@ -56,19 +56,19 @@ SequenceConstruct = OperatorSpec(
     "SequenceConstruct",
     Outputs(joined_dims, range=ranges.of_all, makes_sequence=True),
     ToRten(Row(None)),
-    to_onnx=ToOnnx(Signature("E", "S"), rewriting=without_gaps),
+    ToOnnx(Signature("E", "S"), rewriting=without_gaps),
 )
 SequenceEmpty = OperatorSpec(
     "SequenceEmpty",
     Outputs(elements=of_attribute("dtype", FLOAT), makes_sequence=True),
     ToRten(Row(0, 1, "SequenceEmptyAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES),))),
-    to_onnx=ToOnnx(Signature("", "S")),
+    ToOnnx(Signature("", "S")),
 )
 SequenceErase = OperatorSpec(
     "SequenceErase",
     Outputs(same, range=ranges.of(0), makes_sequence=True),
     ToRten(Row(2)),
-    to_onnx=ToOnnx(Signature("Si", "S"), ranks={1: 0}),
+    ToOnnx(Signature("Si", "S"), ranks={1: 0}),
 )
 
 
@@ -91,13 +91,10 @@ SequenceInsert = OperatorSpec(
     "SequenceInsert",
     Outputs(joined_dims, range=ranges.of(0, 1), makes_sequence=True),
     ToRten(Row(3), rewritings=(insert,)),
-    to_onnx=ToOnnx(Signature("SEi", "S"), ranks={2: 0}),
+    ToOnnx(Signature("SEi", "S"), ranks={2: 0}),
 )
 SequenceLength = OperatorSpec(
-    "SequenceLength",
-    Outputs(scalar, elements=always(INT64), range=ranges.sizes),
-    ToRten(Row(1)),
-    to_onnx=ToOnnx(Signature("S")),
+    "SequenceLength", Outputs(scalar, always(INT64), range=ranges.sizes), ToRten(Row(1)), ToOnnx(Signature("S"))
 )
 
 
@@ -116,7 +113,7 @@ SplitToSequence = OperatorSpec(
     "SplitToSequence",
     Outputs(split_to_sequence_dims, range=ranges.of(0), makes_sequence=True),
     ToRten(Row(2, 1, "SplitToSequenceAttrs", (axis_field(0), KEEP_DIMS))),
-    to_onnx=ToOnnx(Signature("Ei", "S")),
+    ToOnnx(Signature("Ei", "S")),
 )
 
 
@@ -186,7 +183,7 @@ ConcatFromSequence = OperatorSpec(
         rewritings=(concat,),
         faults=(_OLD_AXES,),
     ),
-    to_onnx=ToOnnx(Signature("S", "E"), deviations=_concatenation_deviations),
+    ToOnnx(Signature("S", "E"), deviations=_concatenation_deviations),
 )
 
 

@@ -78,7 +78,7 @@ def shape_within_bounds(node: Node, context: Context) -> list[Node] | None:
 
 Shape = OperatorSpec(
     "Shape",
-    Outputs(shape_dims, elements=always(INT64), contents=shape_contents, range=ranges.sizes, record=_record_shaped),
+    Outputs(shape_dims, always(INT64), contents=shape_contents, range=ranges.sizes, record=_record_shaped),
     ToRten(
         Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
         rewritings=(shape_within_bounds,),
@@ -93,14 +93,12 @@ def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
     return None if dims is None else (multiply(dims),)
 
 
-Size = OperatorSpec(
-    "Size", Outputs(scalar, elements=always(INT64), contents=size_contents, range=ranges.counts), ToRten(Row(1))
-)
+Size = OperatorSpec("Size", Outputs(scalar, always(INT64), contents=size_contents, range=ranges.counts), ToRten(Row(1)))
 Identity = OperatorSpec(
     "Identity",
     Outputs(same, contents=same_contents, range=ranges.of(0), sizes_from=(0,), is_copy=True, passes_on=True),
     ToRten(Row(1)),
-    to_onnx=ToOnnx(Signature("A", "A"), carries_sequences=True),
+    ToOnnx(Signature("A", "A"), carries_sequences=True),
 )
 
 
@@ -142,7 +140,7 @@ Reshape = OperatorSpec(
     ToRten(
         Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)), older=(promoted(shape=1),)
     ),
-    to_onnx=ToOnnx(Signature("Al", "A")),
+    ToOnnx(Signature("Al", "A")),
     onnx_loader=OnnxLoader(inputs={"shape": 1}, versions={"allowzero": 14}),
 )
 
@@ -161,7 +159,7 @@ Flatten = OperatorSpec(
     "Flatten",
     Outputs(flatten_dims, range=ranges.of(0), passes_on=True),
     ToRten(Row(1, 1, "FlattenAttrs", (axis_field(1),))),
-    to_onnx=ToOnnx(Signature("A", "A")),
+    ToOnnx(Signature("A", "A")),
 )
 
 
@@ -196,7 +194,7 @@ Squeeze = OperatorSpec(
     "Squeeze",
     Outputs(squeeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
     ToRten(Row(2), older=(promoted(axes=1),), rewritings=(vector_axes,)),
-    to_onnx=ToOnnx(Signature("Al", "A")),
+    ToOnnx(Signature("Al", "A")),
     onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
@@ -228,7 +226,7 @@ Unsqueeze = OperatorSpec(
     "Unsqueeze",
     Outputs(unsqueeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
     ToRten(Row(2), older=(promoted(axes=1),), rewritings=(unsqueeze,)),
-    to_onnx=ToOnnx(Signature("Al", "A")),
+    ToOnnx(Signature("Al", "A")),
     onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
@@ -246,7 +244,7 @@ Transpose = OperatorSpec(
     "Transpose",
     Outputs(transpose_dims, range=ranges.of(0), passes_on=True),
     ToRten(Row(1, 1, "TransposeAttrs", (sizes_field("perm"),)), is_plain=True),
-    to_onnx=ToOnnx(Signature("A", "A")),
+    ToOnnx(Signature("A", "A")),
 )
 
 
@@ -281,7 +279,7 @@ Expand = OperatorSpec(
     "Expand",
     Outputs(expand_dims, range=ranges.of(0), sizes=(1,), record=_record_expanded, passes_on=True),
     ToRten(Row(2), rewritings=(expand,)),
-    to_onnx=ToOnnx(Signature("Al", "A")),
+    ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -318,7 +316,7 @@ Tile = OperatorSpec(
     "Tile",
     Outputs(tile_dims, range=ranges.of(0), sizes=(1,), passes_on=True),
     ToRten(Row(2), older=(tile_axis,), narrow=widened((0,), fault=_NO_BYTES), faults=(_NO_BYTES,)),
-    to_onnx=ToOnnx(Signature("Al", "A")),
+    ToOnnx(Signature("Al", "A")),
 )
 
 

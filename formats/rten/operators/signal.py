@@ -225,7 +225,7 @@ def tf_idf_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 TfIdfVectorizer = OperatorSpec(
-    "TfIdfVectorizer", Outputs(tf_idf_dims, elements=always(FLOAT)), ToRten(rewritings=(tf_idf_vectorizer,))
+    "TfIdfVectorizer", Outputs(tf_idf_dims, always(FLOAT)), ToRten(rewritings=(tf_idf_vectorizer,))
 )
 
 
@@ -296,7 +296,7 @@ CumSum = OperatorSpec(
         rewritings=(cum_sum,),
         faults=(_FORWARDS,),
     ),
-    to_onnx=ToOnnx(Signature("Ni", "N"), ranks={1: 0}),
+    ToOnnx(Signature("Ni", "N"), ranks={1: 0}),
 )
 
 

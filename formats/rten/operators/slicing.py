@@ -218,12 +218,9 @@ Slice = OperatorSpec(
         older=(promoted(starts=1, ends=2, axes=3),),
         rewritings=(supported_slice,),
         bounds=(1, 2),
-        faults=(
-            _IN_FRONT,
-            _MANY_AXES,
-        ),
+        faults=(_IN_FRONT, _MANY_AXES),
     ),
-    to_onnx=ToOnnx(Signature("AI", "A"), deviations=_slice_deviations),
+    ToOnnx(Signature("AI", "A"), deviations=_slice_deviations),
     onnx_loader=OnnxLoader(inputs={"starts": 1, "ends": 2, "axes": 3}),
 )
 
@@ -302,7 +299,7 @@ Split = OperatorSpec(
         older=(split_input,),
         rewritings=(split,),
     ),
-    to_onnx=ToOnnx(Signature("Al", "A"), rewriting=split_raised),
+    ToOnnx(Signature("Al", "A"), rewriting=split_raised),
     onnx_loader=OnnxLoader(inputs={"split": 1}, versions={"num_outputs": 18}),
 )
 
@@ -349,7 +346,7 @@ Concat = OperatorSpec(
     "Concat",
     Outputs(
         concat_dims,
-        elements=of_any_input,
+        of_any_input,
         contents=concat_contents,
         range=ranges.of_all,
         sizes_from=tuple(range(MAX_CONTENTS)),
@@ -357,7 +354,7 @@ Concat = OperatorSpec(
         passes_on=True,
     ),
     ToRten(Row(None, 1, "ConcatAttrs", (axis_field(None),)), older=(concat_axis,), narrow=widened(())),
-    to_onnx=ToOnnx(Signature("A", "A"), rewriting=without_gaps),
+    ToOnnx(Signature("A", "A"), rewriting=without_gaps),
 )
 
 
@@ -378,7 +375,7 @@ ReverseSequence = OperatorSpec(
         ),
         rewritings=(reverse_sequence,),
     ),
-    to_onnx=ToOnnx(Signature("Al", "A")),
+    ToOnnx(Signature("Al", "A")),
 )
 
 

@@ -258,6 +258,9 @@ def dropped(*names: str) -> Rewriting:
     return rewriting
 
 
+WITHOUT_CONSUMED: Final = (dropped("consumed_inputs"),)  # an attribute of operator set 1, which says nothing
+
+
 @because("Before operator set 7, the attributes broadcast and axis said how to broadcast")
 def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
     names = ("axis", "broadcast", "consumed_inputs")
