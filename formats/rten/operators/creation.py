@@ -242,9 +242,8 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     start, limit, delta = (context.input(place) for place in range(3))
     if context.elem_type(start) not in FLOATS:
         return None
-    first, last, step = (
-        None if (held := context.scope.numbers(name)) is None else held[0] for name in (start, limit, delta)
-    )
+    constants = [context.scope.numbers(name) for name in (start, limit, delta)]
+    first, last, step = (None if values is None else values[0] for values in constants)
     if first is not None and last is not None and step:
         count = ceil(max((last - first) / step, 0))
         if count <= MAX_FOLDED:

@@ -43,7 +43,7 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
     parameter, made = graph.input[0].name or "", graph.output[0].name or ""
     used = {used for inner in graph.node for used in mentioned(inner)} | {made, ""}
     captured = sorted(used - defined(graph) - {""})
-    constants = [make_node("Constant", [], [held.name or ""], value=held) for held in graph.initializer]
+    constants = [make_node("Constant", [], [one.name or ""], value=one) for one in graph.initializer]
     end = context.names.new(f"{made}/{name}")
     nodes = [*constants, *graph.node, make_node("Identity", [made], [end])]
     function = Function(input=[parameter, *captured], output=[end], node=nodes)

@@ -278,16 +278,9 @@ def size_of_attributes(node: Node) -> int:
     return size
 
 
-SMALL = 1 << 16  # Indexed by the numbers of `MODES`.
-# By the numbers of `MODES`.
-CONDITIONS = (
-    "LessOrEqual",
-    "Less",
-    "GreaterOrEqual",
-    "Greater",
-    "Equal",
-    "Equal",
-)
+SMALL = 1 << 16  # bytes of tables that are allowed, however small the model is
+# The operators of the conditions, by the numbers of `MODES`.
+CONDITIONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Equal")
 POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
