@@ -378,6 +378,7 @@ def _step(context: Context, values: dict[str, str]) -> tuple[str, str]:
     if "decay" in values:
         state = op("Mul", state, values["decay"])
     if "beta" in values:
+        # The delta rule: only what the state does not yet recall for the key is added.
         row = op("Transpose", key, perm=[0, 1, 3, 2])
         recalled = op("MatMul", row, state)
         value = op("Mul", values["beta"], op("Sub", value, recalled))
@@ -420,6 +421,7 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
         batch, depth = shape.sizes_of(context, query, 0, 1), shape.sizes_of(context, tokens["value"], 4, 5)
         sizes = shape.joined(context, batch, context.int64([heads]), width, depth)
         state = op("ConstantOfShape", sizes, value=from_numpy(budget.zeros(1, numpy.float32)))
+    # Tokens are scanned along the second axis; the state is carried: batch, heads, keys, values.
     inner, inside = context.nested(), {}
     for name in ("state", *tokens):
         inside[name] = context.names.new(f"{node.output[0]}/{name}")

@@ -138,7 +138,8 @@ def rounded(context: Context, data: str, target: int, saturate: bool, mode: str)
         return _power_of_two(context, magnitude, is_unknown, saturate, mode)
     kind = PRECISIONS[target]
     magnitude = op("Min", magnitude, context.scalar(2.0 ** (kind.most + 1)))
-    # A float that is added to such a large number is rounded to the steps of the type.
+    # A float that is added to such a large number is rounded to the steps of the type: a float has 24 bits, so a number
+    # of 1.5 * 2^(23 - bits) times the least step of a binade has that step as its last bit.
     large = context.array([1.5 * 2.0 ** (23 - kind.bits + number) for number in range(kind.least, kind.most + 1)])
     large = op("Gather", large, _binade(context, magnitude, kind.least, kind.most), axis=0)
     result = op("Sub", op("Add", magnitude, large), large)

@@ -194,6 +194,7 @@ def bit_shift(node: Node, context: Context) -> list[Node] | None:
     if elem_type is None or elem_type not in INTS | BYTES or (is_left and elem_type in PARTLY_HELD):
         raise Refused(f"shifts {context.describe(data)}, but RTen cannot store all of its values")
     number, places = context.cast(data, INT32), context.cast(amount, INT32)
+    # Beyond all places, every bit is shifted out. A negative number, which UINT64 may have become, is beyond them.
     all_places = int32(context, min(width(elem_type), 32 if is_left else 31))
     too_far = op("Less", places, int32(context, 0))
     places = op("Min", op("Where", too_far, all_places, places), all_places)
@@ -246,7 +247,7 @@ def bitwise(node: Node, context: Context) -> list[Node] | None:
         both = number
         if width(elem_type) < 32 and elem_type not in UNSIGNED:  # equal to the bits above the sign
             both = context.cast(context.cast(number, elem_type), INT32)
-        more = op("Sub", other, both)
+        more = op("Sub", other, both)  # a | b is a + (b - (a & b)), and a ^ b is (a - (a & b)) + (b - (a & b))
         number = op("Add", one if node.op_type == "BitwiseOr" else op("Sub", one, both), more)
     return _back(context, number, elem_type)
 

@@ -120,6 +120,7 @@ def loop(node: Node, context: Context) -> list[Node] | None:
     ]
     if any(kind.elem_type is None for kind in collected):
         return None
+    # The If runs the same loop, which then has at least one step, or returns the states and empty collected outputs.
     always, inner, other = context.scalar(1, elem_type=BOOL), context.nested(), context.nested()
     count, starts = context.optional(0), context.optional(1) or always
     if count:
@@ -197,7 +198,7 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
         if back:
             last = context.int64([-1])
             value = context.op("Slice", value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
-        if axis:
+        if axis:  # the steps are collected along the first axis, and move to the one that is named
             rank = context.known_rank(value)
             order = list(range(1, rank))
             order.insert(normalize(axis, rank), 0)

@@ -162,6 +162,7 @@ def compress(node: Node, context: Context) -> list[Node] | None:
         data = op("Reshape", data, context.int64([-1]))
     tests, sizes = context.dims(condition), context.dims(data)
     length, size = tests[0] if tests else None, sizes[axis] if sizes else None
+    # A condition may be shorter than the axis, and what is behind its end is dropped; a longer one is cut.
     is_within = isinstance(length, int) and isinstance(size, int) and length <= size
     if length is None or not (is_within or length == size):
         size_of_axis = op("Gather", op("Shape", data), context.int64([axis]), axis=0)

@@ -157,7 +157,7 @@ FeatureVectorizer = OperatorSpec(
 def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) -> str:
     """The place of each element among the keys counted from one, INT32; zero for one that is not there."""
     op = context.op
-    column = op("Unsqueeze", data, context.int64([-1]))
+    column = op("Unsqueeze", data, context.int64([-1]))  # ..., 1, compared with all keys: ..., keys
     is_key = op("Equal", column, context.array(keys, elem_type))
     if any(isinstance(key, float) and isnan(key) for key in keys):
         nan_key = context.array([isinstance(key, float) and isnan(key) for key in keys], INT32)
@@ -433,6 +433,8 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     by_class = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
     budget.elements(sum(supports))
     budget.steps(classes * (classes - 1) // 2)
+    # A pair of classes has a column: the coefficients of both classes' vectors against the other class. In ONNX, row n
+    # has those against the nth of the other classes.
     owners = numpy.repeat(budget.arange(classes), supports)
     pairs = [(one, other) for one in range(classes) for other in range(one + 1, classes)]
     coefficients = budget.zeros((count, len(pairs)), numpy.float32)
@@ -448,6 +450,7 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     wins = op("Greater", scores, context.scalar(0.0))
     winner = op("Where", wins, context.array(winners, INT32), context.array(losers, INT32))
     column = op("Unsqueeze", winner, context.int64([2]))
+    # Each pair votes for its winner: samples, pairs, classes.
     votes = context.cast(op("Equal", column, context.array(range(classes), INT32)), INT32)
     total = op("ReduceSum", votes, context.int64([1]), keepdims=0)
     return context.replace(label_of_largest(context, total, labels), scores)

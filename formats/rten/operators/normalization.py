@@ -110,7 +110,7 @@ def batch_normalization(node: Node, context: Context) -> list[Node] | None:
     if not get_int(node, "training_mode"):
         return of_nothing(node, context)
     data, scale, bias = (context.input(place) for place in range(3))
-    axes = context.int64([0, *range(2, context.known_rank(data))])
+    axes = context.int64([0, *range(2, context.known_rank(data))])  # all but the channels
     mean = op("ReduceMean", data, axes, keepdims=1)
     centred = op("Sub", data, mean)
     squares = op("Mul", centred, centred)
@@ -272,6 +272,7 @@ def lp_normalization(node: Node, context: Context) -> list[Node] | None:
     if context.has("LpNormalization"):
         return None
     data = context.input(0)
+    # A norm of zero is replaced by one, so that the result is zero and not NaN.
     length = reduction.norm(context, data, [get_int(node, "axis", -1)], reduction.power_of(node))
     empty = context.op("Equal", length, context.scalar(0, like=data))
     return context.replace(context.op("Div", data, context.op("Where", empty, context.scalar(1, like=data), length)))
@@ -334,7 +335,7 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
     places = shape.size_of(context, squares, 2, rank)
     # The channels become the rows of one plane, over which a window of `size` rows and one column moves.
     plane = op("Reshape", squares, shape.joined(context, batch, context.int64([1]), channels, places), allowzero=1)
-    before = (size - 1) // 2
+    before = (size - 1) // 2  # ONNX puts the larger half behind the channel
     mean = op(
         "AveragePool",
         plane,

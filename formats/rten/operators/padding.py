@@ -54,7 +54,7 @@ def padded_by_size(context: Context, geometry: Window, data: str, value: float |
     last = op("Mul", op("Sub", steps, context.int64([1])), strides)
     ends = op("Add", last, context.int64(map(geometry.extent, axes)))
     total = op("Max", op("Sub", ends, sizes), context.int64([0]))
-    small = op("Div", total, context.int64([2]))
+    small = op("Div", total, context.int64([2]))  # of an odd total, SAME_UPPER has the larger half at the end
     pads = [small, op("Sub", total, small)]
     before, after = pads if geometry.auto_pad == "SAME_UPPER" else reversed(pads)
     fill = value if isinstance(value, str) else context.scalar(value, like=data)
@@ -138,6 +138,7 @@ def _gathered(context: Context, data: str, pads: str, mode: str) -> str:
         elif mode == "wrap":
             places = op("Mod", places, size)
         else:
+            # Mirrored at the first element by its absolute value, and at the last one by the same from the other end.
             beyond = op("Sub", last, op("Abs", places))
             places = op("Sub", last, op("Abs", beyond))
         data = op("Gather", data, places, axis=axis)

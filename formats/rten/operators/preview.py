@@ -155,6 +155,9 @@ class _Step:
         return self.context.cast(self.count, self.context.elem_type(self.rate) or FLOAT)
 
 
+# Spec: ONNX, Operators.md, ai.onnx.preview.training: Adagrad, Momentum and Adam, in the names of their formulas.
+
+
 def _adagrad(step: _Step, value: str, gradient: str, squares: str) -> tuple[str, ...]:
     rate = step.op("Div", step.rate, step.add(step.times(step.steps(), step["decay_factor"]), 1.0))
     slope = step.slope(value, gradient)

@@ -342,7 +342,7 @@ def scale_of_product(context: Context, first: str, second: str, result: str) -> 
     if None in scales:
         return context.op("Div", context.op("Mul", first, second), result)
     a, b, c = (numpy.array(numbers, numpy.float32) for numbers in scales)
-    ratios = a * b / c
+    ratios = a * b / c  # in float32, as runtimes compute it
     return context.array(ratios if ratios.size > 1 else ratios.reshape(()))
 
 

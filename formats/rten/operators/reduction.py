@@ -335,7 +335,7 @@ def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
     if context.has("ReduceLogSumExp"):
         return None
     data, keep = context.input(0), get_int(node, "keepdims", 1)
-    largest = op("ReduceMax", *node.input, keepdims=1)
+    largest = op("ReduceMax", *node.input, keepdims=1)  # an infinity would become NaN, so it is not subtracted
     shift = op("Where", op("IsInf", largest), context.scalar(0, like=data), largest)
     grown = op("Exp", op("Sub", data, shift))
     total = op("Log", op("ReduceSum", grown, *node.input[1:], keepdims=keep))

@@ -209,6 +209,7 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
             inner.emit(make_node("SequenceAt", [name, iteration], [value.name or ""]))
         else:
             inner.emit(make_node("Identity", [name], [value.name or ""]))
+    # The body reads its inputs, then come its own nodes, and then those that add its results to the sequences.
     taken = list(inner.emitted)
     inner.emitted.clear()
     made = [

@@ -119,6 +119,7 @@ def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
         raise Refused("has edges that are known only when the model runs", "make them constant")
     context.check_size(bins, length)
     low, high = (2595 * numpy.log10(1 + edge.reshape(-1)[0].astype(float) / 700) for edge in edges if edge is not None)
+    # The edges of the triangles are equally far apart in mel, a unit of pitch; each becomes the number of a frequency.
     mels = budget.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     points = (((length + 1) * (700 * (10 ** (mels / 2595) - 1))) // rate).astype(int)
     left, centre, right = points[:-2], points[1:-1], points[2:]
@@ -150,7 +151,7 @@ def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance
         behind = (length - 1 - place) * distance
         end = context.int64([-behind if behind else INT32_LIMITS[1]])
         window = op("Slice", data, context.int64([place * distance]), end, context.int64([1]))
-        rows = op("Unsqueeze", window, context.int64([1]))
+        rows = op("Unsqueeze", window, context.int64([1]))  # rows, 1, places, compared with n-grams, 1
         wanted = context.array([[number] for number in column], INT32)
         is_equal = op("Equal", rows, wanted)
         is_there = op("And", is_there, is_equal) if is_there else is_equal

@@ -253,6 +253,7 @@ def _equal_parts(node: Node, context: Context, count: int) -> str:
     op = context.op
     total = op("Gather", op("Shape", context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0)
     part = op("Div", op("Add", total, context.int64_scalar(count - 1)), context.int64_scalar(count))
+    # All parts have the same size, but for the last ones, which get what remains: it may be less, or nothing.
     before = op("Mul", part, context.int64(range(count)))
     rest = op("Sub", total, before)
     return op("Min", op("Max", rest, context.int64_scalar(0)), part)

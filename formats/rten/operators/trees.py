@@ -383,6 +383,7 @@ class Walk:
             values = context.op("Reshape", values, context.int64([-1, len(grouped.roots) // count, count]))
         else:
             values = context.op("Gather", self._weights(count, 0.0), self.leaves(data), axis=0)
+        # A running total adds in the order of the trees; ReduceSum may take another order.
         running = context.op("CumSum", values, context.int64_scalar(1))
         total = context.op("Gather", running, context.int64_scalar(-1), axis=1)
         if aggregate == "AVERAGE":

@@ -184,7 +184,7 @@ def pool_size(size: int, geometry: Window, axis: int, *, ceil: bool = False) -> 
     if geometry.auto_pad.startswith("SAME"):
         return -(-size // stride)
     begin, end = (0, 0) if geometry.auto_pad == "VALID" else (geometry.pads[axis], geometry.pads[axis + rank])
-    room = size + begin + end - extent
+    room = size + begin + end - extent  # how far the window can move
     if not ceil:
         return room // stride + 1
     count = -(-room // stride) + 1
