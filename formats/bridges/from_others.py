@@ -32,8 +32,8 @@ def model_of(model: Any) -> Model:
     if isinstance(model, Model):
         return model
     if isinstance(model, ProtoMessage) and model.DESCRIPTOR.ir_class is Model:
-        found: Model = in_ir(model)
-        return found
+        copy: Model = in_ir(model)
+        return copy
     kind = type(model)
     if getattr(getattr(model, "DESCRIPTOR", None), "full_name", None) == "onnx.ModelProto":
         return from_onnx(model)

@@ -183,11 +183,11 @@ def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer,
     if isinstance(form, Codec):
         if beside and at_once and file is not None:
             source = read_small(source)
-        elif path is not None and form.settled is not None:
+        elif path is not None:
             source = form.settled(source, path)
         depth = options.max_recursion_depth or options.max_depth
         model = form.read(source, None if beside else path, ReadOptions(depth, options.hard_links))
-        if form.raise_model is not None:
+        if form.domain is not None:
             model, _ = form.raise_model(model, {})
     else:
         model = parse_part(Model, source, form)

@@ -493,7 +493,8 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
     if named.name == ONNXRUNTIME:
         return _of_onnxruntime(model, chosen, losses)
     runtime = lookup.runtime(named.name)
-    if named.release not in (None, *(newest := runtime.releases()[-1:])):
+    newest = runtime.releases()[-1:]
+    if named.release not in (None, *newest):
         raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest[0]} is known")
     found = runtime.runnable(model, False)
     return RuntimeFindings(str(named), found.changes, found.stops, (*losses, *found.losses))

@@ -16,7 +16,6 @@ from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.ir.node_order import subgraphs, topological
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators import casting, comparison, elementwise, random, reduction, shape, slicing
 from formats.rten.types import BYTES, INTS
 
 if TYPE_CHECKING:
@@ -69,9 +68,9 @@ def with_distinct_outputs(
             nodes += test_nodes
             last = [*_choice(inner, name, test, scope, names)]
         elif scope.type_of(name).elem_type == BOOL:
-            last = [make_node(comparison.And.name, [inner] * 2, [name])]
+            last = [make_node("And", [inner] * 2, [name])]
         else:
-            last = [make_node(elementwise.Max.name, [inner], [name])]
+            last = [make_node("Max", [inner], [name])]
         nodes += last
         added += last
     if not added:
@@ -128,17 +127,17 @@ def _always_false(name: str, tensor_input: str, constants: Constants, names: Val
         names.new(f"{name}/{what}") for what in ("flat", "first", "number", "total", "below")
     )
     types[total], types[below] = ValueType(INT32 if tensor_input else FLOAT, ()), ValueType(BOOL, ())
-    less = make_node(comparison.Less.name, [total] * 2, [below])
+    less = make_node("Less", [total] * 2, [below])
     if not tensor_input:
-        return below, [make_node(random.RandomUniform.name, [], [total], shape=[]), less]
+        return below, [make_node("RandomUniform", [], [total], shape=[]), less]
     types[flat] = types[first] = ValueType(None, (None,))
     types[number] = ValueType(INT32, (None,))
     zero, one, rest = (constants.add(numpy.array([number])) for number in (0, 1, -1))
     return below, [
-        make_node(shape.Reshape.name, [tensor_input, rest], [flat]),
-        make_node(slicing.Slice.name, [flat, zero, one, zero], [first]),
-        make_node(casting.Cast.name, [first], [number], to=INT32),
-        make_node(reduction.ReduceSum.name, [number, zero], [total], keepdims=0),
+        make_node("Reshape", [tensor_input, rest], [flat]),
+        make_node("Slice", [flat, zero, one, zero], [first]),
+        make_node("Cast", [first], [number], to=INT32),
+        make_node("ReduceSum", [number, zero], [total], keepdims=0),
         less,
     ]
 
@@ -149,11 +148,11 @@ def _choice(inner: str, name: str, test: str, scope: Scope, names: ValueNames) -
     wide, same = (names.new(f"{name}/{what}") for what in ("wide", "same"))
     scope.types[wide] = scope.types[same] = ValueType(INT32, dims)
     if elem_type == BOOL:  # onnxruntime has no operator that chooses between values of this type
-        yield make_node(comparison.Or.name, [inner, test], [name])
+        yield make_node("Or", [inner, test], [name])
         return
     if elem_type not in BYTES:
-        yield make_node(comparison.Where.name, [test, inner, inner], [name])
+        yield make_node("Where", [test, inner, inner], [name])
         return
-    yield make_node(casting.Cast.name, [inner], [wide], to=INT32)
-    yield make_node(comparison.Where.name, [test, wide, wide], [same])
-    yield make_node(casting.Cast.name, [same], [name], to=elem_type)
+    yield make_node("Cast", [inner], [wide], to=INT32)
+    yield make_node("Where", [test, wide, wide], [same])
+    yield make_node("Cast", [same], [name], to=elem_type)

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
     from formats.ir.functions import Key
     from formats.ir.model import Attribute, Tensor
-    from formats.rten.operators.shared.deviations import Deviation
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import Deviation, OperatorSpec
     from formats.rten.target import Target
     from formats.tensordata.plan import Loss, Seen
 
@@ -236,7 +235,7 @@ class _Legalizer:
         refusals_before, applied = len(self.refusals), list[Applied]()
         legal_nodes = self._node(node, place._replace(applied=applied))
         spec = spec_of(node)
-        became_constant = not legal_nodes and spec is not None and spec.constant is not None
+        became_constant = not legal_nodes and spec is not None and spec.to_rten.constant is not None
         if len(self.refusals) > refusals_before or became_constant:
             return legal_nodes
         version = place.versions.get("", NEWEST)
@@ -260,8 +259,8 @@ class _Legalizer:
             if function is not None:
                 return self._call(node, place)
             spec = spec_of(node)
-            if spec is not None and spec.constant is not None:
-                return self._constant(node, spec.constant(node), spec, place)
+            if spec is not None and spec.to_rten.constant is not None:
+                return self._constant(node, spec.to_rten.constant(node), spec, place)
             node = self._with_legal_subgraphs(node, place)
             nodes = self._rewritten(node, domain, place)
             if nodes is None:
@@ -283,7 +282,7 @@ class _Legalizer:
     def _constant(self, node: Node, tensor: Tensor, spec: OperatorSpec, place: _Place) -> list[Node]:
         """Record the tensor that a node stands for. Only an ONNX loader keeps the node, if it reads it."""
         tensor = replace(tensor, name=node.output[0])
-        is_read = spec.onnx.reads_constant
+        is_read = spec.onnx_loader.reads_constant
         if self.kept is not None and is_read is not None and is_read(node):
             place.surroundings.scope.add_tensor(tensor)
             return [node]
@@ -298,7 +297,7 @@ class _Legalizer:
         surroundings = place.surroundings
         context = self._context(node, place.versions.get(domain, NEWEST), surroundings)
         deviations: list[tuple[Deviation, bool]] = []  # that rewritings report, although they do not apply
-        for rewriting in spec.all_rewritings:
+        for rewriting in spec.to_rten.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
@@ -339,10 +338,10 @@ class _Legalizer:
         self, node: Node, spec: OperatorSpec, surroundings: _Surroundings
     ) -> Sequence[tuple[Deviation, bool]]:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
-        if spec.deviations is None is spec.unspecified:
+        if spec.to_rten.deviations is None is spec.to_rten.unspecified:
             return ()
         context = self._context(node, NEWEST, surroundings)
-        rules = (spec.deviations, True), (spec.unspecified, False)
+        rules = (spec.to_rten.deviations, True), (spec.to_rten.unspecified, False)
         deviations = [
             (deviation, is_defined)
             for rule, is_defined in rules
@@ -435,9 +434,9 @@ def _is_exact(node: Node, name: str, scope: Scope) -> bool:
     if any(attribute.g is not None for attribute in node.attribute):
         return True
     spec = spec_of(node)
-    if spec is not None and spec.exact_if is not None:
-        return spec.exact_if(scope, node.input[0], scope.type_of(name).elem_type or 0)
-    return spec is not None and ranges.is_exact(spec.range)
+    if spec is not None and spec.outputs.exact_if is not None:
+        return spec.outputs.exact_if(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])
+    return spec is not None and ranges.is_exact(spec.outputs.range)
 
 
 def _is_place(name: str, model_node: Node, scope: Scope) -> bool:
@@ -455,6 +454,6 @@ def _is_place(name: str, model_node: Node, scope: Scope) -> bool:
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
     """What is known about the inputs of a node's subgraph."""
     spec = spec_of(node)
-    if spec is None or spec.body is None:  # as that of If, whose graphs have no inputs
+    if spec is None or spec.outputs.body_inputs is None:  # as that of If, whose graphs have no inputs
         return []
-    return spec.body(node, [scope.type_of(name) if name else UNKNOWN for name in node.input])
+    return spec.outputs.body_inputs(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])

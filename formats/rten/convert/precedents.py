@@ -54,11 +54,13 @@ class Precedents:
 
         `spec` is ONNX's operator with the name of the node's.
         """
-        if spec is None or not spec.is_plain or node.domain not in STANDARD_DOMAINS:
+        if spec is None or not spec.to_rten.is_plain or node.domain not in STANDARD_DOMAINS:
             return None
         names = node.input
         ranges = scope.ranges
-        if spec.range is not None and ((ranges and not ranges.keys().isdisjoint(names)) or scope.knows_numbers(names)):
+        if spec.outputs.range is not None and (
+            (ranges and not ranges.keys().isdisjoint(names)) or scope.knows_numbers(names)
+        ):
             return None
         # How a value was expanded decides the form of a node, and the types do not show it.
         if scope.expanded and not scope.expanded.isdisjoint((tuple(names), tuple(reversed(names)))):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
-    from formats.rten.operators.shared.spec import ContentsRule, OperatorSpec, RangeRule
+    from formats.rten.operators.shared.spec import OperatorSpec, Rule
     from formats.rten.target import Fault
 
 MAX_COPIES = 8  # the number of copies of copies that are followed
@@ -63,7 +63,7 @@ class Scope:
         self._contents: dict[str, Dims | None] = {}
         self._finite: dict[str, bool] = {}
         self._intervals: dict[str, Interval] = {}  # of other values, computed when somebody asks
-        self._made_by: dict[str, tuple[Node, RangeRule]] = {}  # the nodes of floats
+        self._made_by: dict[str, tuple[Node, Rule[Interval]]] = {}  # the nodes of floats
         self._asked = 0
 
     def _owner(self, name: str) -> Scope | None:
@@ -171,7 +171,7 @@ class Scope:
         least, greatest = held_range(elem_type)
         return Interval(max(least or 0, -MAX_INT32), greatest)  # a known value is never the least number
 
-    def _computed_range(self, node: Node, rule: RangeRule) -> Interval:
+    def _computed_range(self, node: Node, rule: Rule[Interval]) -> Interval:
         """The interval of the floats that a node computes."""
         self._asked += 1
         try:
@@ -183,14 +183,15 @@ class Scope:
 
     def note_maker(self, node: Node, spec: OperatorSpec) -> None:
         """Remember which node computes floats, so that their interval can be computed when somebody asks for it."""
-        if spec.range is None:
+        rule, row = spec.outputs.range, spec.to_rten.row
+        if rule is None:
             return
-        names = node.output if spec.row is not None and spec.row.outputs is None else node.output[:1]
+        names = node.output if row is not None and row.outputs is None else node.output[:1]
         for name in names:
             if self.types[name].elem_type in FLOATS:
-                self._made_by[name] = node, spec.range
+                self._made_by[name] = node, rule
 
-    def _note_range(self, rule: RangeRule, node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
+    def _note_range(self, rule: Rule[Interval], node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
         """Record the interval of some outputs of a node, and which may leave the range of their type."""
         try:
             interval = rule(node, self, types)
@@ -321,42 +322,43 @@ class Scope:
     def infer(self, node: Node) -> None:
         """Record the outputs of a node. From then on, knowledge about its inputs does not change."""
         spec = spec_of(node)
-        if spec is not None and spec.domain and not spec.onnx.is_native:
+        if spec is not None and spec.domain and not spec.onnx_loader.is_native:
             spec = None
         declared = self.declared
         if spec is None:
             for name in node.output:
                 self.types[name] = declared.get(name, UNKNOWN)
             return
-        if spec.makes_sequence:
+        known = spec.outputs
+        if known.makes_sequence:
             self._sequences.update(node.output)
         types = [self.type_of(name) if name else UNKNOWN for name in node.input]
         try:
-            shapes = () if spec.dims is None else spec.dims(node, self, types)
+            shapes = known.dims(node, self, types)
         except MALFORMED:
             shapes = ()
-        last = len(spec.elements) - 1
+        try:
+            elem_types = known.elements(node, self, types)
+        except MALFORMED:
+            elem_types = ()
         for place, name in enumerate(node.output):
-            try:
-                elem_type = spec.elements[min(place, last)](node, types, place)
-            except MALFORMED:
-                elem_type = None
+            elem_type = elem_types[min(place, len(elem_types) - 1)] if elem_types else None
             inferred = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
             self.types[name] = merge(inferred, declared[name]) if name in declared else inferred
-        if spec.is_copy:
+        if known.is_copy:
             self._note_copy(node)
-        if spec.record is not None:
-            spec.record(node, self)
-        if spec.contents is not None:
-            self._fold(node, spec.contents, types)
-        if spec.range is not None and node.output:
+        if known.record is not None:
+            known.record(node, self, types)
+        if known.contents is not None:
+            self._fold(node, known.contents, types)
+        if known.range is not None and node.output:
             self.note_maker(node, spec)
             if self.types[node.output[0]].elem_type not in FLOATS or self._come_from_integers(node.input):
-                self._note_range(spec.range, node, types, node.output if len(spec.elements) == 1 else node.output[:1])
-            elif spec.is_bounding:  # the rule also notes what RTen cannot know
-                self._intervals[node.output[0]] = self._computed_range(node, spec.range)
-            if spec.places is not None:
-                self._note_range(spec.places, node, types, node.output[1:2])
+                self._note_range(known.range, node, types, node.output if len(elem_types) == 1 else node.output[:1])
+            elif known.is_bounding:  # the rule also notes what RTen cannot know
+                self._intervals[node.output[0]] = self._computed_range(node, known.range)
+            if known.second_range is not None:
+                self._note_range(known.second_range, node, types, node.output[1:2])
 
     def _come_from_integers(self, names: Iterable[str]) -> bool:
         """Whether some values come from integers, and the others are constants or integers."""
@@ -369,7 +371,7 @@ class Scope:
         if elem_type in BY_NUMBER and dims is not None and len(dims) <= 1:
             self._copies[node.output[0]] = (node.input, elem_type)
 
-    def _fold(self, node: Node, fold: ContentsRule, types: list[ValueType]) -> None:
+    def _fold(self, node: Node, fold: Rule[Dims | None], types: list[ValueType]) -> None:
         name = node.output[0] if node.output else ""
         known_type = self.types.get(name, UNKNOWN)
         if known_type.dims is None or len(known_type.dims) > 1 or known_type.elem_type not in (*INDEX_TYPES, BOOL):

@@ -57,8 +57,8 @@ class Problem(NamedTuple):
 
 
 def _row(spec: OperatorSpec) -> Row:
-    assert spec.row is not None, spec.name
-    return spec.row
+    assert spec.to_rten.row is not None, spec.name
+    return spec.to_rten.row
 
 
 class _UnfitError(ValueError):

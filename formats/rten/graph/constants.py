@@ -152,7 +152,7 @@ def is_constant(node: Node) -> bool:
     if node.input or len(node.output) != 1:
         return False
     spec = spec_of(node)
-    return spec is not None and spec.constant is not None
+    return spec is not None and spec.to_rten.constant is not None
 
 
 def constant_nodes(nodes: Iterable[Node]) -> list[Node]:

@@ -157,7 +157,7 @@ class Decoder:
     def _new_common(self, table: Table, scope: _Scope) -> dict[str, Any]:
         """The fields that an operator has in common with those of its kind that have the same attributes."""
         spec = SPECS.get(table["type"])
-        if spec is None or spec.row is None:
+        if spec is None or spec.to_rten.row is None:
             raise DecodeError(f"operator type {table['type']} is unknown")
 
         def subgraph(attribute: str, inner: Table) -> Graph:

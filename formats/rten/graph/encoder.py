@@ -31,7 +31,7 @@ from formats.rten.graph.constants import (
     densify,
 )
 from formats.rten.graph.uses import Uses
-from formats.rten.operators import SPECS, shape, spec_of
+from formats.rten.operators import SPECS, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, UNKNOWN_DIMS, Element
@@ -250,7 +250,7 @@ class Encoder:
         ids, forms = nodes.ids, self._forms
         for node in operators:
             spec = SPECS.get(node.op_type or "") if node.domain in DOMAINS else None
-            row = None if spec is None else spec.row
+            row = None if spec is None else spec.to_rten.row
             if spec is None or row is None:
                 self._refuse(node, where, "RTen does not support this operator")
                 continue
@@ -312,7 +312,7 @@ class Encoder:
                 is_constant = form.table["data"][0] == "ConstantNode"
                 # A value node has no elements, so the copy of a constant gets the declared type instead of its form.
                 copy = nodes.add(self._names.new(name), self._value(value, with_shape=True) if is_constant else form)
-                identity = {"type": shape.Identity.name, "inputs": (number,), "outputs": (copy,)}
+                identity = {"type": "Identity", "inputs": (number,), "outputs": (copy,)}
                 nodes.tables.add(_form("OperatorNode", identity, named=False))
                 number = copy
             ids[number] = None
@@ -358,8 +358,8 @@ def constants_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, tuple[Tensor,
             constants[sparse.values.name or ""] = densify(sparse), f"sparse_initializer[{index}]"
     for node in nodes:
         spec = spec_of(node)
-        assert spec is not None and spec.constant is not None
-        constants[node.output[0]] = spec.constant(node), _node_step(node)
+        assert spec is not None and spec.to_rten.constant is not None
+        constants[node.output[0]] = spec.to_rten.constant(node), _node_step(node)
     return constants
 
 

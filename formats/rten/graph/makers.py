@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.node_order import all_mentioned
 from formats.rten.graph.attributes import MALFORMED
-from formats.rten.operators.shared.deviations import Deviation
+from formats.rten.operators.shared.spec import Deviation
 from formats.tensordata.plan import USE
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Node, Tensor, TensorType
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import Folding, OperatorSpec
+    from formats.rten.operators.shared.spec import Folding
 
 _FOLDED = Deviation(
     "RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE
@@ -49,14 +49,14 @@ class Makers:
             if value.type is not None and value.type.tensor_type is not None
         }
 
-    def maker(self, name: str, operator: OperatorSpec) -> Node | None:
+    def maker(self, name: str, operator: str) -> Node | None:
         """The node that makes a value, if it is one of that operator."""
         node = self._nodes.get(name)
-        return node if node is not None and node.op_type == operator.name else None
+        return node if node is not None and node.op_type == operator else None
 
-    def match(self, node: Node, operator: OperatorSpec, *makers: OperatorSpec) -> list[Node] | None:
+    def match(self, node: Node, operator: str, *makers: str) -> list[Node] | None:
         """The nodes that make the first inputs of a node, if it and they are of these operators; else `None`."""
-        if node.op_type != operator.name or len(node.input) < len(makers):
+        if node.op_type != operator or len(node.input) < len(makers):
             return None
         candidates = [self.maker(name, maker) for name, maker in zip(node.input, makers, strict=False)]
         input_nodes = [maker for maker in candidates if maker is not None]

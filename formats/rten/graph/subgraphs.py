@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import is_constant
-from formats.rten.operators import shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,5 +101,5 @@ def _reached(
         else:
             missing |= captured - constants
             needy.update(node.output)
-    identities = [make_node(shape.Identity.name, [name], [names.new(f"{name}/captured")]) for name in sorted(missing)]
+    identities = [make_node("Identity", [name], [names.new(f"{name}/captured")]) for name in sorted(missing)]
     return replace(graph, node=[*identities, *nodes])

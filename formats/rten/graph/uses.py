@@ -50,7 +50,9 @@ class Uses:
         nodes = self._graph.node
         # Most graphs have few kinds of operators, so specs are looked up once for each kind.
         specs = {op_type: SPECS.get(op_type or "") for op_type in {node.op_type for node in nodes}}
-        places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
+        places = {
+            op_type: spec.to_rten.bounds for op_type, spec in specs.items() if spec is not None and spec.to_rten.bounds
+        }
         if not places:
             return set()
         bounds: set[str] = set()
@@ -75,7 +77,9 @@ class Uses:
             spec = SPECS.get(node.op_type or "")
             makes_dims = all(is_dim.get(name, True) for name in node.output)
             for place, name in enumerate(node.input):
-                serves = spec is not None and (place in spec.sizes or (makes_dims and place in spec.sizes_from))
+                serves = spec is not None and (
+                    place in spec.outputs.sizes or (makes_dims and place in spec.outputs.sizes_from)
+                )
                 is_dim[name] = serves and is_dim.get(name, True)
         return {name for name, only in is_dim.items() if only}
 
@@ -88,7 +92,7 @@ def add_decisive(graphs: Sequence[Sequence[Node]], decisive: set[str]) -> None:
     examples = {key: node for nodes in graphs for key, node in zip(map(_OPERATOR, nodes), nodes, strict=True)}
     specs = {key: spec for key, node in examples.items() if (spec := spec_of(node)) is not None}
     # Without an operator whose form depends on it, nobody needs the names.
-    if not any(spec.asks_if_rounded for spec in specs.values()):
+    if not any(spec.to_rten.asks_if_rounded for spec in specs.values()):
         return
     for nodes in reversed(graphs):
         for index in reversed(topological(nodes)):
@@ -96,8 +100,8 @@ def add_decisive(graphs: Sequence[Sequence[Node]], decisive: set[str]) -> None:
             spec = specs.get((node.domain, node.op_type))
             if spec is None:
                 continue
-            is_step = spec.rounds is not None and spec.rounds(node)
-            if is_step or (spec.passes_on and not decisive.isdisjoint(node.output)):
+            is_step = spec.outputs.rounds is not None and spec.outputs.rounds(node)
+            if is_step or (spec.outputs.passes_on and not decisive.isdisjoint(node.output)):
                 decisive.update(node.input)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from formats.codecs.contract import Change
 from formats.ir.node_order import subgraphs
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import UNKNOWN
 from formats.rten.graph.attribute_tables import Problem, attribute_value, encode_fields
 from formats.rten.graph.attributes import find, get_ints, get_string
 from formats.rten.onnx_loader.read_types import node_in_read_types
@@ -36,7 +37,7 @@ class Applied(NamedTuple):
     @classmethod
     def of(cls, rewriting: Rewriting, spec: OperatorSpec) -> Applied:
         """The report of a rewriting."""
-        return cls(REASONS.get(rewriting, ""), rewriting in spec.older)
+        return cls(REASONS.get(rewriting, ""), rewriting in spec.to_rten.older)
 
 
 class Kept:
@@ -78,14 +79,15 @@ class Kept:
     def _is_native(self, node: Node, scope: Scope) -> bool:
         """Whether the loader has a kernel for an operator that is not ONNX's own, and accepts the node."""
         spec = spec_of(node)
-        if spec is None or not spec.onnx.is_native or problems(node, self._target):
+        if spec is None or not spec.onnx_loader.is_native or problems(node, self._target):
             return False
-        if spec.onnx.native_if is not None and not spec.onnx.native_if(node, scope):
+        types = [scope.type_of(name) if name else UNKNOWN for name in node.input]
+        native_if = spec.onnx_loader.native_if
+        if native_if is not None and not native_if(node, scope, types):
             return False
-        for place, rank in spec.onnx.ranks.items():
-            name = node.input[place] if place < len(node.input) else ""
-            dims = scope.type_of(name).dims
-            if name and (dims is None or len(dims) != rank):
+        for place, rank in spec.onnx_loader.ranks.items():
+            dims = types[place].dims if place < len(types) else None
+            if place < len(types) and node.input[place] and (dims is None or len(dims) != rank):
                 return False
         return self._missing_output(node, spec) is None
 
@@ -94,7 +96,7 @@ class Kept:
         row = spec.row_for(self._target)
         outputs = None if row is None else row.outputs
         for number, name in enumerate(node.output):
-            is_computed = number not in spec.onnx.lacks_outputs and (outputs is None or number < outputs)
+            is_computed = number not in spec.onnx_loader.lacks_outputs and (outputs is None or number < outputs)
             if not is_computed and self._names.is_read(name):
                 return number
         return None
@@ -119,7 +121,7 @@ class Kept:
         for node in nodes:
             spec = spec_of(node)
             if spec is not None:
-                form = spec.onnx
+                form = spec.onnx_loader
                 of_attributes = (form.versions.get(attribute.name or "", 0) for attribute in node.attribute)
                 self.needs = max(self.needs, (max(form.version, *of_attributes, 0), node.op_type or ""))
             for _, _, graph in subgraphs((node,)):
@@ -146,12 +148,12 @@ def problems(node: Node, target: Target) -> list[Problem]:
     row = None if spec is None else spec.row_for(target)
     if spec is None or row is None:
         return [Problem(LACKING)]
-    not_fields = (*spec.onnx.inputs, "auto_pad")  # it reads any text as padding, and SAME_LOWER as SAME_UPPER
+    not_fields = (*spec.onnx_loader.inputs, "auto_pad")  # it reads any text as padding, and SAME_LOWER as SAME_UPPER
     attributes = [attribute for attribute in node.attribute if attribute.name not in not_fields]
     if len(attributes) < len(node.attribute):
         node = replace(node, attribute=attributes)
     stops: list[Problem] = []
-    encode_fields(row, spec.onnx.takes, node, lambda name, graph: {}, stops, target=target)
+    encode_fields(row, spec.onnx_loader.takes, node, lambda name, graph: {}, stops, target=target)
     inputs = len(_trimmed(node.input))
     if row.inputs is not None and inputs > row.inputs:
         stops.append(Problem(f"it has {inputs} inputs, but RTen accepts only {row.inputs}"))
@@ -160,8 +162,8 @@ def problems(node: Node, target: Target) -> list[Problem]:
 
 def _without_neutral(node: Node, spec: OperatorSpec) -> Node:
     """The node without those attributes that have no effect and that the loader does not accept."""
-    neutral = {} if spec.row is None else spec.row.neutral
-    kept = [attribute for attribute in node.attribute if not _is_unread(attribute, neutral, spec.onnx.takes)]
+    neutral = {} if spec.to_rten.row is None else spec.to_rten.row.neutral
+    kept = [attribute for attribute in node.attribute if not _is_unread(attribute, neutral, spec.onnx_loader.takes)]
     return node if len(kept) == len(node.attribute) else replace(node, attribute=kept)
 
 
@@ -187,7 +189,9 @@ def is_same(node: Node, legal: Node, spec: OperatorSpec, scope: Scope, target: T
 def _have_same_inputs(node: Node, legal: Node, spec: OperatorSpec, scope: Scope) -> bool:
     """Whether the loader gives two nodes the same inputs. The first node may have some inputs as attributes."""
     by_place = {
-        place: attribute for name, place in spec.onnx.inputs.items() if (attribute := find(node, name)) is not None
+        place: attribute
+        for name, place in spec.onnx_loader.inputs.items()
+        if (attribute := find(node, name)) is not None
     }
     inputs, legal_inputs = _trimmed(node.input), _trimmed(legal.input)
     inputs += [""] * (max(by_place, default=-1) + 1 - len(inputs))
@@ -209,10 +213,10 @@ def _fields(node: Node, legal: Node, spec: OperatorSpec, row: Row, scope: Scope)
     fields: dict[str, Any] = {}
     for field in row.fields:
         name = field.onnx_name
-        if name in spec.onnx.inputs:
+        if name in spec.onnx_loader.inputs:
             continue
         attribute = find(node, name)
-        value = spec.onnx.defaults.get(name, field.default) if attribute is None else attribute_value(attribute)
+        value = spec.onnx_loader.defaults.get(name, field.default) if attribute is None else attribute_value(attribute)
         if field.kind is FieldKind.GRAPH:
             value = id(value)
         elif name == "auto_pad":
@@ -221,12 +225,12 @@ def _fields(node: Node, legal: Node, spec: OperatorSpec, row: Row, scope: Scope)
         elif name == "axis" and isinstance(value, int):
             dims = scope.type_of(node.input[0]).dims if node.input else None
             value = value if dims is None else value % max(len(dims), 1)
-        elif name in spec.onnx.omitted and value is None:
-            entries, fill = spec.onnx.omitted[name]
+        elif name in spec.onnx_loader.omitted and value is None:
+            entries, fill = spec.onnx_loader.omitted[name]
             value = (fill,) * (len(get_ints(node, "kernel_shape") or ()) * entries)
         fields[name] = value
     pads = get_ints(legal, "pads")
-    if get_string(node, "auto_pad") == "SAME_UPPER" and spec.onnx.pads_alike and pads is not None:
+    if get_string(node, "auto_pad") == "SAME_UPPER" and spec.onnx_loader.pads_alike and pads is not None:
         fields |= {"auto_pad": "NOTSET", "pads": tuple(pads)}
     return fields
 

@@ -24,7 +24,6 @@ from formats.rten.graph.encoder import constant_place, constants_of
 from formats.rten.graph.subgraphs import with_reached_names, without_hiding
 from formats.rten.graph.uses import Uses
 from formats.rten.onnx_loader.read_types import READ_AS, has_unknown_dims, in_read_types
-from formats.rten.operators import shape
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
 from formats.tensordata.plan import DOCUMENTATION, RESULTS
@@ -217,7 +216,7 @@ def _changes(graph: Graph, where: str, reached: Collection[str]) -> Iterator[Cha
     for index, node in enumerate(graph.node):
         if not set(node.output).isdisjoint(reached):
             reason = "RTen runs it while loading the model, but cannot find the values that it captures"
-            made = (shape.Identity.name, node.op_type or "")
+            made = ("Identity", node.op_type or "")
             yield Change(f"{where}.node[{index}]", node.name or "", node.op_type or "", made, reason, True)
 
 

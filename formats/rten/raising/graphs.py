@@ -23,7 +23,7 @@ from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import MALFORMED, find, make_node, with_fields
 from formats.rten.graph.makers import folded, folded_deviations
 from formats.rten.graph.uses import Uses
-from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
+from formats.rten.operators import SPECS, foldings
 from formats.rten.raising.kinds import (
     INTEGERS,
     UNKNOWN_OPERATOR,
@@ -170,14 +170,14 @@ class GraphRaiser:
     def _cast(self, name: str, elem_type: int, output: str = "") -> str:
         """The name of a value in another type. The value has this type from now on."""
         output = output or self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
-        self._append(make_node(casting.Cast.name, [name], [output], to=elem_type))
+        self._append(make_node("Cast", [name], [output], to=elem_type))
         return self._views.setdefault((name, elem_type, None, False), output)
 
     def _reshape(self, name: str, elem_type: int | None, rank: int) -> str:
         """The name of a value of one element with `rank` axes."""
         output = self._shared.names.new(f"{name}/reshaped")
         sizes = self._context(Node()).int64([1] * rank)
-        self._append(make_node(shape.Reshape.name, [name, sizes], [output]))
+        self._append(make_node("Reshape", [name, sizes], [output]))
         return self._views.setdefault((name, elem_type, rank, False), output)
 
     def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
@@ -242,16 +242,19 @@ class GraphRaiser:
                 self._add_output(rten_name, name, tensor_kind(scope.types[name].elem_type or FLOAT), [precedent])
             return
         kinds: Sequence[ValueKind] = ()
-        if spec.subgraphs is not None:
-            made.attribute, kinds = self._subgraphs(node, spec.subgraphs, self._place_of(index))
+        back = spec.to_onnx
+        if back.subgraphs is not None:
+            made.attribute, kinds = self._subgraphs(node, back.subgraphs, self._place_of(index))
         self._report(spec, made, node, index)
-        # A folded node is ONNX's already; most operators are the same in ONNX, and `raised` is for the others.
-        nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, self._context(made))
+        # A folded node is ONNX's already; most operators are the same in ONNX, and `rewriting` is for the others.
+        is_same = back.rewriting is None or id(node) in self._folded
+        nodes = None if is_same or back.rewriting is None else back.rewriting(made, self._context(made))
+        nodes = [made] if nodes is None else nodes
         nodes[-1].name = made.name
         self._append(*nodes)
         self._precedents.add(likeness, made, nodes, self._made)
         first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
-        output = spec.signature.output
+        output = back.signature.output
         is_sequence = output == "S" or (output == "A" and first)
         for place, (rten_name, name) in enumerate(zip(node.output, made.output, strict=False)):
             if name in self._scope.exceeding and rten_name not in self._uses.only_dims:
@@ -265,19 +268,22 @@ class GraphRaiser:
     def _report(self, spec: OperatorSpec, made: Node, node: Node, index: int) -> None:
         """Record how ONNX's results for a node differ from RTen's."""
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
-        # What `raised` writes computes as RTen does, so the deviations of the operator do not apply.
-        own = folded_deviations if is_folded else spec.raised_deviations or (None if spec.raised else spec.deviations)
-        if own is None is spec.unspecified:
+        # What the rewriting writes computes as RTen does, so the deviations of the operator do not apply.
+        back, unspecified = spec.to_onnx, spec.to_rten.unspecified
+        own = (
+            folded_deviations if is_folded else back.deviations or (None if back.rewriting else spec.to_rten.deviations)
+        )
+        if own is None is unspecified:
             return
         context = self._context(made)
-        for rule in (own, spec.unspecified):
+        for rule in (own, unspecified):
             for deviation in () if rule is None else rule(made, context):
                 detail, name = f"{node.op_type}: {deviation.detail}", node.name or node.output[0]
                 self._shared.losses.add("deviation", detail, self._place_of(index), name, seen=deviation.seen)
 
     def _inputs_of(self, node: Node, spec: OperatorSpec) -> list[str]:
         """The names of a node's inputs in ONNX, in the types that the node accepts."""
-        ranks = spec.ranks
+        ranks = spec.to_onnx.ranks
         values = [self.value(name) if name else OMITTED for name in node.input]
         if INTEGERS.isdisjoint([value.kind.elem_type for value in values]):  # so each keeps its type
             return [
@@ -287,7 +293,7 @@ class GraphRaiser:
                 for place, value in enumerate(values)
             ]
         # Inputs with the same capital letter must have one type; each other input has a type of its own.
-        letters = spec.signature.letters(len(node.input))
+        letters = spec.to_onnx.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:
@@ -297,7 +303,7 @@ class GraphRaiser:
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:
                 elem_type = types[letter if letter.isupper() else f"{letter}{place}"]
-                name = self._view(values[place], elem_type, ranks.get(place), bounds=place in spec.bounds)
+                name = self._view(values[place], elem_type, ranks.get(place), bounds=place in spec.to_rten.bounds)
             inputs.append(name)
         return inputs
 
@@ -383,9 +389,9 @@ class GraphRaiser:
             if value.constant is not None:
                 view = self._view(value, wanted if wanted in INTEGERS else None)
                 same = self._scope.type_of(view).elem_type == wanted
-                plain = elementwise.Max if wanted == INT32 else shape.Identity  # RTen then does not fold equal ones
-                operator = plain if same else casting.Cast
-                self._append(make_node(operator.name, [view], [name], to=None if same else wanted))
+                plain = "Max" if wanted == INT32 else "Identity"  # RTen then does not fold equal ones
+                operator = plain if same else "Cast"
+                self._append(make_node(operator, [view], [name], to=None if same else wanted))
             kind = ValueKind(wanted, value.kind.is_sequence)
             outputs.append(value_info(name, kind, self._scope.type_of(name).dims))
         return outputs
@@ -399,7 +405,7 @@ class GraphRaiser:
             made_here.update(self._nodes[-1].output if self._nodes else ())
             if name not in made_here or any(name == output.name for output in outputs):
                 copy = self._shared.names.new(f"{rten_name}/output")
-                self._append(make_node(shape.Identity.name, [name], [copy]))
+                self._append(make_node("Identity", [name], [copy]))
                 name = copy
             outputs.append(value_info(name, kind, None))
         return outputs

@@ -116,7 +116,7 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
     for value, place, is_itself in pending:
         for use in _uses(value, place):
             is_sequence |= is_itself and use.letter == "S"
-            is_tensor |= is_itself and not use.spec.carries_sequences
+            is_tensor |= is_itself and not use.spec.to_onnx.carries_sequences
             alike = "SE" if use.letter in "SE" else use.letter if use.letter.isupper() else ""
             others = [other for other, letter in zip(use.node.input, use.letters, strict=True) if letter in alike]
             elem_type = elem_type or next(filter(None, map(elem_types.get, others)), None)
@@ -131,7 +131,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
     """The inputs that use a value, in subgraphs, too."""
     for node in graph.node:
         spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
-        letters = spec.signature.letters(len(node.input))
+        letters = spec.to_onnx.signature.letters(len(node.input))
         yield from (_Use(node, spec, graph, place, letters) for place, used in enumerate(node.input) if used == name)
         for attribute in node.attribute:
             if attribute.g is not None and name not in defined(attribute.g):
@@ -140,7 +140,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
 
 def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
     """For a node that passes a value on: the new value, its graph, and whether it is the value itself."""
-    output, form = use.spec.signature.output, use.spec.subgraphs
+    output, form = use.spec.to_onnx.signature.output, use.spec.to_onnx.subgraphs
     if output and output in alike and use.node.output:
         yield use.node.output[0], use.graph, output == use.letter
     if form is not None and form.carried is not None and use.place >= form.carried:

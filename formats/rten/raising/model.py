@@ -79,7 +79,7 @@ def _version(graph: Graph) -> int:
             seen.setdefault((node.op_type, attributes_key(node)), node)
     for node in seen.values():
         spec = SPECS.get(node.op_type or "")
-        version = max(version, CEIL_MODE if get_int(node, "ceil_mode") else 0, spec.raised_version if spec else 0)
+        version = max(version, CEIL_MODE if get_int(node, "ceil_mode") else 0, spec.to_onnx.version if spec else 0)
     return version
 
 

@@ -21,9 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators import elementwise
 from formats.rten.operators.shared.rules import same
-from formats.rten.operators.shared.spec import Folding, OperatorSpec, Row, Signature
+from formats.rten.operators.shared.spec import Folding, OperatorSpec, Outputs, Row, Signature, ToOnnx, ToRten
 from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:
@@ -35,30 +34,35 @@ if TYPE_CHECKING:
 def square(node: Node, context: Context) -> list[Node]:
     """Write it as x * x."""
     data = context.input(0)
-    return context.replace(context.op(elementwise.Mul, data, data))
+    return context.replace(context.op("Mul", data, data))
 
 
 def folded_square(node: Node, makers: Makers) -> Node | None:
     """Square, from the product that it was written with."""
-    if node.op_type != elementwise.Mul.name or node.input[0] != node.input[1]:
+    if node.op_type != "Mul" or node.input[0] != node.input[1]:
         return None
-    return make_node(Square.name, node.input[:1], node.output)
+    return make_node("Square", node.input[:1], node.output)
 
 
 Square = OperatorSpec(
-    "Square", dims=same, rewritings=(square,), foldings=(Folding(lambda: (elementwise.Mul,), folded_square),)
+    "Square",
+    Outputs(same),
+    ToRten(rewritings=(square,)),
+    ToOnnx(foldings=(Folding(("Mul",), folded_square),)),
 )
 
 
 def cube(node: Node, context: Context) -> list[Node] | None:
     """Write it as x * x * x."""
-    if context.has(Cube):
+    if context.has("Cube"):
         return None
     data = context.input(0)
-    return context.replace(context.op(elementwise.Mul, context.op(elementwise.Mul, data, data), data))
+    return context.replace(context.op("Mul", context.op("Mul", data, data), data))
 
 
-Cube = OperatorSpec("Cube", Row(1, since=RTEN_0_27), dims=same, rewritings=(cube,), signature=Signature("N", "N"))
+Cube = OperatorSpec(
+    "Cube", Outputs(same), ToRten(Row(1, since=RTEN_0_27), rewritings=(cube,)), ToOnnx(Signature("N", "N"))
+)
 '''
 PROGRAM = """
 import sys
