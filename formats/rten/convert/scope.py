@@ -329,36 +329,36 @@ class Scope:
             for name in node.output:
                 self.types[name] = declared.get(name, UNKNOWN)
             return
-        known = spec.outputs
-        if known.makes_sequence:
+        outputs = spec.outputs
+        if outputs.makes_sequence:
             self._sequences.update(node.output)
         types = [self.type_of(name) if name else UNKNOWN for name in node.input]
         try:
-            shapes = known.dims(node, self, types)
+            shapes = outputs.dims(node, self, types)
         except MALFORMED:
             shapes = ()
         try:
-            elem_types = known.elements(node, self, types)
+            elem_types = outputs.elements(node, self, types)
         except MALFORMED:
             elem_types = ()
         for place, name in enumerate(node.output):
             elem_type = elem_types[min(place, len(elem_types) - 1)] if elem_types else None
             inferred = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
             self.types[name] = merge(inferred, declared[name]) if name in declared else inferred
-        if known.is_copy:
+        if outputs.is_copy:
             self._note_copy(node)
-        if known.record is not None:
-            known.record(node, self, types)
-        if known.contents is not None:
-            self._fold(node, known.contents, types)
-        if known.range is not None and node.output:
+        if outputs.record is not None:
+            outputs.record(node, self, types)
+        if outputs.contents is not None:
+            self._fold(node, outputs.contents, types)
+        if outputs.range is not None and node.output:
             self.note_maker(node, spec)
             if self.types[node.output[0]].elem_type not in FLOATS or self._come_from_integers(node.input):
-                self._note_range(known.range, node, types, node.output if len(elem_types) == 1 else node.output[:1])
-            elif known.is_bounding:  # the rule also notes what RTen cannot know
-                self._intervals[node.output[0]] = self._computed_range(node, known.range)
-            if known.second_range is not None:
-                self._note_range(known.second_range, node, types, node.output[1:2])
+                self._note_range(outputs.range, node, types, node.output if len(elem_types) == 1 else node.output[:1])
+            elif outputs.is_bounding:  # the rule also notes what RTen cannot know
+                self._intervals[node.output[0]] = self._computed_range(node, outputs.range)
+            if outputs.second_range is not None:
+                self._note_range(outputs.second_range, node, types, node.output[1:2])
 
     def _come_from_integers(self, names: Iterable[str]) -> bool:
         """Whether some values come from integers, and the others are constants or integers."""

@@ -247,9 +247,8 @@ class GraphRaiser:
             made.attribute, kinds = self._subgraphs(node, back.subgraphs, self._place_of(index))
         self._report(spec, made, node, index)
         # A folded node is ONNX's already; most operators are the same in ONNX, and `rewriting` is for the others.
-        is_same = back.rewriting is None or id(node) in self._folded
-        nodes = None if is_same or back.rewriting is None else back.rewriting(made, self._context(made))
-        nodes = [made] if nodes is None else nodes
+        rewriting = None if id(node) in self._folded else back.rewriting
+        nodes = (rewriting(made, self._context(made)) if rewriting is not None else None) or [made]
         nodes[-1].name = made.name
         self._append(*nodes)
         self._precedents.add(likeness, made, nodes, self._made)
