@@ -199,9 +199,9 @@ def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
     """The executor for the jobs, if they do not run in our own processes."""
     if dask is None:
         return nullcontext()
-    from formats.batch import clusters
+    from formats.batch import workers
 
-    return clusters.dask_executor(dask)
+    return workers.dask_executor(dask)
 
 
 class Shown:

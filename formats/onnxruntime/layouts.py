@@ -35,7 +35,7 @@ def in_usual_layout(model: Model) -> Usual:
     if not domains:
         return Usual(model)
     from formats.ir.copies import copied
-    from formats.ir.names import Names
+    from formats.ir.node_order import Names
     from formats.onnxruntime.blocked import blocks_of, moved, put_back
 
     new = copied(model)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
 from formats.ir.model import Graph, Model, OperatorSetId
-from formats.ir.names import Names
-from formats.ir.node_order import graphs
+from formats.ir.node_order import Names, graphs
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.graph.attributes import attributes_key, get_int
