@@ -1,4 +1,4 @@
-"""What onnxruntime has of its own: operators in its layouts, and the constants that it reads when it loads a graph."""
+"""Operators of onnxruntime in layouts of its own."""
 
 from __future__ import annotations
 

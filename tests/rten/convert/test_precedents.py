@@ -234,14 +234,13 @@ def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch
         return found
 
     def end(self: Precedents, found: Any, node: Any, *others: Any) -> None:
-        before = len(self._found)
+        before = len(self._precedents)
         add(self, found, node, *others)
-        if len(self._found) > before:
+        if len(self._precedents) > before:
             set_for.add(node.op_type)
-            scalars = self._found[found].scalars
-            if (
-                SPECS[node.op_type].outputs.range is not None
-            ):  # then the likeness asks the same, and has no equal if it is true
+            scalars = self._precedents[found].scalars
+            # With a rule for ranges, the likeness asks the same, and has no equal if it is true.
+            if SPECS[node.op_type].outputs.range is not None:
                 looks[:] = [look for look in looks if look != "knows_numbers"]
             assert ["constant", "new"] * len(scalars) == looks, node.op_type
 

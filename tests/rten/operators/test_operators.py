@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from formats.rten.schema import ENUMS, TABLES, UNIONS
+from rten_forms import ENUMS, TABLES, UNIONS
 from rten_operators import HELD
 
 from formats.rten.operators.shared.spec import ANY, FieldKind, Row
