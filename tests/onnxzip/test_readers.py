@@ -28,7 +28,7 @@ from formats import onnxzip
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError
 from formats.onnxzip.reading.contents import read_contents
-from formats.onnxzip.reading.external_tensors import check_external
+from formats.onnxzip.reading.graph import check_external
 from formats.onnxzip.reading.graph_scan import scan
 from formats.onnxzip.reading.reader import read_entries
 from formats.tensordata.sources.source import Literal

@@ -28,7 +28,7 @@ from formats.onnxpb.wire.varints import (
     signed,
     skip_field,
 )
-from formats.onnxzip.reading.external_tensors import OWN_DATA, SEGMENT, ExternalTensor
+from formats.onnxzip.reading.graph import OWN_DATA, SEGMENT, ExternalTensor
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from formats.ir.model import DEFAULT, Model, Tensor, remove
 from formats.ir.storage import entries_of, raw_source
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip.reading.contents import read_contents
-from formats.onnxzip.reading.external_tensors import check_external, external_tensor
+from formats.onnxzip.reading.graph import check_external, external_tensor
 from formats.onnxzip.reading.far_entries import payload_of
 from formats.onnxzip.reading.graph_scan import check_undecoded, scan
 from formats.onnxzip.reading.lenient import LENIENT, is_about_others, is_graph, model_entry, read_loose_entries

@@ -21,7 +21,7 @@ from formats.ir import walk
 from formats.ir.model import EXTERNAL
 from formats.onnxzip import records, stale_links
 from formats.onnxzip.reading.contents import read_contents, read_hashes
-from formats.onnxzip.reading.external_tensors import check_external
+from formats.onnxzip.reading.graph import check_external
 from formats.onnxzip.reading.graph_scan import scan
 from formats.onnxzip.reading.model import check
 from formats.onnxzip.reading.reader import read_entries

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from formats.errors import FormatError
 from formats.onnxpb.wire.varints import encode_varint
 from formats.onnxzip.reading import forms, graph_scan
-from formats.onnxzip.reading.external_tensors import ExternalTensor
+from formats.onnxzip.reading.graph import ExternalTensor
 from formats.onnxzip.reading.forms import Forms
 from formats.tensordata.sources.source import Literal
 
