@@ -88,7 +88,8 @@ FAMILIES = "formats.rten.operators."
 IMPORTED = {"onnxz": (100, 0), "rten": (166, 22)}
 # What a codec uses of another one.
 OF_OTHER_CODECS = {
-    ("onnxzip", "formats.onnxpb.wire.decoder"): {"decode"},
+    ("onnxzip", "formats.onnxpb.wire.decoder"): {"decode", "Decoder", "DepthError"},
+    ("onnxzip", "formats.onnxpb.wire.tables"): None,  # all of it
     ("onnxzip", "formats.onnxpb.wire.encoder"): {"encode"},
     ("onnxzip", "formats.onnxpb.wire.fields_in_source"): {"FieldsInSource"},
     ("onnxzip", "formats.onnxpb.external.other_graphs"): {"OtherGraphs"},

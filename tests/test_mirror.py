@@ -105,7 +105,6 @@ THROUGH: dict[str, tuple[str, str]] = {
         "archives that are refused, and valid ones",
     ),
     "onnxzip/test_bundles.py": ("onnxzip.reading.contents verbs.pack", "archives with several models and files"),
-    "onnxzip/reading/test_graph_scan.py": ("onnxzip.reading.graph", "tensors in bytes, as in memory"),
     "onnxzip/test_links.py": ("ir.archive_link onnxpb.external.archive_links onnxzip.stale_links", "linked graphs"),
     "onnxzip/writing/test_archive.py": ("onnxzip.__init__ onnxzip.options", "archives, with all options for them"),
     "pictures/test_pages.py": ("pictures.drawing", "whole pictures and pages"),

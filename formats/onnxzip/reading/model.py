@@ -14,9 +14,8 @@ from formats.ir.model import DEFAULT, Model, Tensor, remove
 from formats.ir.storage import entries_of, raw_source
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip.reading.contents import read_contents
-from formats.onnxzip.reading.graph import check_external, external_tensor
 from formats.onnxzip.reading.far_entries import payload_of
-from formats.onnxzip.reading.graph_scan import check_undecoded, scan
+from formats.onnxzip.reading.graph import check_external, check_undecoded, external_tensor, visit_graph
 from formats.onnxzip.reading.lenient import LENIENT, is_about_others, is_graph, model_entry, read_loose_entries
 from formats.onnxzip.writing.archive import has_typed_data
 from formats.tensordata.plan import USE, Loss
@@ -118,7 +117,7 @@ def _check_graph(
     sizes = {entry.name: entry.nbytes for entry in contents.tensors}
     message = source if graph is None else _message(source, graph)
     try:
-        if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
+        if not visit_graph(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
             raise _without_graph()
     except FormatError as error:
         if graph is not None and error.file_offset is not None:

@@ -23,8 +23,7 @@ from formats.onnxpb.external.references import referring
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxzip import records
 from formats.onnxzip.names import HASHES_NAME, EntryNames, entry_of, hashes_nbytes
-from formats.onnxzip.reading.graph import KEYS
-from formats.onnxzip.reading.graph_scan import check_undecoded
+from formats.onnxzip.reading.graph import KEYS, check_undecoded
 from formats.onnxzip.writing.duplicates import Duplicates
 from formats.onnxzip.writing.entry_groups import Checksums, Crc32AndHash, EntryGroup, grouped
 from formats.tensordata.plan import (

@@ -21,8 +21,7 @@ from formats.ir import walk
 from formats.ir.model import EXTERNAL
 from formats.onnxzip import records, stale_links
 from formats.onnxzip.reading.contents import read_contents, read_hashes
-from formats.onnxzip.reading.graph import check_external
-from formats.onnxzip.reading.graph_scan import scan
+from formats.onnxzip.reading.graph import check_external, visit_graph
 from formats.onnxzip.reading.model import check
 from formats.onnxzip.reading.reader import read_entries
 from formats.onnxzip.regions import checksums_of
@@ -121,7 +120,7 @@ class _Old(NamedTuple):
         for graph in contents.graphs.values():
             if graph is not changing:
                 message = source.slice(graph.payload_offset, graph.nbytes)
-                scan(message, lambda tensor: needed.add(check_external(tensor, sizes)), DEEPEST)
+                visit_graph(message, lambda tensor: needed.add(check_external(tensor, sizes)), DEEPEST)
         return cls(file, contents, read_hashes(source, contents), changing, needed)
 
     def packed(
