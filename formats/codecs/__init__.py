@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _archive_entries() -> Callable[[Source], list[Entry]]:
-    from formats.onnxzip.reading.reader import read_entries
+    from formats.onnxzip.reader import read_entries
 
     return read_entries
 

@@ -15,8 +15,8 @@ from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
 from formats.editing.scopes import main_graph
 from formats.errors import OptionError, UnsupportedError
+from formats.onnxzip import editing
 from formats.onnxzip.options import ArchiveOptions
-from formats.onnxzip.writing import editing
 from formats.options import check_names, made, names_of
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream

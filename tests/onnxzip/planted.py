@@ -18,7 +18,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 WIRE = "formats.onnxpb.wire."
-CHANGED = ("formats.onnxzip.records", "formats.onnxzip.reading.", WIRE)
+CHANGED = ("formats.onnxzip.", WIRE)
 
 
 class Unless(ast.NodeTransformer):
@@ -71,7 +71,7 @@ def main() -> None:
     requirement = sys.argv[1]
 
     def is_planted(error: FormatError, in_wire: bool) -> bool:
-        from formats.onnxzip.reading.graph import broken_by
+        from formats.onnxzip.graph import broken_by
 
         return (broken_by(error) if in_wire else getattr(error, "requirement", None)) == requirement
 
@@ -79,7 +79,7 @@ def main() -> None:
     sys.meta_path.insert(0, Finder())
     sys.path.insert(0, str(ROOT))
     from formats.errors import FormatError
-    from formats.onnxzip.reading.model import check
+    from formats.onnxzip.model import check
     from formats.tensordata.file import File
 
     for line in sys.stdin:

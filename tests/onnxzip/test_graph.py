@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 from formats.errors import FormatError
 from formats.onnxpb.wire.varints import encode_varint
-from formats.onnxzip.reading.graph import ExternalTensor, visit_graph
+from formats.onnxzip.graph import ExternalTensor, visit_graph
 from formats.tensordata.sources.source import Literal, Source
 
 

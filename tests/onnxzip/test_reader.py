@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import struct
 import subprocess
@@ -11,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from archives import DATA, MAX_16, MAX_32, PLAIN, TENSOR, Member, Zip, bytes_of, model, padded, proto, weight
+from archives import DATA, MAX_16, MAX_32, PLAIN, TENSOR, Member, Zeros, Zip, bytes_of, model, padded, proto, weight
 from programs import need
 from vector_rows.large import LARGE_ROWS, LargeRow, Part
 from vector_rows.row import Row
@@ -22,8 +21,7 @@ from formats.codecs.contract import Match, ReadOptions
 from formats.errors import DecodeError, FormatError
 from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.schema import MESSAGES
-from formats.onnxzip import records
-from formats.onnxzip.reading import graph, reader
+from formats.onnxzip import graph, reader, records
 from formats.tensordata.sources.source import Concat, Literal, Source
 
 
@@ -97,45 +95,20 @@ def test_messages_that_are_entered_are_those_with_tensors_in_them() -> None:
     assert {**expected, **values} == graph.READ_FIELDS
 
 
-class Zeros(Source):
-    """Any number of zeros, none of which are stored."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-
-    def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Fill with zeros."""
-        buffer[:] = bytes(len(buffer))
-
-    def slice(self, offset: int, nbytes: int) -> Zeros:
-        """Return fewer zeros."""
-        return Zeros(nbytes)
-
-
 @cache
 def of_parts(parts: tuple[Part, ...]) -> Source:
     """Return a large archive."""
     return Concat.of(*(Zeros(part.zeros) if part.zeros else Literal(part.made()) for part in parts))
 
 
-@functools.cache
+@cache
 def check_once(parts: tuple[Part, ...]) -> None:
     """Check an archive with which several rows compare theirs."""
     onnxzip.check(of_parts(parts))
 
 
 @pytest.mark.outer
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(
-            row,
-            id=f"{row.requirement} {row.name}",
-            marks=[pytest.mark.outer] * (row.name in ("65,534 entries", "65,536 entries as none")),  # seconds for each
-        )
-        for row in LARGE_ROWS
-    ],
-)
+@pytest.mark.parametrize("row", LARGE_ROWS, ids=[f"{row.requirement} {row.name}" for row in LARGE_ROWS])
 def test_requirement_of_large_archives(row: LargeRow) -> None:
     """Requirements about archives that need zip64 for their number of entries or bytes are checked, too."""
     if row.refused is not None:
