@@ -47,7 +47,7 @@ def extract_groups(of_all_packages: bool) -> list[Group]:
 def extract(request: Request) -> int:
     """Write a part of a model, and print what was done."""
     from formats.editing.options import ExtractOptions
-    from formats.verbs.extract import extract as extract_part
+    from formats.verbs.edit import extract as extract_part
 
     return _write(request, ExtractOptions, extract_part)
 
@@ -62,7 +62,7 @@ def merge_groups(of_all_packages: bool) -> list[Group]:
 def merge(request: Request) -> int:
     """Write two models as one, and print what was done."""
     from formats.editing.options import MergeOptions
-    from formats.verbs.merge import merge as merge_models
+    from formats.verbs.edit import merge as merge_models
 
     return _write(request, MergeOptions, merge_models)
 

@@ -132,7 +132,7 @@ def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
         with sign_of_work(wanted=not (output.get("quiet") or output.get("json"))):
             outcome.code = verb.run(request)
     except Stopped as stopped:
-        from formats.tensordata.moved import MOVED
+        from formats.tensordata.file import MOVED
 
         if verb.writes_once and not (request.has_jobs or MOVED.amounts.publications or MOVED.amounts.sent):
             stopped.words += "; nothing was written"

@@ -199,9 +199,9 @@ def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
     """The executor for the jobs, if they do not run in our own processes."""
     if dask is None:
         return nullcontext()
-    from formats.batch import clusters
+    from formats.batch import workers
 
-    return clusters.dask_executor(dask)
+    return workers.dask_executor(dask)
 
 
 class Shown:
@@ -265,7 +265,7 @@ def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, st
 
 
 def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> str:
-    from formats.wording.units import in_units
+    from formats.words import in_units
 
     counts, nbytes = _counts(results)
     words = {CONVERTED: "to convert"} if dry_run else {}

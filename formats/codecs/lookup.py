@@ -11,7 +11,7 @@ from formats.errors import OptionError, UnknownFormatError
 from formats.options import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
     from importlib.metadata import EntryPoint
 
 ONNXRUNTIME = "onnxruntime"  # a runtime without a format of its own
@@ -29,6 +29,12 @@ def built_in() -> tuple[Codec, ...]:
     return (onnx.CODEC, onnxzip.CODEC, rten.CODEC, ort.CODEC, onnx.CRYPT_CODEC, onnx.TEXT_CODEC, onnx.JSON_CODEC)
 
 
+@cache
+def model_extensions() -> frozenset[str]:
+    """The extensions of the files of all formats of this package."""
+    return frozenset(extension for codec in built_in() for extension in codec.extensions)
+
+
 class Installed(NamedTuple):
     """The codecs that installed packages offer, and the reasons why other codecs cannot be used."""
 
@@ -41,10 +47,10 @@ def installed() -> Installed:
     """The codecs that installed packages offer under `formats.codecs`, by name; a broken codec is not an error."""
     from importlib.metadata import entry_points
 
-    found = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)]
+    loaded = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)]
     return Installed(
-        tuple(each for each in found if isinstance(each, Codec)),
-        tuple(each for each in found if isinstance(each, str)),
+        tuple(codec for codec in loaded if isinstance(codec, Codec)),
+        tuple(problem for problem in loaded if isinstance(problem, str)),
     )
 
 
@@ -86,8 +92,8 @@ def by_name(name: str) -> Codec:
     """
     codec = _first(lambda codec: codec.name == name)
     if codec is None:
-        known = ", ".join(codec.name for codec in codecs())
-        raise OptionError(f"no format is called {name!r}; there are {known}{_problems()}")
+        names = ", ".join(codec.name for codec in codecs())
+        raise OptionError(f"no format is called {name!r}; there are {names}{_problems()}")
     return codec
 
 
@@ -111,9 +117,9 @@ class RuntimeName(NamedTuple):
 
 def runtime(name: str) -> Runtime:
     """The runtime of the format with this name."""
-    found: Runtime | None = by_name(name).runtime
-    assert found is not None
-    return found
+    runtime = by_name(name).runtime
+    assert runtime is not None
+    return runtime
 
 
 def runtime_named(text: str) -> RuntimeName:
@@ -124,38 +130,38 @@ def runtime_named(text: str) -> RuntimeName:
     if not isinstance(text, str):
         raise TypeError(text)
     name, equals, release = text.partition("==")
-    known = _releases_by_runtime()
-    if name not in known:
-        raise OptionError(_unknown_runtime(text, known))
+    releases = _releases_by_runtime()
+    if name not in releases:
+        raise OptionError(_unknown_runtime(text, releases))
     if not equals:
         return RuntimeName(name)
     minor = ".".join(release.split(".")[:2])
-    if minor not in known[name]() or not all(part.isdecimal() for part in release.split(".")):
-        listed = ", ".join(known[name]())
+    if minor not in releases[name]() or not all(part.isdecimal() for part in release.split(".")):
+        listed = ", ".join(releases[name]())
         raise OptionError(f"`runtime` is {text!r:.100}, but the known releases of {name} are {listed}")
     return RuntimeName(name, minor)
 
 
-def _unknown_runtime(text: str, known: Mapping[str, Callable[[], Collection[str]]]) -> str:
+def _unknown_runtime(text: str, names: Collection[str]) -> str:
     """What to say of a runtime that does not exist: how it is written, if it is one that exists."""
     import re
     from difflib import get_close_matches
 
-    found = re.fullmatch(r"([a-z]*)[^0-9a-z]*(\d[\w.]*)?", text.strip().lower())
-    word, release = (found[1], found[2]) if found else (text, None)
-    name = next(iter(get_close_matches(word, known, 1)), ONNXRUNTIME if word == "ort" else "")
+    parts = re.fullmatch(r"([a-z]*)[^0-9a-z]*(\d[\w.]*)?", text.strip().lower())
+    word, release = (parts[1], parts[2]) if parts else (text, None)
+    name = next(iter(get_close_matches(word, names, 1)), ONNXRUNTIME if word == "ort" else "")
     if name and release:
         return f"no runtime is called {text!r:.100}; two equals signs come before a release: {name}=={release}"
-    meant = f"did you mean {name}?" if name else f"there are {' and '.join(known)}"
+    meant = f"did you mean {name}?" if name else f"there are {' and '.join(names)}"
     return f"no runtime is called {text!r:.100}; {meant}"
 
 
 def _releases_by_runtime() -> dict[str, Callable[[], Collection[str]]]:
     """Functions that return the known releases, by runtime."""
-    found: dict[str, Callable[[], Collection[str]]] = {
+    releases: dict[str, Callable[[], Collection[str]]] = {
         codec.name: codec.runtime.releases for codec in codecs() if codec.runtime is not None
     }
-    return found | {ONNXRUNTIME: _of_onnxruntime}
+    return releases | {ONNXRUNTIME: _of_onnxruntime}
 
 
 def _of_onnxruntime() -> Collection[str]:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.edits import Done, Edit, counted
-from formats.editing.shapes import all_messages
+from formats.editing.options import Done, Edit, counted
+from formats.editing.scopes import all_messages
 from formats.errors import EditError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Tensor, entries
 from formats.ir.storage import from_numpy, with_raw_data, without_data
 from formats.tensordata.plan import USE, Loss
-from formats.wording.lists import listed
-from formats.wording.suggestions import nearest
+from formats.words import listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -25,8 +25,8 @@ from formats.ir.model import Model, Tensor
 from formats.onnx_compat.loading import DEFAULTS, ParseOptions, name_of, parse_part, read_model, read_whole
 from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
-from formats.onnx_compat.protos.errors import protobuf_errors
 from formats.onnx_compat.protos.message import ProtoMessage
+from formats.onnx_compat.protos.values import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, is_whole, plan_message, plan_whole
 from formats.onnxpb import serialization
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
@@ -168,9 +168,9 @@ def _form_to_read(source: Source, path: Path | None, format: str | None) -> Code
     name = serialization.registry.get_format_from_file_extension(extension) if extension else None
     if name and (found := serialization.registry.registered(name)):
         return found
-    for codec in (TEXT_CODEC, JSON_CODEC):
-        if extension in codec.extensions:
-            return codec
+    for text in (TEXT_CODEC, JSON_CODEC):
+        if extension in text.extensions:
+            return text
     head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
     try:
         codec = lookup.for_reading(head, source.nbytes, path)

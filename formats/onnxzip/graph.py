@@ -19,16 +19,8 @@ from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import Decoder, DepthError
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import BYTES, IR_FAMILY, PRESENCE, VISIT, FieldRow, Tables, tables_of
-from formats.onnxpb.wire.varints import (
-    INT64,
-    GroupError,
-    VarintError,
-    WireType,
-    decode_varint,
-    make_tag,
-    skip_field,
-    unpack,
-)
+from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack
+from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,17 +75,11 @@ def external_tensor(tensor: Tensor) -> ExternalTensor:
 
 def _forbidden_fields(tensor: Tensor) -> frozenset[str]:
     """The names of the forbidden fields of a decoded tensor; those with another wire type are unknown fields of it."""
-    unknown, position = tensor.unknown_fields, 0
-    unknown_numbers = set()
-    while position < len(unknown):
-        tag, position = decode_varint(unknown, position)
-        position = skip_field(unknown, position, tag)
-        unknown_numbers.add(tag >> 3)
-    return frozenset(
-        name
-        for name, number in FORBIDDEN.items()
-        if number in unknown_numbers or vars(tensor).get(name) not in (None, [])
-    )
+    unknown: dict[str, Any] = {}
+    source = Literal(tensor.unknown_fields)
+    decoder = Decoder(source, MAX_DEPTH, family=_graph_tables(), visit=lambda fields, depth: None)
+    decoder.merge(unknown, _graph_tables()["TensorProto"], 0, source.nbytes, 0)
+    return frozenset(name for name in FORBIDDEN if name in unknown or vars(tensor).get(name) not in (None, []))
 
 
 def check_external(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:

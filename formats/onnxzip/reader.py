@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.collector import collector_paused
 from formats.errors import DecodeError
 from formats.onnxzip.headers import fields_of, list_entries, local_entry, read_end
 from formats.onnxzip.names import is_entry_name
 from formats.onnxzip.records import END, LOCAL_HEADER, PADDING_ID, Entry, local_header
-from formats.python.collector import collector_paused
 
 if TYPE_CHECKING:
     from formats.onnxzip.headers import Listing

@@ -9,15 +9,15 @@ from threading import Event, RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from formats.python.threads import InThread
-from formats.wording.units import in_units
+from formats.tensordata.threads import InThread, started
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from typing_extensions import Self
 
-    from formats.tensordata.moved import Amounts
+    from formats.tensordata.file import Amounts
 
 PROGRESS_DELAY_SECONDS = 0.5
 WATCH_SECONDS = 0.1
@@ -67,7 +67,7 @@ class Progress:
 
     def watch(self) -> None:
         """From now on, show after a while that something is done, even if nobody calls this object."""
-        self._watch = InThread(self._show_later).start()
+        self._watch = started(self._show_later)
 
     def _show_later(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):
@@ -155,7 +155,7 @@ def is_importing() -> bool:
 
 def amounts_moved() -> Amounts:
     """What was received and sent since the start of the process."""
-    from formats.tensordata.moved import MOVED
+    from formats.tensordata.file import MOVED
 
     return MOVED.amounts
 

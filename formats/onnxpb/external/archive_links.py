@@ -12,16 +12,14 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from formats.codecs.contract import ARCHIVE_ENTRIES, Checksum
+from formats.codecs.contract import Checksum
 from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink, is_name
 from formats.ir.model import EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data
-from formats.onnxpb.external.references import referring
-from formats.onnxpb.wire.encoder import encode
-from formats.tensordata.absent import AbsentFile
-from formats.tensordata.file import is_address, is_stream
+from formats.onnxpb.wire.encoder import encode, referring
+from formats.tensordata.file import AbsentFile, is_address, is_stream
 from formats.tensordata.plan import SMALL_BYTES, USE, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.sources.source import FileSpan
 
@@ -50,7 +48,7 @@ def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
         found = f"the archive has {source.nbytes} bytes, but had {link.nbytes} when the graph was linked to it"
         raise ExternalDataError(f"{found}; {RELINK}")
     try:
-        entries = ARCHIVE_ENTRIES()(source)
+        entries = _entries_in(source)
     except DecodeError as error:
         raise ExternalDataError(f"the archive that the graph is linked to is damaged: {error.message}") from None
     if _directory_sha256(source, entries[-1].end) != link.directory_sha256:
@@ -66,9 +64,16 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
     sources = (tensor.external_source for _, tensor in walk.external_tensors(model))
     for file in {file: None for source in sources if source is not None for file in source.files()}:
         if file.path.name == link.archive and not isinstance(file, AbsentFile):
-            for entry in ARCHIVE_ENTRIES()(file.span()):
+            for entry in _entries_in(file.span()):
                 payload = file.span().slice(entry.payload_offset, entry.nbytes)
                 yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", payload)
+
+
+def _entries_in(source: Source) -> list[Entry]:
+    """The entries of an archive, which its own room reads."""
+    from formats.onnxzip.reader import read_entries
+
+    return read_entries(source)
 
 
 def _directory_sha256(source: Source, directory_offset: int) -> str:
@@ -155,7 +160,7 @@ def _why_unlinked(model: Model, size_threshold: int, used: Iterable[File]) -> st
 def _entries(file: File) -> list[Entry]:
     """The entries of the archive in a file; none if it is not an archive."""
     try:
-        return ARCHIVE_ENTRIES()(file.span())
+        return _entries_in(file.span())
     except DecodeError:
         return []
 

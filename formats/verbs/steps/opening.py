@@ -1,4 +1,8 @@
-"""Open a file or bytes: recognise the format, and read the model in it."""
+"""Open a file or bytes: recognise the format, and read the model in it.
+
+Checks who may have made a file if a key is given, and limits who may read the files made from it.
+"""
+
 # ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
 
 from __future__ import annotations
@@ -10,17 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs import contract, lookup
 from formats.codecs.contract import READ_DEFAULTS, ReadOptions
-from formats.errors import DecodeError, FormatError, OptionError, TruncatedError, UnknownFormatError
+from formats.collector import collector_paused
+from formats.errors import CryptError, DecodeError, FormatError, OptionError, TruncatedError, UnknownFormatError
 from formats.ir import walk
 from formats.ir.storage import check_is_alone
 from formats.options import made
-from formats.python.collector import collector_paused
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
-from formats.tensordata.plan import USE, Loss
+from formats.tensordata.plan import OWNER_ACCESS, USE, Loss, Permissions
 from formats.tensordata.sources.source import Literal
 from formats.verbs.arguments import buffer_of, path_of, shown
-from formats.verbs.trust import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +35,40 @@ if TYPE_CHECKING:
     from formats.keywords import ReadKeywords
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnySource
+
+
+def check_key(options: ReadOptions, *codecs: Codec) -> None:
+    """Check that a file is encrypted if a key was given.
+
+    A user who gives a key expects that only owners of the key can have made the file.
+
+    Raises: CryptError if none of the files is encrypted, so that anyone could have made them.
+    """
+    if options.key is not None and not any(codec.encrypted for codec in codecs):
+        found = " and ".join(codec.title for codec in codecs)
+        raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anyone could have made it")
+
+
+def common_permissions(given: Iterable[Permissions]) -> Permissions:
+    """Return the permissions that all of these allow, for a file that is made from several."""
+    found = Permissions(0o777)
+    for each in given:
+        found = Permissions(found.new & each.new, found.replaced & each.replaced)
+    return found
+
+
+def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
+    """Return the permissions of a file in the format `target` that is made from `source`, a file in the format `codec`.
+
+    Users other than its owner have no more permissions than for the source. A file that is replaced keeps its own
+    permissions, which a user chose; but decrypted content never gets more readers than the encrypted file had.
+    """
+    most = 0o777
+    for file in source.files():
+        most &= file.permissions
+    if codec.encrypted and not target.encrypted:
+        return Permissions(most & Permissions().new, most)
+    return Permissions((most | OWNER_ACCESS) & Permissions().new)
 
 
 class Opened(NamedTuple):
@@ -51,7 +88,7 @@ class Opened(NamedTuple):
     def left_out(self, model: str | None) -> Iterable[Loss]:
         """A note on what the file has besides the model that was read, which has this name."""
         try:
-            bundle = self.codec.bundle(self.source) if self.codec.bundle and not self.notes else None
+            bundle = self.codec.bundle(self.source) if self.codec.is_archive and not self.notes else None
         except FormatError:
             for file in self.source.files():
                 file.check_unchanged()  # since it was opened, another process may have changed it in place
@@ -61,7 +98,7 @@ class Opened(NamedTuple):
 
     def cautions(self) -> Iterable[Loss]:
         """Warnings about parts of the file that nothing verifies, although its format promises this."""
-        return self.codec.cautions(self.source, self.model) if self.codec.cautions else ()
+        return self.codec.cautions(self.source, self.model)
 
 
 def load(
@@ -143,11 +180,11 @@ def open_model(
             if key_is_for_it:
                 check_key(options, codec)
             _check_model(options, codec)
-            if codec.settled is not None and file.is_local and beside is not None:
+            if file.is_local and beside is not None:
                 source = codec.settled(source, beside)
             if needs_all and codec.name == "onnx":  # its weights are between parts of the graph
                 file.expect_all()
-            if lenient and codec.read_lenient is not None:
+            if lenient:
                 return Opened(codec, source, *codec.read_lenient(source, beside, options))
             return Opened(codec, source, codec.read(source, beside, options))
 
@@ -184,9 +221,7 @@ def models_in(path: Path, name: str | None, options: ReadOptions) -> tuple[str |
     try:
         source: Source = File.open(path).span()
         codec = _codec(source, path, name)
-        if codec.bundle is None:
-            return (None,)
-        source = codec.settled(source, path) if codec.settled is not None and not is_address(path) else source
+        source = source if is_address(path) else codec.settled(source, path)
         return codec.bundle(source).models
     except FormatError:  # the reader of the model says it better
         return (None,)
@@ -203,7 +238,7 @@ def for_each(paths: Iterable[Path], options: ReadOptions) -> list[ReadOptions]:
 
 def _check_model(options: ReadOptions, codec: Codec) -> None:
     """Raises OptionError if a model was chosen by its name, but the format has none."""
-    if options.model is not None and codec.bundle is None:
+    if options.model is not None and not codec.is_archive:
         raise OptionError(f"`model` is for archives with several models, and this file is {codec.title}")
 
 

@@ -1,0 +1,198 @@
+"""Tensors by name in `.safetensors` and `.npz` files; their elements stay in the file, unless they are compressed.
+
+An index, such as `model.safetensors.index.json`, says in which of several `.safetensors` files each tensor is.
+
+Spec: safetensors (0.8), "Format"; numpy.lib.format, "Format Version 1.0" to "3.0"; huggingface_hub, "Serialization".
+
+One tensor as a `.npy` or `.safetensors` file: its header, and then its bytes.
+
+Spec: numpy.lib.format, "Format Version 1.0"; safetensors (0.8), "Format".
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import DecodeError, UnsupportedError
+from formats.ir import dtypes
+from formats.ir.model import Tensor
+from formats.ir.storage import from_numpy
+from formats.onnxpb.external import safetensors
+from formats.onnxpb.external.safetensors import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, PADDING, TYPES
+from formats.tensordata.file import File
+from formats.tensordata.plan import FilePlan, PlacedWrite
+from formats.tensordata.sources.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from formats.tensordata.sources.source import Source
+
+
+SAFETENSORS, NPZ = ".safetensors", ".npz"
+INDEX = ".safetensors.index.json"
+MAX_INDEX_BYTES = 100_000_000
+NPY = ".npy"
+_NUMBERS = {name: number for number, name in TYPES.items()}
+# What json, zipfile and numpy raise for damaged files; RuntimeError is for encrypted entries, and nested lists.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError, RuntimeError, OverflowError, EOFError)
+_LOCAL_HEADER_BYTES = 30  # of a zip entry, before its name
+
+
+def has_weights(path: Path) -> bool:
+    """Whether the name of a file is that of weights, and not of a model."""
+    return path.name.lower().endswith((SAFETENSORS, NPZ, INDEX))
+
+
+def read_weights(path: Path, files: list[File] | None = None) -> dict[str, Tensor]:
+    """The tensors in a `.safetensors` or `.npz` file, or in all files of an index, by name; the files go to `files`.
+
+    Raises: DecodeError if a file is damaged; OSError if it cannot be read.
+    """
+    file = File.open(path)
+    files = [] if files is None else files
+    files.append(file)
+    try:
+        if path.name.lower().endswith(INDEX):
+            return _of_index(file.span(), path, files)
+        return _of_npz(file, path) if path.suffix.lower() == NPZ else _of_safetensors(file.span(), path)
+    except _DAMAGED as error:
+        raise DecodeError(f"this is no valid {path.suffix} file: {error}", path=path) from error
+
+
+def _of_index(source: Source, path: Path, files: list[File]) -> dict[str, Tensor]:
+    """The tensors in the files next to an index, which are only those that it names."""
+    if source.nbytes > MAX_INDEX_BYTES:
+        raise DecodeError(f"the index has {source.nbytes:,} bytes, more than {MAX_INDEX_BYTES:,}", path=path)
+    content = json.loads(source.read())
+    places = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise DecodeError("the index has no weight_map with the name of a file for each tensor", path=path)
+    shards: dict[str, dict[str, Tensor]] = {}
+    for name in dict.fromkeys(places.values()):
+        is_plain = name == PurePosixPath(name).name == PureWindowsPath(name).name
+        if not (is_plain and name.endswith(SAFETENSORS)):
+            raise DecodeError(f"the index names {name!r:.80}, which is no .safetensors file next to it", path=path)
+        shards[name] = read_weights(path.with_name(name), files)
+    for tensor, name in places.items():
+        if tensor not in shards[name]:
+            raise DecodeError(f"{name:.80} has no tensor {tensor!r:.80}, which the index says", path=path)
+    return {tensor: shards[name][tensor] for tensor, name in places.items()}
+
+
+def _of_safetensors(source: Source, path: Path) -> dict[str, Tensor]:
+    length = int.from_bytes(source.read(0, min(LENGTH_BYTES, source.nbytes)), "little")
+    start = LENGTH_BYTES + length
+    if length > MAX_HEADER_BYTES or start > source.nbytes:
+        raise DecodeError("the header is longer than the file", path=path)
+    header = json.loads(source.read(LENGTH_BYTES, length))
+    shared = header.pop(METADATA, None) or {} if isinstance(header, dict) else None
+    if not isinstance(shared, dict):
+        raise DecodeError("the header is no JSON object", path=path)
+    found = {}
+    for name, entry in header.items():
+        if not name.startswith(PADDING):
+            found[name] = _tensor(name, entry, source, start, path)
+    for name, kept in shared.items():
+        if name not in found and kept in found:
+            found[name] = found[kept]
+    return found
+
+
+def _tensor(name: str, entry: Mapping[str, Any], source: Source, start: int, path: Path) -> Tensor:
+    begin, end = entry["data_offsets"]
+    dims = entry["shape"]
+    number = _NUMBERS.get(entry["dtype"])
+    if number is None:
+        raise DecodeError(f"ONNX has no type {entry['dtype']!r:.40}, which {name:.80} has", path=path)
+    if not all(type(value) is int and value >= 0 for value in (begin, end, *dims)):
+        raise DecodeError(f"{name:.80} has a place or dims that are no numbers", path=path)
+    row = dtypes.BY_NUMBER[number]
+    if not begin <= end <= source.nbytes - start or end - begin != row.nbytes(dims):
+        raise DecodeError(f"{name:.80} has a place that is not in the file, or too small for its dims", path=path)
+    return Tensor(dims=dims, data_type=number, name=name, raw_data=source.slice(start + begin, end - begin))
+
+
+def _of_npz(file: File, path: Path) -> dict[str, Tensor]:
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith(NPY):
+                name = entry.filename.removesuffix(NPY)
+                found[name] = _array(name, archive, entry, file.span(), path)
+    return found
+
+
+def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source, path: Path) -> Tensor:
+    """The tensor in an entry; one that is stored as ONNX needs it stays in the file."""
+    from numpy.lib import format as npy
+
+    with archive.open(entry) as stream:
+        version = npy.read_magic(stream)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        dims, is_fortran, dtype = read_header(stream)
+        start = stream.tell()
+        if dtype.hasobject:
+            raise DecodeError(
+                f"{name:.80} is an array of Python objects, which may run code when it is read", path=path
+            )
+        row = dtypes.from_numpy_dtype(dtype)
+        if row is None:
+            raise DecodeError(f"{name:.80} has numpy's type {dtype}, which ONNX does not have", path=path)
+        plain = not is_fortran and dtype.newbyteorder("<") == dtype and row.bits
+        if not plain or entry.compress_type != zipfile.ZIP_STORED:
+            stream.seek(0)
+            return from_numpy(npy.read_array(stream, allow_pickle=False), name)
+    nbytes = row.nbytes(dims)
+    if start + nbytes != entry.file_size:
+        raise DecodeError(f"{name:.80} has {entry.file_size - start:,} bytes, but its dims need {nbytes:,}", path=path)
+    head = source.read(entry.header_offset, _LOCAL_HEADER_BYTES)
+    begin = entry.header_offset + len(head) + sum(int.from_bytes(head[at : at + 2], "little") for at in (26, 28))
+    return Tensor(dims=list(dims), data_type=row.number, name=name, raw_data=source.slice(begin + start, nbytes))
+
+
+SUFFIXES = (NPY, SAFETENSORS)
+ALIGNMENT = 64  # of the elements in the file
+
+
+def tensor_plan(tensor: Tensor, name: str, path: Path) -> FilePlan:
+    """How to write a tensor to a file, in the format of its suffix.
+
+    Raises: UnsupportedError if the format does not have the tensor's type; TensorDataError if it has no elements.
+    """
+    head = _npy_head(tensor, path) if path.suffix.lower() == NPY else _safetensors_head(tensor, name, path)
+    source = tensor.source()
+    writes = [PlacedWrite(0, Literal(head))]
+    if source.nbytes:
+        writes.append(PlacedWrite(len(head), source))
+    return FilePlan(path, len(head) + source.nbytes, tuple(writes))
+
+
+def _npy_head(tensor: Tensor, path: Path) -> bytes:
+    from numpy.lib import format as npy
+
+    row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+    dtype = None if row is None or row.bits < 8 else dtypes.numpy_dtype(row.number)
+    if dtype is None or dtype.type.__module__ != "numpy":
+        name = dtypes.type_name(tensor.data_type)
+        hint = f"; name a {SAFETENSORS} file" if safetensors.holds(tensor) else ""
+        raise UnsupportedError(f"numpy has no type for {name}{hint}", path=path)
+    head = io.BytesIO()
+    header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": tuple(tensor.dims)}
+    npy.write_array_header_1_0(head, header)
+    return head.getvalue()
+
+
+def _safetensors_head(tensor: Tensor, name: str, path: Path) -> bytes:
+    if not safetensors.holds(tensor):
+        raise UnsupportedError(f"safetensors has no type for {dtypes.type_name(tensor.data_type)}", path=path)
+    file = safetensors.SafetensorsFile(name, ALIGNMENT)
+    entries, _, _ = file.entries_for(name, tensor, tensor.source().nbytes, f"{safetensors.PADDING}0")
+    file.add_entries(entries)
+    return file.head(path)
