@@ -57,7 +57,7 @@ FACADES = {
 # The imports that lead up, each in a function, and the reason: at most three.
 UPWARD = {
     ("formats.ir.model", "formats.editing.model_edits"): "a model has its edits as methods",
-    ("formats.onnxpb.external.archive_links", "formats.onnxzip.reading.reader"): "a graph can be linked to an archive",
+    ("formats.onnxpb.external.archive_links", "formats.onnxzip.reader"): "a graph can be linked to an archive",
 }
 # What other codecs use of `onnxpb`, besides the wire format: a graph in an archive is a message like those beside it.
 OF_ONNXPB = {f"formats.onnxpb.{name}" for name in ("external.other_graphs", "value_types")}
@@ -69,9 +69,6 @@ WITHOUT_TABLE = {
     "formats.onnxpb.codecs": "the first bytes of a file that may be no message",
     "formats.onnxpb.external.other_graphs": "names in the bytes of graphs that nobody opens",
     "formats.onnxpb.unknown_fields": "fields that are in no table",
-    "formats.onnxzip.reading.external_tensors": "references in the graph of an archive",
-    "formats.onnxzip.reading.forms": "the forms that an archive allows for its graph",
-    "formats.onnxzip.reading.graph_scan": "the checks of the graph of an archive",
 }
 # The rooms that open files to write, and what they write besides the files of models.
 WRITERS = {"tensordata": "all files of models", "batch": "the record of a run", "cli": "the standard streams"}

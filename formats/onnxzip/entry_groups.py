@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
+from formats.onnxzip.names import HASHES_NAME
 from formats.onnxzip.records import LOCAL_HEADER, Entry, local_header
 from formats.tensordata.plan import SMALL_BYTES
 from formats.tensordata.sources.digest import Digester, crc32_function, new_digester
@@ -87,8 +88,8 @@ class Checksums(Digester):
         """Add all of an `EntryGroup`, which always comes complete."""
         start = self._entries[0].file_offset
         begin = start - _CHECKSUM_OFFSET
-        found = [_CHECKSUM.unpack_from(data, entry.file_offset - begin)[0] for entry in self._entries]
-        self._digest = struct.pack(f">{len(found)}I", *found)
+        checksums = [_CHECKSUM.unpack_from(data, entry.file_offset - begin)[0] for entry in self._entries]
+        self._digest = struct.pack(f">{len(checksums)}I", *checksums)
         if self._hashed:
             places = ((entry.payload_offset - start, entry.end - start) for entry in self._entries)
             self._digest += b"".join(_sha256(data[begin:end]) for begin, end in places)
@@ -123,17 +124,19 @@ def _sha256(data: memoryview) -> bytes:
     return digester.digest()
 
 
-def grouped(entries: Sequence[Entry], start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """The ranges of `entries[start:stop]` in groups: small neighbours together, up to the size of one read."""
-    begin = start  # of the group
-    for index in range(start, stop):
-        entry = entries[index]
-        is_small = entry.nbytes < SMALL_BYTES
+def grouped(entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
+    """The ranges of entries that are written at once: small neighbours together, up to the size of one read.
+
+    The hashes are alone, because their payload is known only after all others are written.
+    """
+    begin = 0  # of the group
+    for index, entry in enumerate(entries):
+        is_small = entry.nbytes < SMALL_BYTES and entry.name != HASHES_NAME
         if begin < index and not (is_small and entry.end - entries[begin].file_offset <= READ_BYTES):
             yield begin, index
             begin = index
         if not is_small:
             yield index, index + 1
             begin = index + 1
-    if begin < stop:
-        yield begin, stop
+    if begin < len(entries):
+        yield begin, len(entries)

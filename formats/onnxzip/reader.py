@@ -16,20 +16,12 @@ from typing import TYPE_CHECKING
 
 from formats.collector import collector_paused
 from formats.errors import DecodeError
+from formats.onnxzip.headers import fields_of, list_entries, local_entry, read_end
 from formats.onnxzip.names import is_entry_name
-from formats.onnxzip.reading.headers import check_names, fields_of, list_entries, local_entry, read_end
-from formats.onnxzip.records import (
-    END,
-    HEADER_START,
-    LOCAL_HEADER,
-    PADDING_ID,
-    WRITTEN_HEADER,
-    Entry,
-    padding_record,
-)
+from formats.onnxzip.records import END, LOCAL_HEADER, PADDING_ID, Entry, local_header
 
 if TYPE_CHECKING:
-    from formats.onnxzip.reading.headers import Listing
+    from formats.onnxzip.headers import Listing
     from formats.tensordata.sources.source import Source
 
 _WINDOW_BYTES = 1 << 16  # the size of one read if payloads are smaller than a page: they come with the headers anyway
@@ -58,17 +50,13 @@ def read_entries(source: Source) -> list[Entry]:
     Raises: DecodeError with the reason why the archive is refused.
     """
     if not all(file.is_local for file in source.files()):
-        from formats.onnxzip.reading.far_entries import read_far_entries
+        from formats.onnxzip.far_entries import read_far_entries
 
         return read_far_entries(source)
     directory = read_end(source)
     data = source.read(directory.file_offset, directory.nbytes)
     with collector_paused():
         listing = list_entries(data, directory)
-        if len(listing.names) != directory.entries:
-            message = f"the directory has {len(listing.names)} entries, but the end record says {directory.entries}"
-            raise DecodeError(message, requirement="Z-5.1")
-        check_names(listing.names)
         return _with_headers(source, listing, data, directory.file_offset)
 
 
@@ -79,20 +67,19 @@ def _with_headers(source: Source, listing: Listing, data: bytes, limit: int) -> 
     position = 0
     for index, entry in enumerate(listing.as_written):
         if entry is not None:
-            name, file_offset, nbytes, padding_nbytes, crc32 = entry
-            header_nbytes = LOCAL_HEADER.nbytes + len(name) + padding_nbytes
-            end = file_offset + header_nbytes + nbytes
-            if file_offset == position and end <= limit:
+            # If the header is what our writer writes for this entry of the directory, all of its fields are right.
+            header, end = local_header(entry), entry.end
+            if entry.file_offset == position and end <= limit:
                 begin = position - window_offset
-                if begin + header_nbytes > len(window):
-                    ahead_bytes = _WINDOW_BYTES if nbytes < _PAGE_BYTES else 0
-                    window = source.read(position, min(max(header_nbytes, ahead_bytes), limit - position))
+                if begin + len(header) > len(window):
+                    ahead_bytes = _WINDOW_BYTES if entry.nbytes < _PAGE_BYTES else 0
+                    window = source.read(position, min(max(len(header), ahead_bytes), limit - position))
                     window_offset, begin = position, 0
-                fixed = WRITTEN_HEADER.pack(HEADER_START, crc32, nbytes, nbytes, len(name), padding_nbytes)
-                if window.startswith(fixed + name.encode() + padding_record(padding_nbytes), begin):
+                if window.startswith(header, begin):
                     entries.append(entry)
                     position = end
                     continue
+        # Any other header is checked field by field, and gives the error.
         entries.append(local_entry(source, fields_of(data, listing.positions[index], limit), position, limit))
         position = entries[-1].end
     if position != limit:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError
+from formats.onnxzip.headers import fields_of, list_entries, local_entry, read_end
 from formats.onnxzip.names import Part, part_of
-from formats.onnxzip.reading.headers import check_names, fields_of, list_entries, local_entry, read_end
 from formats.onnxzip.records import MAX_EXTRA_BYTES, Entry
 from formats.tensordata.sources.source import FileSpan, Source
 
 if TYPE_CHECKING:
-    from formats.onnxzip.reading.headers import Fields
+    from formats.onnxzip.headers import Fields
 
 
 AT_ONCE_BYTES = 1 << 25  # a graph up to this size is read together with its header
@@ -39,10 +39,6 @@ def read_far_entries(source: Source) -> list[Entry]:
     data = source.read(directory.file_offset, directory.nbytes)
     positions = list_entries(data, directory).positions
     listed = [fields_of(data, position, directory.file_offset) for position in positions]
-    if len(listed) != directory.entries:
-        message = f"the directory has {len(listed)} entries, but the end record says {directory.entries}"
-        raise DecodeError(message, requirement="Z-5.1")
-    check_names([fields.name for fields in listed])
     entries: list[Entry] = []
     starts = [fields.full["header_offset"] for fields in listed]
     if starts[0]:
@@ -107,8 +103,8 @@ class _Header:
     def check(self, data: bytes | memoryview) -> None:
         """Raises DecodeError if the header, which is `data`, is wrong."""
         entry = self.entry
-        found = local_entry(_At(bytes(data), entry.file_offset), entry.listed, entry.file_offset, entry.limit)
-        if found.payload_offset != entry.payload_offset:
+        by_header = local_entry(_At(bytes(data), entry.file_offset), entry.listed, entry.file_offset, entry.limit)
+        if by_header.payload_offset != entry.payload_offset:
             message = f"the payload of entry {entry.name} does not end where the next entry begins"
             raise DecodeError(message, file_offset=entry.file_offset, requirement="Z-2.2")
         self.is_checked = True
@@ -145,15 +141,15 @@ class FarPayload(FileSpan):
             FileSpan.readinto(self, offset, buffer)
             return
         self._check_range(offset, len(buffer))
-        before = self.file_offset + offset - header.file_offset
-        if before != header.entry.header_nbytes:
+        header_nbytes = self.file_offset + offset - header.file_offset  # if the range is at the start of the payload
+        if header_nbytes != header.entry.header_nbytes:
             header.check(self.file.pread(header.file_offset, header.entry.header_nbytes))
             FileSpan.readinto(self, offset, buffer)
             return
-        data = memoryview(bytearray(before + len(buffer)))
+        data = memoryview(bytearray(header_nbytes + len(buffer)))
         self.file.pread_into(header.file_offset, data)
-        header.check(data[:before])
-        buffer[:] = data[before:]
+        header.check(data[:header_nbytes])
+        buffer[:] = data[header_nbytes:]
 
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
         """The bytes of a range."""

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import Zeros
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import need
 
+import formats
 from formats import onnxzip
 from formats.codecs.contract import Match
-from formats.errors import DecodeError, EncodeError, ExternalDataError
+from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError
 from formats.ir import walk
 from formats.ir.model import (
     Attribute,
@@ -36,15 +38,18 @@ from formats.ir.model import (
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxzip import records
+from formats.onnxzip.archive import Duplicates
+from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
 from formats.onnxzip.options import ArchiveOptions
-from formats.onnxzip.reading.reader import read_entries
+from formats.onnxzip.reader import read_entries
 from formats.tensordata.engine import execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.plan import WritePlan, lay_out
 from formats.tensordata.sources.digest import new_digester
-from formats.tensordata.sources.source import Concat, Literal, Source
+from formats.tensordata.sources.source import Concat, Literal, Source, Transformed
+from formats.tensordata.sources.transform import Transform, varints
 
-MODELS = Path(__file__).parents[4] / "shared" / "models"
+MODELS = Path(__file__).parents[3] / "shared" / "models"
 NAMES = sorted(path.stem for path in MODELS.glob("*.onnx")) or [
     pytest.param("none", marks=pytest.mark.skip(reason="needs the models in ../shared/models"))
 ]
@@ -399,6 +404,131 @@ def test_any_model_makes_a_sound_archive(tensors: list[tuple[str, int]], alignme
     assert model == unpack(data)
 
 
+# Equal weights, and how entries are written
+
+
+class CountedReads(Literal):
+    """Bytes that record how often they were read."""
+
+    def __init__(self, data: bytes, reads: list[int]) -> None:
+        super().__init__(data)
+        object.__setattr__(self, "_reads", reads)
+
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
+        """Record the call and read."""
+        self._reads.append(len(self.data))  # type: ignore[attr-defined]
+        return super().read(offset, nbytes)
+
+
+def test_the_first_of_equals_stands_for_all() -> None:
+    """For several sources with equal bytes, the first of them is always returned."""
+    one, two, other, three = (Literal(bytes(data)) for data in (b"abcd" * 9, b"abcd" * 9, b"abce" * 9, b"abcd" * 9))
+    duplicates = Duplicates()
+    assert [id(one), id(one), id(other), id(one)] == [
+        id(duplicates.first(source)) for source in (one, two, other, three)
+    ]
+
+
+def test_what_is_alone_in_its_size_is_not_read() -> None:
+    """Sources are read only if another has the same size, and then only once."""
+    reads: list[int] = []
+    duplicates = Duplicates()
+    for data in (b"a", b"bb", b"ccc", b"dd", b"ee"):
+        duplicates.first(CountedReads(data, reads))
+    assert [2, 2, 2] == reads
+
+
+@pytest.mark.parametrize("granule", [0, 4])
+def test_transformed_sources_are_compared_by_what_they_give(granule: int) -> None:
+    """Transformed sources are compared by their bytes after the transform, whether it works in pieces or not."""
+    flip = Transform("flip", granule, granule, lambda data: memoryview(bytes(255 - byte for byte in data)))
+    plain: Source = Literal(b"\xff" * 64)
+    duplicates = Duplicates()
+    assert duplicates.first(plain) is duplicates.first(Transformed(Literal(bytes(64)), flip, 64))
+
+
+def test_dedup_stores_equal_weights_once() -> None:
+    """With `dedup`, an archive has one entry for tensors with equal bytes of any type, and all are read correctly."""
+    copies = [bytes(bytearray(BLOCK)) for _ in range(2)]
+    tensors = [bytes_tensor("a", BLOCK), bytes_tensor("b", bytes(2048)), bytes_tensor("c", copies[0])]
+    model = model_of(*tensors, bytes_tensor("d", copies[1], data_type=3))
+    plain, short = pack(model), pack(model, dedup=True)
+    assert ["a", "b", "c", "d", "__MODEL_PROTO"] == list(payloads(plain))
+    assert ["a", "b", "__MODEL_PROTO"] == list(payloads(short))
+    assert unpack(plain) == unpack(short)
+
+
+def test_dedup_changes_nothing_without_equals() -> None:
+    """If no two tensors are equal, the archive is the same with `dedup` and without."""
+    model = model_of(*(bytes_tensor(str(number), number.to_bytes(4, "little") * 300) for number in range(9)))
+    assert pack(model) == pack(model, dedup=True)
+
+
+def test_command_stores_equal_weights_once(tmp_path: Path, command: Any) -> None:
+    """`--dedup` makes an archive of a model with equal weights smaller; other formats refuse it."""
+    formats.save(model_of(*(bytes_tensor(name, bytes(4096)) for name in "ab")), tmp_path / "m.onnx")
+    sizes = {}
+    for flags in ((), ("--dedup",)):
+        assert 0 == command("m.onnx", "m.onnxz", "--force", *flags).returncode
+        sizes[flags] = (tmp_path / "m.onnxz").stat().st_size
+    assert sizes["--dedup",] < sizes[()] - 4096
+    done = command("m.onnx", "n.onnx", "--dedup")
+    assert (2, "convert: error: --dedup cannot be used for ONNX protobuf\n") == (done.returncode, done.stderr)
+
+
+def placed(*sizes: int) -> list[records.Entry]:
+    """Return entries of these sizes, one after another, not at the start of the file."""
+    entries: list[records.Entry] = []
+    for index, size in enumerate(sizes):
+        entries.append(records.place(f"w{index}", size, entries[-1].end if entries else 1000, 64))
+    return entries
+
+
+def test_bytes_and_checksums_of_a_group(tmp_path: Path) -> None:
+    """Headers with the right checksums precede the payloads in every way to read them; the digest has them, too."""
+    sizes = (3, 1024, 0, 5000, 100)
+    (tmp_path / "w").write_bytes(bytes(index % 251 for index in range(sum(sizes))))
+    span = File.open(tmp_path / "w").span()
+    spans = [span.slice(sum(sizes[:index]), size) for index, size in enumerate(sizes)]
+    sources = tuple(Literal(part.read()) if index % 2 else part for index, part in enumerate(spans))
+    entries = placed(*sizes)
+    group = EntryGroup(tuple(entries), sources)
+    crcs = [zlib.crc32(source.read()) for source in sources]
+    expected = b"".join(
+        records.local_header(entry._replace(crc32=crc)) + source.read()
+        for entry, crc, source in zip(entries, crcs, sources, strict=True)
+    )
+    assert expected == group.read() == bytes(group.view()) == group.slice(0, group.nbytes).read()
+    assert expected[70:1500] == group.read(70, 1430) == group.slice(70, 1430).read()
+    assert group.granule_bytes == 0
+    assert len(set(group.files())) == 1
+    digester = Checksums(tuple(entries))
+    digester.update(1000, memoryview(expected))
+    assert b"".join(crc.to_bytes(4, "big") for crc in crcs) == digester.digest()
+
+
+def test_error_in_a_group_names_the_entry() -> None:
+    """A payload that cannot be computed is an error with the name of its entry."""
+    broken = varints("int32").of(Literal(b"\xff"), 4)
+    with pytest.raises(FormatError) as caught:
+        EntryGroup(tuple(placed(4, 4, 4)), (Literal(b"1234"), broken, Literal(b"1234"))).read()
+    assert caught.value.where == "w1"
+
+
+def test_groups() -> None:
+    """Small neighbours are grouped, up to a limit; large entries and the hashes are alone, and none is missing."""
+    sizes = [10, 20, 1 << 20, 30, 1 << 16, *[60_000] * 40]
+    entries = placed(*sizes)
+    groups = list(grouped(entries))
+    assert [*range(len(entries))] == [index for begin, end in groups for index in range(begin, end)]
+    assert [2, 1, 1, 1] == [end - begin for begin, end in groups][:4]
+    assert all(entries[end - 1].end - entries[begin].file_offset <= 1 << 20 for begin, end in groups[4:])
+    assert len(groups) < 10
+    hashes = entries[1]._replace(name="__SHA256SUMS")
+    assert [(0, 1), (1, 2), (2, 3)] == list(grouped([entries[0], hashes, entries[3]]))
+    assert [] == list(grouped([]))
+
+
 # External data of an .onnx file
 
 
@@ -574,25 +704,6 @@ def test_archive_without_a_graph_in_its_model_is_refused() -> None:
 
 
 # Sizes beyond 4 GiB
-
-
-class Zeros(Source):
-    """Any number of zeros, none of which are stored."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-
-    def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Fill with zeros."""
-        buffer[:] = bytes(len(buffer))
-
-    def slice(self, offset: int, nbytes: int) -> Zeros:
-        """Return fewer zeros."""
-        return Zeros(nbytes)
-
-    def view(self) -> memoryview:
-        """Refuse to create any of them."""
-        raise AssertionError("nobody may look at all the zeros")
 
 
 class AsFile(io.RawIOBase):

@@ -13,8 +13,8 @@ from formats.errors import DecodeError, LimitError, TruncatedError
 from formats.onnxzip.names import MAX_NAME_BYTES, are_entry_names, broken_by_name, broken_by_names
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
-    DIRECTORY_ENTRY_REST,
     DIRECTORY_ENTRY_START,
+    DIRECTORY_ENTRY_ZEROS,
     END,
     EXTRA,
     LOCAL_HEADER,
@@ -138,7 +138,7 @@ def read_end(source: Source) -> Directory:
 def list_entries(data: bytes, directory: Directory) -> Listing:
     """All entries of the directory, whose bytes are `data`.
 
-    Raises: DecodeError for the first one that is not allowed in an archive.
+    Raises: DecodeError for the first one that is not allowed in an archive, or if all of them do not fit together.
     """
     listing = Listing([], array("Q"), [])
     try:
@@ -147,6 +147,12 @@ def list_entries(data: bytes, directory: Directory) -> Listing:
         if not are_entry_names(listing.names):
             for position in listing.positions:
                 fields_of(data, position, directory.file_offset)
+    if len(listing.names) != directory.entries:
+        message = f"the directory has {len(listing.names)} entries, but the end record says {directory.entries}"
+        raise DecodeError(message, requirement="Z-5.1")
+    if broken := broken_by_names(listing.names):
+        requirement, message = broken
+        raise DecodeError(message, requirement=requirement)
     return listing
 
 
@@ -158,33 +164,33 @@ def _add_entries(listing: Listing, data: bytes, directory_offset: int) -> None:
     names, positions, as_written = listing
     unpack, fixed_nbytes = WRITTEN_DIRECTORY_ENTRY.unpack_from, DIRECTORY_ENTRY.nbytes
     position, last = 0, len(data) - fixed_nbytes
-    before: tuple[str, int, int, int] | None = None  # the last entry, if it is as written
+    last_row: tuple[str, int, int, int] | None = None  # of the entry before this one, if it is as written
     while position < len(data):
-        found = unpack(data, position) if position <= last else _NOT_WRITTEN
-        start, crc32, compressed_nbytes, nbytes, name_length, rest, header_offset = found
+        row = unpack(data, position) if position <= last else _NOT_WRITTEN
+        start, crc32, compressed_nbytes, nbytes, name_length, zeros, header_offset = row
         stop = position + fixed_nbytes + name_length
         is_ours = (
             start == DIRECTORY_ENTRY_START
-            and rest == DIRECTORY_ENTRY_REST
+            and zeros == DIRECTORY_ENTRY_ZEROS
             and compressed_nbytes == nbytes
             and stop <= len(data)
         )
         if is_ours and nbytes < SENTINEL_32 > header_offset:
             name = data[position + fixed_nbytes : stop].decode("latin-1")
             if positions:
-                as_written.append(_up_to(header_offset, before))
-            before = name, header_offset, nbytes, crc32
+                as_written.append(_up_to(header_offset, last_row))
+            last_row = name, header_offset, nbytes, crc32
         else:
             fields = fields_of(data, position, directory_offset)
             name, stop = fields.name, fields.end
             if positions:
                 as_written.append(None)
-            before = None
+            last_row = None
         names.append(name)
         positions.append(position)
         position = stop
     if positions:
-        as_written.append(_up_to(directory_offset, before))
+        as_written.append(_up_to(directory_offset, last_row))
 
 
 def _up_to(end: int, row: tuple[str, int, int, int] | None) -> Entry | None:
@@ -292,15 +298,6 @@ def _name(data: bytes, file_offset: int) -> str:
         message = f"an entry is called {name!r:.80}, which is not an allowed name{later}"
         raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     return name
-
-
-def check_names(names: list[str]) -> None:
-    """Check that the names of all entries fit together.
-
-    Raises: DecodeError.
-    """
-    if broken := broken_by_names(names):
-        raise DecodeError(broken[1], requirement=broken[0])
 
 
 def _extra(data: bytes, allowed: tuple[int, ...], name: str, file_offset: int, requirement: str) -> dict[int, bytes]:

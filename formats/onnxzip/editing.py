@@ -16,21 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import DEEPEST
-from formats.errors import DecodeError, OptionError
+from formats.errors import DecodeError, FormatError, OptionError
 from formats.ir import walk
-from formats.ir.model import EXTERNAL
-from formats.onnxzip import records, stale_links
-from formats.onnxzip.reading.contents import read_contents, read_hashes
-from formats.onnxzip.reading.external_tensors import check_external
-from formats.onnxzip.reading.graph_scan import scan
-from formats.onnxzip.reading.model import check
-from formats.onnxzip.reading.reader import read_entries
-from formats.onnxzip.regions import checksums_of
-from formats.onnxzip.writing.archive import Packing
+from formats.ir.archive_link import ArchiveLink
+from formats.ir.model import EXTERNAL, Model
+from formats.onnxpb.external.other_graphs import OtherGraphs
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxzip import records
+from formats.onnxzip.archive import Packing
+from formats.onnxzip.contents import checksums_of, read_contents, read_hashes
+from formats.onnxzip.graph import check_external, visit_graph
+from formats.onnxzip.model import check
+from formats.onnxzip.reader import read_entries
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import remove
-from formats.tensordata.plan import Digest, Loss, WritePlan
+from formats.tensordata.plan import INTERFACE, Digest, Loss, WritePlan
 from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.hidden import HiddenFileError, undo_path
 from formats.tensordata.replacing.lock import ModelLock
@@ -46,9 +47,8 @@ from formats.tensordata.sources.source import FileSpan, Literal, place_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formats.ir.model import Model
+    from formats.onnxzip.contents import Contents
     from formats.onnxzip.options import ArchiveOptions
-    from formats.onnxzip.reading.contents import Contents
     from formats.onnxzip.records import Entry
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.sources.source import Source
@@ -83,19 +83,20 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     check_not_interrupted(path)
     file = File.open(os.path.realpath(path))
     old = _Old.of(file, name)
-    entries = old.contents.entries()
-    end = file.span().read(entries[-1].end)  # the directory, which contains every checksum
+    directory = file.span().read(
+        old.contents.entries()[-1].end
+    )  # with every checksum, so it identifies the old archive
+    # Hashes that the archive did not have would need all its weights, so it is written as a whole then.
     kept, places = _kept(model, old) if old.hashes or not options.sha256 else ([], {})
     packing = old.packed(model, options, kept, places)
-    start = kept[-1].end if kept else 0
     if not kept or not _moved_to_memory(packing.payloads, file):
-        packing = old.packed(model, options)
-        whole = packing.plan(path)
+        whole = old.packed(model, options).plan(path)
         execute(whole, replace(engine, overwrite=True), file)
-        return Update(whole.nbytes, False, (*whole.losses, *_stale_links(path, end)))
+        return Update(whole.nbytes, False, (*whole.losses, *_stale_links(path, directory)))
+    start = kept[-1].end
     plan = packing.file_plan(file.path)
-    replace_tail(file, start, plan, engine, end)
-    return Update(plan.nbytes - start, True, (*packing.losses, *_stale_links(path, end)))
+    replace_tail(file, start, plan, engine, directory)
+    return Update(plan.nbytes - start, True, (*packing.losses, *_stale_links(path, directory)))
 
 
 class _Old(NamedTuple):
@@ -121,7 +122,7 @@ class _Old(NamedTuple):
         for graph in contents.graphs.values():
             if graph is not changing:
                 message = source.slice(graph.payload_offset, graph.nbytes)
-                scan(message, lambda tensor: needed.add(check_external(tensor, sizes)), DEEPEST)
+                visit_graph(message, lambda tensor: needed.add(check_external(tensor, sizes)), DEEPEST)
         return cls(file, contents, read_hashes(source, contents), changing, needed)
 
     def packed(
@@ -154,8 +155,38 @@ class _Old(NamedTuple):
 def _stale_links(path: Path, directory: bytes) -> Iterator[Loss]:
     """A loss for each graph that is linked to the old archive at `path`, if that had another directory."""
     now = File.open(path).span()
-    if now.read(read_entries(now)[-1].end) != directory:
-        yield from stale_links.stale(path, hashlib.sha256(directory).hexdigest())
+    if now.read(read_entries(now)[-1].end) == directory:
+        return
+    old_sha256 = hashlib.sha256(directory).hexdigest()
+    for link_path, link in _links_to(path):
+        if link.directory_sha256 == old_sha256:
+            yield _stale_link(link_path, f"is linked to the old version of {path.name}")
+
+
+def perhaps_stale_links(archive: Path) -> Iterator[Loss]:
+    """A loss for each graph that is linked to the archive that will be replaced.
+
+    Our readers then refuse such a graph. Other readers do not notice, and would read other bytes as weights.
+
+    Spec: docs/links.md.
+    """
+    for path, _ in _links_to(archive):
+        yield _stale_link(path, f"is linked to the replaced archive {archive.name}")
+
+
+def _links_to(archive: Path) -> Iterator[tuple[Path, ArchiveLink]]:
+    """The graphs in the folder that are linked to an archive with this name, whatever its state is now."""
+    for path in OtherGraphs(archive.parent, (archive,)).linked(archive):
+        try:
+            link = ArchiveLink.of(decode(File.open(path).span(), Model))
+        except (FormatError, OSError):
+            continue
+        if link is not None and link.archive == archive.name:
+            yield path, link
+
+
+def _stale_link(path: Path, reason: str) -> Loss:
+    return Loss("stale_link", path.name, f"{path.name} {reason}; link it again", INTERFACE)
 
 
 def repair(path: Path) -> bool:
@@ -210,6 +241,7 @@ def _kept(model: Model, old: _Old) -> tuple[list[Entry], dict[tuple[object, ...]
             places[place_of(span)] = entry
     kept: list[Entry] = []
     for entry in by_range.values():
+        # Entries stay only as a run from the start of the file: nothing is moved, so there can be no gap.
         header = source.read(entry.file_offset, entry.header_nbytes)
         if entry.name not in used or header != records.local_header(entry):  # for example, written by another tool
             break
@@ -225,11 +257,12 @@ def _spans(model: Model) -> Iterator[FileSpan]:
             yield source
 
 
-def _moved_to_memory(payloads: list[Source | None], file: File) -> bool:
+def _moved_to_memory(payloads: list[Source], file: File) -> bool:
     """Read the new payloads that are in the file itself into memory; return whether they are not too many."""
     moved_bytes = 0
+    # The new entries are written over the old tail, so what they need of it must be elsewhere before.
     for index, source in enumerate(payloads):
-        if source is not None and any(other.is_same(file) for other in source.files()):
+        if any(payload_file.is_same(file) for payload_file in source.files()):
             moved_bytes += source.nbytes
             if moved_bytes > MAX_MOVED_BYTES:
                 return False
@@ -242,12 +275,12 @@ def settled(source: Source, path: Path) -> Source:
     if not isinstance(source, FileSpan):
         return source
     try:
-        before = before_update(source, path)
+        old_state = before_update(source, path)
     except DecodeError:  # an update begins when the undo file is complete
         return source
-    if before is None or is_complete(source, before.parts[0].nbytes):
+    if old_state is None or is_complete(source, old_state.parts[0].nbytes):
         return source
-    return before
+    return old_state
 
 
 def is_complete(source: Source, file_offset: int = 0) -> bool:
@@ -262,7 +295,7 @@ def is_complete(source: Source, file_offset: int = 0) -> bool:
             and checksum.source.file_offset >= file_offset
         ]
         digests = tuple((Digest(where, "crc32"), payload) for where, _, _, payload in checksums)
-        found = execute(WritePlan((), digests=digests)).digests
+        computed = execute(WritePlan((), digests=digests)).digests
     except DecodeError:
         return False
-    return all(found[where].hex() == expected for where, _, expected, _ in checksums)
+    return all(computed[where].hex() == expected for where, _, expected, _ in checksums)

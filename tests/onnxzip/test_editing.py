@@ -20,8 +20,8 @@ import pytest
 import formats
 from formats import Graph, Model, Node, OperatorSetId, onnxpb, onnxzip
 from formats.errors import DecodeError, FormatError
-from formats.onnxzip.reading.reader import read_entries
-from formats.onnxzip.writing import editing
+from formats.onnxzip import editing
+from formats.onnxzip.reader import read_entries
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.local import output

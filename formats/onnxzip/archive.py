@@ -21,11 +21,9 @@ from formats.ir.model import DEFAULT, EXTERNAL, Model, Tensor
 from formats.ir.storage import entries_of, raw_source, with_raw_data
 from formats.onnxpb.wire.encoder import encode, referring
 from formats.onnxzip import records
+from formats.onnxzip.entry_groups import Checksums, Crc32AndHash, EntryGroup, grouped
+from formats.onnxzip.graph import KEYS, check_undecoded
 from formats.onnxzip.names import HASHES_NAME, EntryNames, entry_of, hashes_nbytes
-from formats.onnxzip.reading.external_tensors import KEYS
-from formats.onnxzip.reading.graph_scan import check_undecoded
-from formats.onnxzip.writing.duplicates import Duplicates
-from formats.onnxzip.writing.entry_groups import Checksums, Crc32AndHash, EntryGroup, grouped
 from formats.tensordata.plan import (
     DOCUMENTATION,
     SMALL_BYTES,
@@ -39,10 +37,10 @@ from formats.tensordata.plan import (
     lay_out,
 )
 from formats.tensordata.sources.digest import crc32_function
-from formats.tensordata.sources.source import Concat, place_of
+from formats.tensordata.sources.source import Concat, Literal, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from formats.onnxzip.options import ArchiveOptions
@@ -80,7 +78,7 @@ class Packing:
         self.options = options
         self.kept = kept
         self.entries: list[Entry] = []  # new ones
-        self.payloads: list[Source | None] = []  # theirs; the hashes have none yet
+        self.payloads: list[Source] = []  # theirs; that of the hashes is empty until all others are written
         self.losses: list[Loss] = []
         self.shared_nbytes = 0  # of tensors whose bytes another tensor has already added
         self._end = kept[-1].end if kept else 0
@@ -97,19 +95,20 @@ class Packing:
         """
         if model.graph is None:
             raise EncodeError("the model has no graph, so no program could read its archive")
-        looked_at = partial(check_undecoded, max_depth=DEEPEST)  # `max_depth` may allow more depth than readers accept
-        tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
-        stored: dict[int, Entry | Source] = {}  # by the `id` of the tensor that is stored otherwise
-        typed: list[str] = []
-        for where, tensor in tensors:
-            place = self.store(tensor, where)
-            if place is None and has_typed_data(tensor) and not tensor.string_data:
-                typed.append(where)
-            if place is not None:
-                stored[id(tensor)] = place
-        if typed:
-            self.losses.append(Loss("typed_data", typed[0], _why_typed(len(typed)), USE))
-        segments = encode(model, lambda tensor: _stored(tensor, stored.get(id(tensor))))
+        # Lists without weights stay undecoded, and must be what readers accept; they may have been read with any depth.
+        check = partial(check_undecoded, max_depth=DEEPEST)
+        moved: dict[int, Entry | Source] = {}  # new elements of tensors that change, by the `id` of the tensor
+        typed_places: list[str] = []
+        for where, tensor in walk.movable_tensors(model, self.options.size_threshold, check):
+            elements = self.store(tensor, where)
+            if elements is not None:
+                moved[id(tensor)] = elements
+            elif has_typed_data(tensor) and not tensor.string_data:
+                typed_places.append(where)
+        if typed_places:
+            self.losses.append(Loss("typed_data", typed_places[0], _why_typed(len(typed_places)), USE))
+        # The model is not changed: the encoder gets another tensor for each one whose elements move.
+        segments = encode(model, lambda tensor: _with_elements(tensor, moved.get(id(tensor))))
         writes, _ = lay_out(segments, small_bytes=SMALL_BYTES)
         self._graphs[name] = Concat.of(*(write.source for write in writes))
 
@@ -136,10 +135,11 @@ class Packing:
             self.add(name, source, alignment)
         graphs = sorted(self._graphs.items(), key=lambda item: item[0] is None)
         if hashes is not None:
+            # The size of the hashes depends only on the names, so they have their place before any hash is known.
             self._hashes = dict(hashes)
             names = [entry.name for entry in (*self.kept, *self.entries)]
             names += [entry_of(name) for name, _ in graphs]
-            self._append(records.place(HASHES_NAME, hashes_nbytes(names), self._end, alignment), None)
+            self._append(records.place(HASHES_NAME, hashes_nbytes(names), self._end, alignment), Literal(b""))
         for model, graph in graphs:
             self.add(entry_of(model), graph, alignment)
 
@@ -160,7 +160,8 @@ class Packing:
             error.where = where
             raise
         if external:
-            self._report(tensor, where)
+            self._report_dropped_keys(tensor, where)
+        # A small weight stays in the graph, unless its bytes are in an entry anyway, that of a tied weight.
         is_small = not source.nbytes or source.nbytes < self.options.size_threshold
         if is_small and place_of(source) not in self._by_place:
             return source if external else None
@@ -172,53 +173,49 @@ class Packing:
         self._append(entry, source)
         return entry
 
-    def _append(self, entry: Entry, source: Source | None) -> None:
+    def _append(self, entry: Entry, payload: Source) -> None:
         self._end = entry.end
         self.entries.append(entry)
-        self.payloads.append(source)
+        self.payloads.append(payload)
 
     def plan(self, destination: Path) -> WritePlan:
         """How to write the archive to the one file `destination`."""
         return WritePlan((self.file_plan(destination),), losses=tuple(self.losses))
 
     def file_plan(self, destination: Path) -> FilePlan:
-        """The new payloads unchanged; their headers and the directory when the checksums of the payloads are known."""
+        """How to write the new entries and the directory.
+
+        A header has the CRC-32 of its payload, so it is written late: after the engine has written the payload, and
+        knows its digest. Neighbours with small payloads are one write, whose source computes their headers. The hashes
+        and the directory come last, because they depend on all payloads.
+        """
+        groups = [(self.entries[begin:end], self.payloads[begin:end]) for begin, end in grouped(self.entries)]
+        end_parts = _EndParts(self.kept, [entries for entries, _ in groups], self._hashes or {})
+        with_sha256 = self._hashes is not None
         writes: list[PlacedWrite] = []
         late: list[LateWrite] = []
-        groups: list[Sequence[Entry]] = []
-        checksums = _LateEntries(self.kept, groups, self._hashes)
-        hashed = self._hashes is not None
-        for entries, payloads in self._grouped():
-            groups.append(entries)
+        for entries, payloads in groups:
             first = entries[0]
-            if not payloads:
-                late.append(LateWrite(first.file_offset, first.end - first.file_offset, checksums.hashes, first.name))
+            if first.name == HASHES_NAME:
+                late.append(LateWrite(first.file_offset, first.end - first.file_offset, end_parts.hashes, first.name))
             elif len(entries) > 1:
-                digest = Digest(first.name, partial(Checksums, entries, hashed))
-                writes.append(PlacedWrite(first.file_offset, EntryGroup(entries, payloads), digest))
+                digest = Digest(first.name, partial(Checksums, tuple(entries), with_sha256))
+                writes.append(PlacedWrite(first.file_offset, EntryGroup(tuple(entries), tuple(payloads)), digest))
             else:
-                digest = Digest(first.name, Crc32AndHash if hashed else "crc32")
+                digest = Digest(first.name, Crc32AndHash if with_sha256 else "crc32")
                 writes.append(PlacedWrite(first.payload_offset, payloads[0], digest, first.name))
-                render = partial(_render_header, first)
-                late.append(LateWrite(first.file_offset, first.header_nbytes, render, first.name))
-        every = checksums.every
-        end, nbytes = every[-1].end, records.directory_nbytes(every)
-        late.append(LateWrite(end, nbytes, checksums.directory, "directory"))
-        return FilePlan(destination, end + nbytes, tuple(writes), tuple(late))
-
-    def _grouped(self) -> Iterator[tuple[tuple[Entry, ...], tuple[Source, ...]]]:
-        """The new entries in groups that are written at once, each with its payloads; the hashes have none yet."""
-        at = next((index for index, payload in enumerate(self.payloads) if payload is None), len(self.payloads))
-        for start, stop in ((0, at), (at, at + 1), (at + 1, len(self.payloads))):
-            for begin, end in grouped(self.entries, start, min(stop, len(self.payloads))):
-                payloads = (payload for payload in self.payloads[begin:end] if payload is not None)
-                yield tuple(self.entries[begin:end]), tuple(payloads)
+                header = partial(_late_header, first)
+                late.append(LateWrite(first.file_offset, first.header_nbytes, header, first.name))
+        directory_nbytes = records.directory_nbytes(end_parts.entries)
+        late.append(LateWrite(self._end, directory_nbytes, end_parts.directory, "directory"))
+        return FilePlan(destination, self._end + directory_nbytes, tuple(writes), tuple(late))
 
     def _entry_of(self, tensor: Tensor, where: str, source: Source) -> Entry:
         """The entry with the bytes of `source`; the same range of the same file is stored once."""
         place = place_of(source)
         entry = self._by_place.get(place)
         if entry is None:
+            # Only `dedup` reads bytes. Tied weights, which are one range of one file, are found by their place.
             if self.options.dedup:
                 entry = self._by_place.get(place_of(self._duplicates.first(source)))
             if entry is None:
@@ -229,7 +226,7 @@ class Packing:
         self.shared_nbytes += source.nbytes
         return entry
 
-    def _report(self, tensor: Tensor, where: str) -> None:
+    def _report_dropped_keys(self, tensor: Tensor, where: str) -> None:
         """Report the entries in references to external data that are not about the place."""
         keys = {key for key, _ in entries_of(tensor)}.difference(KEYS)
         if "checksum" in keys:
@@ -263,11 +260,11 @@ def has_typed_data(tensor: Tensor) -> bool:
     return any(values[field] for field in _TYPED_FIELDS.intersection(values))
 
 
-def _stored(tensor: Tensor, place: Entry | Source | None) -> Tensor | bytes:
-    """The tensor as it is in the graph, if its elements are at this place."""
-    if place is None:
+def _with_elements(tensor: Tensor, elements: Entry | Source | None) -> Tensor | bytes:
+    """The tensor as it is in the graph, if its elements are in an entry or become raw data; `None` for no change."""
+    if elements is None:
         return tensor
-    return _referring(tensor, place) if isinstance(place, records.Entry) else with_raw_data(tensor, place)
+    return _referring(tensor, elements) if isinstance(elements, records.Entry) else with_raw_data(tensor, elements)
 
 
 def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:
@@ -285,52 +282,83 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:
 
 
 def _checksums_of(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> tuple[int, ...]:
-    """The CRC-32s of a group; the key of its digest is the name of the first entry."""
+    """The CRC-32s of entries that were written at once; the key of their digest is the name of the first one."""
     return struct.unpack_from(f">{len(entries)}I", digests[entries[0].name])
 
 
-def _render_header(entry: Entry, digests: Mapping[str, bytes]) -> bytes:
+def _hashes_of(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> list[str]:
+    """Their SHA-256s in hexadecimal, which follow the CRC-32s in the digest."""
+    sha256s = digests[entries[0].name][4 * len(entries) :]
+    return [sha256s[start : start + 32].hex() for start in range(0, len(sha256s), 32)]
+
+
+def _late_header(entry: Entry, digests: Mapping[str, bytes]) -> bytes:
     return records.local_header(entry, *_checksums_of([entry], digests))
 
 
-class _LateEntries(NamedTuple):
+class _EndParts(NamedTuple):
     """What depends on the digests of all entries: the hashes, and the directory.
 
-    The entries are those that were `kept`, and the new ones in `groups`. `known` are the hashes of kept ones.
+    The entries are those that were `kept`, and the new ones in `groups` that are written at once, the hashes alone.
     """
 
     kept: Sequence[Entry]
     groups: Sequence[Sequence[Entry]]
-    known: Mapping[str, str] | None
+    kept_hashes: Mapping[str, str]
 
     @property
-    def every(self) -> list[Entry]:
+    def entries(self) -> list[Entry]:
         """All entries in the order of the archive."""
         return [*self.kept, *chain.from_iterable(self.groups)]
 
     def directory(self, digests: Mapping[str, bytes]) -> bytes:
         """The directory and the end records."""
-        return records.directory(self.every, self._checksums(digests))
-
-    def _checksums(self, digests: Mapping[str, bytes]) -> Iterator[int]:
-        yield from (entry.crc32 for entry in self.kept)
+        checksums = [entry.crc32 for entry in self.kept]
         for group in self.groups:
             if group[0].name == HASHES_NAME:
-                yield crc32_function()(self._text(digests))
+                checksums.append(crc32_function()(self._text_of_hashes(digests)))
             else:
-                yield from _checksums_of(group, digests)
+                checksums += _checksums_of(group, digests)
+        return records.directory(self.entries, checksums)
 
     def hashes(self, digests: Mapping[str, bytes]) -> bytes:
         """The entry with the hashes, header and payload."""
-        text = self._text(digests)
+        text = self._text_of_hashes(digests)
         (entry,) = (group[0] for group in self.groups if group[0].name == HASHES_NAME)
         return records.local_header(entry, crc32_function()(text)) + text
 
-    def _text(self, digests: Mapping[str, bytes]) -> bytes:
-        hashes = [(self.known or {})[entry.name] for entry in self.kept]
+    def _text_of_hashes(self, digests: Mapping[str, bytes]) -> bytes:
+        """A line with the SHA-256 and the name of each entry, as `sha256sum` writes it."""
+        hashes = {entry.name: self.kept_hashes[entry.name] for entry in self.kept}
         for group in self.groups:
             if group[0].name != HASHES_NAME:
-                found = digests[group[0].name][4 * len(group) :]
-                hashes += [found[start : start + 32].hex() for start in range(0, len(found), 32)]
-        names = [entry.name for entry in self.every if entry.name != HASHES_NAME]
-        return "".join(f"{digest}  {name}\n" for digest, name in zip(hashes, names, strict=True)).encode()
+                hashes |= zip((entry.name for entry in group), _hashes_of(group, digests), strict=True)
+        return "".join(f"{sha256}  {name}\n" for name, sha256 in hashes.items()).encode()
+
+
+class Duplicates:
+    """Sources by their bytes; only sources whose size occurs twice are read, a piece at a time."""
+
+    def __init__(self) -> None:
+        self._unread: dict[int, Source | None] = {}  # the only source of its size, if there is only one
+        self._by_digest: dict[tuple[int, bytes], Source] = {}
+
+    def first(self, source: Source) -> Source:
+        """The first source of all so far with the bytes of `source`; possibly this one."""
+        only_one = self._unread.setdefault(source.nbytes, source)
+        if only_one is source:
+            return source
+        if only_one is not None:  # now there are two of this size, so both are read
+            self._by_digest[_key(only_one)] = only_one
+            self._unread[source.nbytes] = None
+        return self._by_digest.setdefault(_key(source), source)
+
+
+def _key(source: Source) -> tuple[int, bytes]:
+    """The size and the SHA-256 of a source."""
+    import hashlib  # its import takes as long as a small conversion to an archive
+
+    digest = hashlib.sha256()
+    for piece in source.chunks() if source.granule_bytes else (source.view(),):
+        digest.update(piece)
+    return source.nbytes, digest.digest()

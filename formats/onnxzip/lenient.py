@@ -74,12 +74,13 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
     if len(listed) != count:
         raise DecodeError(f"the directory has {len(listed)} entries, but the end record says {count}")
     entries = [_local_entry(source, item, start) for item in listed]
+    # Overlapping entries are found in the order of the file, which the directory may not have.
     in_place = sorted(entries, key=lambda entry: (entry.file_offset, entry.end))
     files = [entry for entry in in_place if not entry.name.endswith("/")]
     counts = Counter(entry.name for entry in files)
     if len(counts) < len(files):
         raise DecodeError(f"two entries are called {counts.most_common(1)[0][0]!r:.80}")
-    odd = {
+    names_by_fault = {
         "have comments": [item.name for item in listed if item.fields["comment_length"]],
         "have extra fields in the directory": [item.name for item in listed if item.fields["extra_length"]],
         "have their sizes after their data": [item.name for item in listed if item.fields["flags"] & _SIZES_AFTERWARDS],
@@ -89,10 +90,12 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
         ],
     }
     notes = [
-        Loss(LENIENT, names[0], f"{len(names)} of {count} entries {what}", USE) for what, names in odd.items() if names
+        Loss(LENIENT, names[0], f"{len(names)} of {count} entries {what}", USE)
+        for what, names in names_by_fault.items()
+        if names
     ]
     unused = _unused_bytes(in_place, start)
-    facts = {
+    file_faults = {
         f"the archive has a comment of {comment_nbytes} bytes": comment_nbytes,
         f"{unused} bytes belong to no entry": unused,
         "the directory is not in the order of the entries": in_place != entries,
@@ -101,7 +104,7 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
             len({name.lower() for name in counts}) < len(counts)
         ),
     }
-    return files, notes + [Loss(LENIENT, "", detail, USE) for detail, is_so in facts.items() if is_so]
+    return files, notes + [Loss(LENIENT, "", detail, USE) for detail, is_there in file_faults.items() if is_there]
 
 
 def model_entry(entries: Sequence[LooseEntry], model: str | None = None) -> LooseEntry:
@@ -110,13 +113,13 @@ def model_entry(entries: Sequence[LooseEntry], model: str | None = None) -> Loos
     Raises: DecodeError if there is none, or several with one name; OptionError if there is no such model, or one must
     be chosen.
     """
-    found = [entry for entry in entries if _is_model(entry.name)]
-    if found:
-        model = chosen_model({model_of(_base(entry.name)) for entry in found}, model)
-        found = [entry for entry in found if model_of(_base(entry.name)) == model]
-    if len(found) != 1:
-        raise DecodeError(f"{len(found)} entries are called {entry_of(model)}, but exactly one must be")
-    return found[0]
+    graphs = [entry for entry in entries if _is_model(entry.name)]
+    if graphs:
+        model = chosen_model({model_of(_base(entry.name)) for entry in graphs}, model)
+        graphs = [entry for entry in graphs if model_of(_base(entry.name)) == model]
+    if len(graphs) != 1:
+        raise DecodeError(f"{len(graphs)} entries are called {entry_of(model)}, but exactly one must be")
+    return graphs[0]
 
 
 def is_about_others(name: str) -> bool:
@@ -141,21 +144,21 @@ def _find_directory(source: Source) -> tuple[int, int, int, int]:
     """The start of the directory, its number of entries, its end, and the size of the archive's comment."""
     tail_offset = max(0, source.nbytes - END.nbytes - MAX_COMMENT_BYTES)
     tail = source.read(tail_offset, source.nbytes - tail_offset)
-    found = []
+    ends = []  # the end records that reach the end of the file; a comment can have the signature of one in it
     position = tail.rfind(END.signature)
     while position >= 0:
         if len(tail) - position >= END.nbytes:
             fields = END.unpack(tail, position)
             if position + END.nbytes + fields["comment_length"] == len(tail):
-                found.append((tail_offset + position, fields))
+                ends.append((tail_offset + position, fields))
         position = tail.rfind(END.signature, 0, position)
-    if not found:
+    if not ends:
         raise DecodeError(
             "no end record reaches the end of the file, so this is not a zip file, or something follows it"
         )
-    if len(found) > 1:
-        raise DecodeError(f"{len(found)} end records reach the end of the file: it is not clear which one applies")
-    ((end_offset, end),) = found
+    if len(ends) > 1:
+        raise DecodeError(f"{len(ends)} end records reach the end of the file: it is not clear which one applies")
+    ((end_offset, end),) = ends
     if end["disk"] or end["directory_disk"]:
         raise DecodeError("the archive is part of a multi-disk archive", file_offset=end_offset)
     directory_end, full = _zip64_end(source, end_offset, end)
@@ -202,6 +205,7 @@ def _listed(data: bytes, start: int) -> Iterator[_Listed]:
         position = comment_offset + fields["comment_length"]
         if position > len(data):
             raise TruncatedError("the directory ends inside an entry", file_offset=file_offset)
+        # Programs differ about NUL, which ends a name in C, and about "\\", which is a separator on Windows.
         encoded = data[name_offset:extra_offset]
         name = encoded.decode("utf-8", "replace")
         if not name or "\0" in name or "\\" in name:
@@ -250,6 +254,7 @@ def _local_entry(source: Source, listed: _Listed, limit: int) -> LooseEntry:
     full = _full(local, ("size", "compressed_size"), extra, name, start)
     for field in ("flags", "method", "crc32", "size", "compressed_size"):
         stated = full[field]
+        # A writer that cannot seek back writes zeros in the header, and the numbers after the data.
         comes_later = fields["flags"] & _SIZES_AFTERWARDS and not stated and field not in ("flags", "method")
         if stated != fields[field] and not comes_later:
             message = f"{field} of entry {name!r:.80} is {stated}, but {fields[field]} in the directory"
@@ -274,18 +279,18 @@ def _unused_bytes(entries: Sequence[LooseEntry], end: int) -> int:
 def _full(fields: dict[str, int], names: tuple[str, ...], extra: bytes, entry: str, file_offset: int) -> dict[str, int]:
     """The fields, with values from the zip64 record where they refer to it; other extra records are ignored."""
     large = [name for name in names if fields[name] == SENTINEL_32]
-    position, found = 0, b""
+    position, zip64_record = 0, b""
     while position <= len(extra) - EXTRA.nbytes:
         record = EXTRA.unpack(extra, position)
         begin = position + EXTRA.nbytes
         position = begin + record["data_length"]
         if record["id"] == ZIP64_ID:
-            found = extra[begin:position]
+            zip64_record = extra[begin:position]
             break
     if not large:
         return fields
-    if len(found) < 8 * len(large):
+    if len(zip64_record) < 8 * len(large):
         message = f"the zip64 record of entry {entry!r:.80} must hold {len(large)} values"
         raise DecodeError(message, file_offset=file_offset)
-    values: tuple[int, ...] = struct.unpack_from(f"<{len(large)}Q", found)
+    values: tuple[int, ...] = struct.unpack_from(f"<{len(large)}Q", zip64_record)
     return fields | dict(zip(large, values, strict=True))

@@ -13,20 +13,19 @@ from formats.ir import walk
 from formats.ir.model import DEFAULT, Model, Tensor, remove
 from formats.ir.storage import entries_of, raw_source
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxzip.reading.contents import read_contents
-from formats.onnxzip.reading.external_tensors import check_external, external_tensor
-from formats.onnxzip.reading.far_entries import payload_of
-from formats.onnxzip.reading.graph_scan import check_undecoded, scan
-from formats.onnxzip.reading.lenient import LENIENT, is_about_others, is_graph, model_entry, read_loose_entries
-from formats.onnxzip.writing.archive import has_typed_data
+from formats.onnxzip.archive import has_typed_data
+from formats.onnxzip.contents import read_contents
+from formats.onnxzip.far_entries import payload_of
+from formats.onnxzip.graph import check_external, check_undecoded, external_tensor, visit_graph
+from formats.onnxzip.lenient import LENIENT, is_about_others, is_graph, model_entry, read_loose_entries
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.onnxzip.reading.contents import Contents
-    from formats.onnxzip.reading.lenient import LooseEntry
+    from formats.onnxzip.contents import Contents
+    from formats.onnxzip.lenient import LooseEntry
     from formats.onnxzip.records import Entry
     from formats.tensordata.sources.source import Source
 
@@ -45,9 +44,9 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH, name: str | None = No
     """
     contents = read_contents(source)
     graph = contents.graph(name)
-    unused = {entry.name: None for entry in contents.tensors}
+    unused = {entry.name: None for entry in contents.tensors}  # in the order of the archive, for the error
     for other in contents.graphs.values():
-        if other is not graph:
+        if other is not graph:  # each graph must be right, although only one becomes a model
             _check_graph(source, other, contents, unused, max_depth)
     message = _message(source, graph)
     try:
@@ -56,6 +55,7 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH, name: str | None = No
             _attach_entries(model, contents, source, unused, max_depth)
         except DecodeError as error:
             if error.requirement is None:
+                # The decoder refuses more than the format does: an archive that is not valid has its own error.
                 _check_graph(message, None, contents, unused, max_depth)
                 _check_unused(unused)
             raise
@@ -92,7 +92,7 @@ def advised(error: FormatError, source: Source, max_depth: int, name: str | None
         error.message += "; unpack it and archive the files again with `zip -0`"
         return error
     try:
-        read_loose_model(source, max_depth, name)
+        read_loose_model(source, max_depth, name)  # `--lenient` is advice only where it helps
     except (FormatError, OptionError):
         return error
     error.message += "; if another zip tool made the file, `formats convert --lenient` reads it"
@@ -118,7 +118,7 @@ def _check_graph(
     sizes = {entry.name: entry.nbytes for entry in contents.tensors}
     message = source if graph is None else _message(source, graph)
     try:
-        if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
+        if not visit_graph(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
             raise _without_graph()
     except FormatError as error:
         if graph is not None and error.file_offset is not None:
@@ -141,8 +141,9 @@ def _attach_entries(model: Model, contents: Contents, source: Source, unused: di
     """Give each tensor its entry, which is then not in `unused` any more."""
     sizes = {entry.name: entry.nbytes for entry in contents.tensors}
     entries = {entry.name: entry for entry in contents.tensors}
-    for where, tensor in walk.external_tensors(model, lambda left: check_undecoded(left, max_depth)):
+    for where, tensor in walk.external_tensors(model, lambda undecoded: check_undecoded(undecoded, max_depth)):
         try:
+            # The same check as of tensors that are only visited, but the error has the place in the model.
             location = check_external(external_tensor(tensor), sizes)
         except ExternalDataError as error:
             error.where = where
@@ -201,6 +202,7 @@ def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> set[str]:
         entries = entries_of(tensor)
         places = {str(key): value or "" for key, value in entries}
         try:
+            # What a strict reader checks of sizes and types is checked when the tensor gets its bytes.
             if len(places) != len(entries):
                 raise ExternalDataError("external_data has a key twice")
             tensor.external_source = _part_of_entry(places, payloads)
@@ -238,6 +240,7 @@ def _restore(tensor: Tensor, source: Source) -> None:
 
     Spec: docs/onnxz.md, Z-9.2.
     """
+    # The writer puts `offset` last for DEFAULT; archives from before version 1.0 may have one of the two keys only.
     keys = [key for key, _ in entries_of(tensor)]
     is_explicit = "offset" in keys and "length" not in keys[keys.index("offset") :]
     tensor.data_location = DEFAULT if is_explicit else None
