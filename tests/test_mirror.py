@@ -25,9 +25,9 @@ PLACES = {path.relative_to(TESTS).as_posix() for path in FILES if path.name.star
 THROUGH: dict[str, tuple[str, str]] = {
     "batch/test_run.py": ("batch.job batch.job_list batch.manifest", "a run makes its jobs, and records each"),
     "bridges/test_to_others.py": ("bridges.from_others", "what is passed out is taken back"),
-    "cli/test_verbs.py": ("cli.__init__ cli.file_verbs cli.shared_options __main__", "commands, as users start them"),
+    "cli/test_verbs.py": ("cli.__init__ cli.file_verbs cli.converting_verbs __main__", "commands, as users start them"),
     "cli/test_convert.py": (
-        "cli.streams cli.other_converts",
+        "cli.streams",
         "the same of the command `convert`",
     ),
     "cli/test_waiting.py": (
@@ -36,7 +36,7 @@ THROUGH: dict[str, tuple[str, str]] = {
     ),
     "cli/test_looking_verbs.py": ("cli.columns", "tables and sentences in terminals of any width"),
     "cli/test_error_text.py": ("cli.report_lines cli.printing", "texts for people and for programs"),
-    "cli/test_command_line.py": ("cli.typer_commands", "both parsers take each line alike"),
+    "cli/test_command_line.py": ("cli.typer_commands", "what typer and the rows understand of a line"),
     "codecs/test_foreign.py": ("python.extras", "packages that are missing, and what installs them"),
     "codecs/test_lookup.py": ("codecs.__init__ codecs.contract", "the lookup chooses among codecs"),
     "docs/test_docs.py": ("codec testing.__init__", "the pages and an example package use these names"),
@@ -68,7 +68,7 @@ THROUGH: dict[str, tuple[str, str]] = {
         "changes of models in memory",
     ),
     "verbs/test_edit.py": (
-        "cli.conversion_options cli.editing_verbs editing.metadata editing.model_edits editing.options",
+        "editing.metadata editing.model_edits editing.options",
         "edits as users ask for them",
     ),
     "ir/test_layouts.py": ("ir.blocked ir.channels_last", "files in either layout, and what becomes of them"),
@@ -186,7 +186,7 @@ THROUGH: dict[str, tuple[str, str]] = {
 ACROSS = {
     ".": "architecture bounded_work import mirror misfits mutation option_effects permissions public_names release "
     "remedies rings types use without_docstrings",
-    "cli": "bad_arguments convert limits mistakes surroundings",
+    "cli": "bad_arguments completion convert limits mistakes surroundings",
     "codecs": "planning",
     "editing": "exported tripping_models",
     "onnx_compat/protos": "behaviours unread",

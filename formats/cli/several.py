@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formats.cli import streams, waiting
+from formats.cli import printing, streams
 from formats.cli.columns import printable
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, say, show
@@ -161,7 +161,7 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
 
 
-def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Mapping[str, Any]) -> int:
+def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
     """Convert, print each result and a summary; the exit code is 1 if one file was not converted.
 
     Raises: OptionError for options that are for one model.
@@ -175,7 +175,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
     request.has_jobs = True
     chosen = SeveralOptions(**request.of(SeveralOptions))
     started = perf_counter()
-    shown = Shown(request, output, len(jobs), has_manifest=chosen.manifest is not None)
+    shown = Shown(request, len(jobs), has_manifest=chosen.manifest is not None)
     with _executor(chosen.dask) as executor, closing(shown):
         results = convert_many(
             jobs,
@@ -188,9 +188,9 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
             **given,
         )
     seconds = perf_counter() - started
-    if output.get("json"):
+    if request.output.get("json"):
         say(json_text(_to_json(results, seconds, request)))
-    elif not output.get("quiet"):
+    elif not request.output.get("quiet"):
         say(_summary(results, seconds, dry_run=given.get("dry_run", False)))
     return 0 if all(result.ok for result in results) else 1
 
@@ -212,13 +212,13 @@ class Shown:
 
     running: ClassVar[Shown | None] = None
 
-    def __init__(self, request: Request, output: Mapping[str, Any], count: int, *, has_manifest: bool) -> None:
+    def __init__(self, request: Request, count: int, *, has_manifest: bool) -> None:
         self._words = request.rows(), request.flags_as_typed()
-        self._output = output
+        self._output = request.output
         self._done, self._count = 0, count
-        self._tells = not (output.get("quiet") or output.get("json"))
+        self._tells = not (self._output.get("quiet") or self._output.get("json"))
         bar = Progress(lambda is_known: f"{self._done} of {count} models")
-        self.bar = bar if waiting.replace_bar(bar) else None
+        self.bar = bar if printing.replace_bar(bar) else None
         if self.bar is not None and count == 1:  # no process is started, which could have no other thread
             self.bar.watch()
         self._advice = "; the same command converts the rest" if has_manifest else ""

@@ -14,16 +14,16 @@ import pytest
 import formats
 from formats import keywords
 from formats.cli.columns import printable
-from formats.cli.command_line import Request, Typed, Verb
+from formats.cli.command_line import Request, Verb
 from formats.cli.error_text import KEYWORD, describe, error_to_json, in_flags
 from formats.cli.report_lines import summary
-from formats.cli.verbs import VERBS, convert_groups
+from formats.cli.verbs import VERBS
 from formats.editing.edits import Edit
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
 from formats.verbs.report import ConversionReport, WrittenFile
 
-ROWS = Request(Typed([], []), convert_groups(False)).rows()
+ROWS = Request(VERBS[0], [], [], VERBS[0].groups(False)).rows()
 
 
 def report(*files: tuple[str, int], seconds: float = 0.31, losses: tuple[Loss, ...] = ()) -> ConversionReport:
@@ -138,7 +138,7 @@ TEXTS = [*dict.fromkeys(raised_texts())]
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_a_command_names_options_by_their_flags(verb: Verb) -> None:
     """Every error that names an option by its keyword has its flag in a command, and no advice about one of others."""
-    rows = Request(Typed([], []), verb.groups(False)).rows()
+    rows = Request(verb, [], [], verb.groups(False)).rows()
     options = {name for kind in vars(keywords).values() for name in getattr(kind, "__annotations__", ())} | {"format"}
     assert len(TEXTS) > 80
     for text in TEXTS:

@@ -224,7 +224,6 @@ def test_a_file_that_another_process_removes_is_not_write_protected(
     assert path.read_bytes() == b"new"
 
 
-
 @pytest.mark.parametrize("dangling", [True, False])
 def test_destination_that_is_a_link(tmp_path: Path, writer: Capabilities, dangling: bool) -> None:
     """A link stays a link; its target is written, in the target's directory."""
