@@ -23,16 +23,14 @@ HEAVY = (
     "pydantic",
     "isal",
     "importlib.metadata",
-    "hashlib",
-    "json",
-    "secrets",
 )
-LOADED = f"import sys; print(*(name for name in {HEAVY} if name in sys.modules))"
+LOADED = f"print(*(name for name in {HEAVY} if name in sys.modules and name not in before))"
 
 
 def loaded(python: Python, code: str, *arguments: str) -> list[str]:
     """Return the large modules that are loaded after running `code` with `arguments`."""
-    done = python("-c", f"import sys\n{code}\n{LOADED}", *arguments)
+    begin = "import sys, typer; before = set(sys.modules)"  # old releases of typer import rich
+    done = python("-c", f"{begin}\n{code}\n{LOADED}", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1].split()
 
@@ -69,16 +67,11 @@ def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: li
     assert [] == run_main(python, *arguments)
 
 
-def test_several_files_need_a_journal(python: Python, digits: Path) -> None:
-    """A model in several files needs JSON for its journal and SHA-256 for its entries, and no other slow module."""
-    assert ["hashlib", "json"] == run_main(python, "digits.onnx", "a.onnx", "--external-data")
-
-
 @pytest.mark.parametrize("command", ["convert", "formats"])
 def test_help_loads_little(python: Python, command: str) -> None:
     """Help looks for formats of other packages, and needs no other slow module than those that typer imports."""
     modules = run_main(python, "--help", command=command)
-    assert {"importlib.metadata", "json"} >= {*modules}  # the former imports the latter since Python 3.13
+    assert {"importlib.metadata"} >= {*modules}
 
 
 @pytest.mark.parametrize("arguments", [["inspect", "digits.onnx"], ["verify", "digits.onnx"]])
@@ -87,26 +80,14 @@ def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[
     assert [] == run_main(python, *arguments, command="formats")
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("source", ["digits.onnx", "digits.onnxz"])
-@pytest.mark.parametrize("verb", ["inspect", "verify", "diff"])
-def test_tools_load_nothing_that_writes(python: Python, digits: Path, verb: str, source: str) -> None:
-    """Verbs that only look at models need neither the engine nor the options of conversions."""
-    formats.convert(digits, digits.with_suffix(".onnxz"))
-    arguments = [verb, source, *(["digits.onnx"] if verb == "diff" else [])]
-    code = "import sys\nfrom formats.cli import formats\ntry:\n    formats()\nexcept SystemExit: pass\n"
-    code += "print(*({'formats.tensordata.engine', 'formats.verbs.choices', 'hashlib'} & {*sys.modules}), sep=',')"
-    assert python("-c", code, *arguments).stdout.splitlines()[-1] == ""
-
-
 def test_archive_loads_no_numpy(python: Python, digits: Path) -> None:
     """A conversion to an archive needs a fast checksum, but no numpy."""
     assert {"isal"} >= set(run_main(python, "digits.onnx", "a.onnxz"))
 
 
 def test_rten_loads_no_numpy(python: Python, digits: Path) -> None:
-    """A conversion to RTen in which no element changes its type needs a hash of the source, but no numpy."""
-    assert ["hashlib"] == run_main(python, "digits.onnx", "a.rten")
+    """A conversion to RTen in which no element changes its type needs no numpy."""
+    assert [] == run_main(python, "digits.onnx", "a.rten")
 
 
 @pytest.mark.sample(5)

@@ -186,7 +186,7 @@ THROUGH: dict[str, tuple[str, str]] = {
 ACROSS = {
     ".": "architecture bounded_work import mirror misfits mutation option_effects permissions public_names release "
     "remedies rings types use without_docstrings",
-    "cli": "bad_arguments completion convert limits mistakes surroundings",
+    "cli": "bad_arguments completion convert limits mistakes surroundings waiting",
     "codecs": "planning",
     "editing": "exported tripping_models",
     "onnx_compat/protos": "behaviours unread",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.cli.error_text import Words
 from formats.cli.printing import paused
 from formats.errors import OptionError
 from formats.options import ASKED, SWITCH, bad_value, option, rows_of
@@ -140,15 +142,13 @@ class Request:
         """The other classes of options that this verb has."""
         return [each for each in self._classes if each not in options]
 
-    def rows(self) -> dict[str, Row]:
-        """The rows of the options that this verb has, by name; if several have the same flags, the first."""
+    @cached_property
+    def words(self) -> Words:
+        """What texts about the options of this verb need; of options with the same name, the first row counts."""
         rows = [row for options in self._classes for row in rows_of(options) if row.flags]
-        return {row.name: row for row in reversed(rows)}
-
-    def flags_as_typed(self) -> dict[str, str]:
-        """The typed flags, by the names of their options."""
         table = flags_of(self._classes)
-        return {table[name][0].name: name for name, _ in self._flags if name in table}
+        typed = {table[name][0].name: name for name, _ in self._flags}
+        return Words({row.name: row for row in reversed(rows)}, typed)
 
     def _value(self, row: Row, flag: Flag, text: str | None) -> Any:
         if not text and not flag.takes_text:

@@ -7,11 +7,27 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from formats.batch.job import Job
+from formats.batch.job_list import folders_of, shard_of
 from formats.cli import several, streams
 from formats.cli.command_line import Group, NoteOptions, OutputOptions, ask_key, flags_of, verb
 from formats.cli.printing import progress, tell
+from formats.cli.report_lines import summary
+from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
+from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
 from formats.errors import OptionError
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.file import is_address, is_stream
+from formats.tensordata.interrupted import owner_of
+from formats.verbs.arguments import path_of
+from formats.verbs.choices import (
+    ConversionOptions,
+    MetadataOptions,
+    RaisingOptions,
+    ReplacementOptions,
+    RuntimeOptions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,16 +49,6 @@ def conversion_groups(
     for the verbs that have others in long. If an option of a format has the flag of one that comes first, only the
     latter counts.
     """
-    from formats.codecs import lookup
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import (
-        ConversionOptions,
-        MetadataOptions,
-        RaisingOptions,
-        ReplacementOptions,
-        RuntimeOptions,
-    )
-
     codecs = lookup.codecs() if of_all_packages else lookup.built_in()
     extensions: dict[type, tuple[str, ...]] = {}
     for codec in codecs:
@@ -66,15 +72,6 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 
 def conversion_keywords(request: Request, target: Codec, first: Sequence[type] = ()) -> dict[str, Any]:
     """The keywords of `convert` that were given, and those of the options that come `first`."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import (
-        ConversionOptions,
-        MetadataOptions,
-        RaisingOptions,
-        ReplacementOptions,
-        RuntimeOptions,
-    )
-
     changes = (*first, MetadataOptions)
     general = (*changes, ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
     own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
@@ -87,23 +84,13 @@ def conversion_keywords(request: Request, target: Codec, first: Sequence[type] =
 # convert and batch
 
 
-def convert_groups(of_all_packages: bool) -> list[Group]:
-    """The options of `convert`: of every conversion, of reading, and of the formats."""
-    return conversion_groups(of_all_packages, (several.DestinationOptions,), (several.SeveralOptions,))
-
-
-def batch_groups(of_all_packages: bool) -> list[Group]:
-    """The options of `batch`: its own, and those of `convert`."""
-    return [Group(several.BatchOptions), *convert_groups(of_all_packages)[1:]]
-
-
 @verb(
     "convert SRC... DST",
     """Convert a model; the extension of DST says to which format.
 
     Several models, or a folder with models, go into the folder DST, with --to. - is stdin or stdout.
     """,
-    convert_groups,
+    partial(conversion_groups, first=(several.DestinationOptions,), more=(several.SeveralOptions,)),
     several.CONVERT,
     examples=(
         "formats convert model.onnx model.rten",
@@ -117,11 +104,6 @@ def batch_groups(of_all_packages: bool) -> list[Group]:
 )
 def convert(request: Request) -> int:
     """Convert, and print the result."""
-    from formats.cli.report_lines import summary
-    from formats.codecs import lookup
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.arguments import path_of
-    from formats.verbs.choices import ConversionOptions
     from formats.verbs.convert import convert as convert_model
 
     arguments = [*request.arguments, *request.of(several.DestinationOptions).values()]
@@ -129,9 +111,8 @@ def convert(request: Request) -> int:
     if len(arguments) > len(request.arguments) > 1 and _is_new_model(sources[-1]):
         raise OptionError(f"`out` and the last argument, {sources[-1]}, both name the destination; leave one out")
     request.stdout_is_taken = streams.is_stdout(dst)
-    to_format = request.of(ConversionOptions, EngineOptions).get(
-        "to_format"
-    )  # an error in the other options is reported first, too
+    general = request.of(ConversionOptions, EngineOptions)  # an error in the others is reported first, too
+    to_format = general.get("to_format")
     if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
         _check_folder(dst, sources)
         streams.check_single(arguments)
@@ -140,8 +121,6 @@ def convert(request: Request) -> int:
     target = lookup.for_writing(destination, "to_format") if to_format is None else lookup.by_name(to_format)
     given = conversion_keywords(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
-        from formats.batch.job import Job
-
         return several.run(request, [Job(src, destination)], given)
     _check_order(src, destination)
     report = convert_model(src, destination, progress=progress(), **given)
@@ -156,7 +135,7 @@ def convert(request: Request) -> int:
     SOURCES are files, folders, and patterns such as 'models/**/*.onnx'. FOLDER gets the same subfolders. A failure
     does not stop the others, but gives exit code 1.
     """,
-    batch_groups,
+    partial(conversion_groups, first=(several.BatchOptions,), more=(several.SeveralOptions,)),
     several.CONVERT,
     examples=(
         "formats batch models/ --out out --to onnxz",
@@ -177,10 +156,6 @@ def batch(request: Request) -> int:
 
 def _is_new_model(text: str) -> bool:
     """Whether a text is the name of a model that does not exist, so that it is no source."""
-    from formats.codecs import lookup
-    from formats.tensordata.file import is_address
-    from formats.verbs.arguments import path_of
-
     path = path_of(text)
     known = {extension for codec in lookup.codecs() for extension in codec.extensions}
     return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
@@ -188,9 +163,6 @@ def _is_new_model(text: str) -> bool:
 
 def _check_order(source: Path, destination: Path) -> None:
     """Raises FileNotFoundError if there is no source but a destination: perhaps they are exchanged."""
-    from formats.tensordata.file import is_address, is_stream
-    from formats.tensordata.interrupted import owner_of
-
     if any(is_address(path) or is_stream(path) for path in (source, destination)):
         return
     if destination.is_file() and not os.path.lexists(source) and owner_of(source) is None:
@@ -200,9 +172,6 @@ def _check_order(source: Path, destination: Path) -> None:
 
 def _check_folder(dst: str, sources: Sequence[str]) -> None:
     """Raises OptionError if the destination of several models has the name of a single model."""
-    from formats.codecs import lookup
-    from formats.verbs.arguments import path_of
-
     suffix = path_of(dst).suffix.lower()
     codec = next((codec for codec in lookup.codecs() if suffix in codec.extensions), None)
     if codec is not None and not several.is_folder(dst):
@@ -215,10 +184,6 @@ def _check_folder(dst: str, sources: Sequence[str]) -> None:
 
 def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int:
     """Convert files into a folder, which is made if it is missing."""
-    from formats.batch.job_list import folders_of, shard_of
-    from formats.codecs import lookup
-    from formats.verbs.choices import ConversionOptions
-
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is None:
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
@@ -239,13 +204,6 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int
 # edit, extract and merge
 
 
-def edit_groups(of_all_packages: bool) -> list[Group]:
-    """The options of `edit`: its own, and those of a conversion."""
-    from formats.editing.options import EditOptions
-
-    return conversion_groups(of_all_packages, (EditOptions,), in_short=False)
-
-
 @verb(
     "edit SRC [DST]",
     """Change weights, dims, names and metadata of a model.
@@ -254,7 +212,7 @@ def edit_groups(of_all_packages: bool) -> list[Group]:
     end is written again, and no weight. The edits are done in the order of this page, so --weights and --dim
     use the names before --rename.
     """,
-    edit_groups,
+    partial(conversion_groups, first=(EditOptions,), in_short=False),
     CHANGE,
     examples=(
         "formats edit model.onnx fixed.onnx --dim batch=1",
@@ -266,17 +224,9 @@ def edit_groups(of_all_packages: bool) -> list[Group]:
 )
 def edit(request: Request) -> int:
     """Change a model, and print what was done."""
-    from formats.editing.options import EditOptions
     from formats.verbs.edit import edit as edit_model
 
     return _write(request, EditOptions, edit_model)
-
-
-def extract_groups(of_all_packages: bool) -> list[Group]:
-    """The options of `extract`: its own, and those of a conversion."""
-    from formats.editing.options import ExtractOptions
-
-    return conversion_groups(of_all_packages, (ExtractOptions,), in_short=False)
 
 
 @verb(
@@ -287,7 +237,7 @@ def extract_groups(of_all_packages: bool) -> list[Group]:
     that needs anything else is an error, which names the path. --tensor writes one weight to a .npy or
     .safetensors file.
     """,
-    extract_groups,
+    partial(conversion_groups, first=(ExtractOptions,), in_short=False),
     CHANGE,
     examples=(
         "formats extract model.onnx part.onnx --outputs features",
@@ -298,17 +248,9 @@ def extract_groups(of_all_packages: bool) -> list[Group]:
 )
 def extract(request: Request) -> int:
     """Write a part of a model, and print what was done."""
-    from formats.editing.options import ExtractOptions
     from formats.verbs.extract import extract as extract_part
 
     return _write(request, ExtractOptions, extract_part)
-
-
-def merge_groups(of_all_packages: bool) -> list[Group]:
-    """The options of `merge`: its own, and those of a conversion."""
-    from formats.editing.options import MergeOptions
-
-    return conversion_groups(of_all_packages, (MergeOptions,), in_short=False)
 
 
 @verb(
@@ -318,7 +260,7 @@ def merge_groups(of_all_packages: bool) -> list[Group]:
     Names of B that meet those of A get a number, or all of them a prefix. Operator sets are brought together.
     Weights that are the same bytes of the same file are stored once.
     """,
-    merge_groups,
+    partial(conversion_groups, first=(MergeOptions,), in_short=False),
     CHANGE,
     examples=(
         "formats merge body.onnx head.onnx both.onnx --connect features=features",
@@ -328,7 +270,6 @@ def merge_groups(of_all_packages: bool) -> list[Group]:
 )
 def merge(request: Request) -> int:
     """Write two models as one, and print what was done."""
-    from formats.editing.options import MergeOptions
     from formats.verbs.merge import merge as merge_models
 
     return _write(request, MergeOptions, merge_models)
@@ -336,8 +277,6 @@ def merge(request: Request) -> int:
 
 def _write(request: Request, options: type, act: Callable[..., ConversionReport]) -> int:
     """Write a model that is made of others, and print what was done."""
-    from formats.cli.report_lines import summary
-
     *sources, last = request.arguments
     dst = last if sources else None
     request.stdout_is_taken = dst is not None and streams.is_stdout(dst)
@@ -349,9 +288,6 @@ def _write(request: Request, options: type, act: Callable[..., ConversionReport]
 
 def _keywords(request: Request, options: type, destination: Path) -> dict[str, Any]:
     """The keywords that were given: the own ones, and those for the format of the destination."""
-    from formats.codecs import lookup
-    from formats.verbs.choices import ConversionOptions
-
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is not None:
         target = lookup.by_name(to_format)

@@ -6,17 +6,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.cli.command_line import Group, NoteOptions, OutputOptions, groups, verb
+from formats.batch import job_list
+from formats.cli.command_line import NoteOptions, OutputOptions, groups, verb
 from formats.cli.looking_verbs import LOOK, FileOptions, Seen, is_several, look
 from formats.cli.printing import progress, tell
+from formats.cli.report_lines import files_lines, relocation_lines, repair_lines, sharing_lines
 from formats.cli.several import CONVERT, out_option
 from formats.cli.streams import source_of
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, option
+from formats.tensordata.engine import EngineOptions
+from formats.verbs import model_files, relocate
+from formats.verbs.arguments import local_path_of
+from formats.verbs.choices import ReplacementOptions
+from formats.verbs.pack import PackingOptions
+from formats.verbs.pack import pack as pack_models
+from formats.verbs.pack import unpack as unpack_archive
+from formats.verbs.relocate import PlaceOptions
+from formats.verbs.repair import repair as repair_model
+from formats.verbs.share import ShareOptions
+from formats.verbs.share import share as share_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from formats.cli.command_line import Request
     from formats.verbs.relocate import Relocation
@@ -69,9 +82,6 @@ class FolderOptions:
 )
 def files(request: Request) -> int:
     """Print which files belong to models."""
-    from formats.cli.report_lines import files_lines
-    from formats.verbs import model_files
-
     given = request.of(ReadOptions, FileOptions)
 
     def see(file: Path) -> Seen:
@@ -81,29 +91,19 @@ def files(request: Request) -> int:
     return look(request, see, title="read")
 
 
-def place_groups(of_all_packages: bool) -> Sequence[Group]:
-    """The options of `cp` and `mv`."""
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.relocate import PlaceOptions
-
-    return groups(PlaceOptions, ReplacementOptions, OutputOptions)(of_all_packages)
-
-
 @verb(
     "cp SRC DST",
     """Copy a model with its data files.
 
     DST is a path or a folder. Data files that are named after the model are renamed with it.
     """,
-    place_groups,
+    groups(PlaceOptions, ReplacementOptions, OutputOptions),
     FILES,
     examples=("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
     writes_once=True,
 )
 def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
-    from formats.verbs import relocate
-
     return _show_result(request, lambda given: relocate.cp(*request.arguments, **given))
 
 
@@ -114,14 +114,12 @@ def copy(request: Request) -> int:
     DST is a path or a folder. Within a filesystem, no weights are copied. A data file that another graph in the
     folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
     """,
-    place_groups,
+    groups(PlaceOptions, ReplacementOptions, OutputOptions),
     FILES,
     examples=("formats mv model.onnx better-name.onnx", "formats mv model.onnx models/"),
 )
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
-    from formats.verbs import relocate
-
     return _show_result(request, lambda given: relocate.mv(*request.arguments, **given))
 
 
@@ -138,10 +136,6 @@ def move(request: Request) -> int:
 )
 def remove(request: Request) -> int:
     """Remove models with their data files, and print what was removed; a folder is no model."""
-    from formats.cli.report_lines import relocation_lines
-    from formats.verbs import relocate
-    from formats.verbs.arguments import local_path_of
-
     given = request.of(RemovalOptions)
     for name in request.arguments:  # an error in one of them is reported before anything is removed
         local_path_of(source_of(name))
@@ -166,23 +160,10 @@ def remove(request: Request) -> int:
 
 
 def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
-    from formats.cli.report_lines import relocation_lines
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.relocate import PlaceOptions
-
+    """Copy or move as `act` does, and print what was done."""
     done = act(request.of(PlaceOptions, ReplacementOptions) | {"progress": progress()})
     tell(request, done, lambda: relocation_lines(done))
     return 0
-
-
-def share_groups(of_all_packages: bool) -> Sequence[Group]:
-    """The options of `share`."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.share import ShareOptions
-
-    writing = (IntoOptions, ShareOptions, EngineOptions, ReplacementOptions)
-    return groups(*writing, OutputOptions, NoteOptions, ReadOptions)(of_all_packages)
 
 
 @verb(
@@ -193,20 +174,13 @@ def share_groups(of_all_packages: bool) -> Sequence[Group]:
     other weight is in the data file of its model. This is useful for encoders and decoders, variants of a model,
     and merged LoRA adapters.
     """,
-    share_groups,
+    groups(IntoOptions, ShareOptions, EngineOptions, ReplacementOptions, OutputOptions, NoteOptions, ReadOptions),
     CONVERT,
     examples=("formats share encoder.onnx decoder.onnx --out shared",),
     writes_once=True,
 )
 def share(request: Request) -> int:
     """Write models with equal weights stored once, and print what that saves."""
-    from formats.batch import job_list
-    from formats.cli.report_lines import sharing_lines
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.share import ShareOptions
-    from formats.verbs.share import share as share_weights
-
     out = request.of(IntoOptions).get("out")
     if out is None:
         raise OptionError("`out` is missing: name the folder to write into")
@@ -217,14 +191,6 @@ def share(request: Request) -> int:
     return 0
 
 
-def pack_groups(of_all_packages: bool) -> Sequence[Group]:
-    """The options of `pack`."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.pack import PackingOptions
-
-    return groups(PackingOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
-
-
 @verb(
     "pack SRC... DST",
     """Write models and other files into one .onnxz archive.
@@ -232,7 +198,7 @@ def pack_groups(of_all_packages: bool) -> Sequence[Group]:
     Weights that several models have are stored once. SRC is a model, or any file that goes with them. A model gets
     the name of its file; NAME=PATH chooses another. Other files become files/NAME. DST comes last.
     """,
-    pack_groups,
+    groups(PackingOptions, EngineOptions, OutputOptions, ReadOptions),
     CONVERT,
     examples=(
         "formats pack encoder.onnx decoder.onnx tokenizer.json whisper.onnxz",
@@ -242,10 +208,6 @@ def pack_groups(of_all_packages: bool) -> Sequence[Group]:
 )
 def pack(request: Request) -> int:
     """Write models and files into an archive, and print what is in it."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.pack import PackingOptions
-    from formats.verbs.pack import pack as pack_models
-
     *sources, destination = request.arguments
     if not sources:
         raise OptionError("name the models and files, then the archive to write")
@@ -268,8 +230,6 @@ def pack(request: Request) -> int:
 )
 def unpack(request: Request) -> int:
     """Write what is in an archive into a folder, and print it."""
-    from formats.verbs.pack import unpack as unpack_archive
-
     done = unpack_archive(*request.arguments, progress=progress(), **request.of(FolderOptions))
     tell(request, done, done.lines)
     return 0
@@ -287,9 +247,6 @@ def unpack(request: Request) -> int:
 )
 def repair(request: Request) -> int:
     """Complete or undo interrupted writes, and print the results."""
-    from formats.cli.report_lines import repair_lines
-    from formats.verbs.repair import repair as repair_model
-
     shown: set[str] = set()
 
     def see(file: Path) -> Seen:

@@ -8,15 +8,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.cli.columns import printable
 from formats.cli.command_line import OutputOptions, groups, verb
-from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
-from formats.cli.printing import UNPRINTED, json_text, progress, say, show, tell
+from formats.cli.error_text import error_to_json
+from formats.cli.printing import UNPRINTED, as_flags, json_text, progress, say, say_error, show, tell
+from formats.cli.several import any_place
 from formats.cli.streams import STREAM, check_single, source_of
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
-from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, option, settle
+from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, decimal, option, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,14 +40,6 @@ def _picture(name: str) -> Path:
     return Path(name)
 
 
-def _any_path(name: str) -> Path:
-    from formats.verbs.arguments import path_of
-
-    if not name or "\0" in name:
-        raise ValueError(name)
-    return path_of(name)
-
-
 def _tensors(value: object) -> int | str:
     if isinstance(value, str) and value and (value.isdecimal() or not value.removeprefix("-").isdecimal()):
         return int(value) if value.isdecimal() else value
@@ -56,16 +48,10 @@ def _tensors(value: object) -> int | str:
     raise ValueError(value)
 
 
-def _decimal(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(text)
-    return int(text)
-
-
 TENSORS = Kind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
 NODES = Kind("a pattern of names or operators", lambda value: value, "[PATTERN]")
 PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
-PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
+PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", any_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +97,7 @@ class InspectOptions:
                 "Count the parameters of each part of the model, by the first DEPTH words of names, 1 by default.",
                 "[DEPTH]",
                 1,
-                _decimal,
+                decimal,
             ),
         ),
         common=True,
@@ -303,7 +289,8 @@ def look(
             seen = see(file)
         except (FormatError, OSError) as error:
             failures += 1
-            entries.append({"path": str(file), "error": _show_error(request, file, error)})
+            say_error(request, error, file)
+            entries.append({"path": str(file), "error": error_to_json(error, request.words)})
             continue
         failures += not seen.ok
         if output.get("json"):
@@ -319,7 +306,7 @@ def look(
     elif not output.get("quiet"):
         show(
             [
-                *(in_flags(line, request.rows(), {}) for line in ending()),
+                *as_flags(request, ending()),
                 *([""] if title == "read" else []),
                 f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
             ]
@@ -341,17 +328,6 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
 
     for place in job_list.places_of(request.arguments, None, request.of(FileOptions).get("format")):
         yield place.source
-
-
-def _show_error(request: Request, file: Path, error: Exception) -> dict[str, Any]:
-    """The error as JSON, after printing it for people."""
-    words = request.rows(), request.flags_as_typed()
-    if request.output.get("debug"):
-        say(printable(traceback_lines(error)), sys.stderr)
-    first, *reasons = describe(error, *words)
-    first = first if first.startswith(str(file)) else f"{file}: {first}"
-    say(printable([f"error: {first}", *reasons]), sys.stderr)
-    return error_to_json(error, *words)
 
 
 @verb(

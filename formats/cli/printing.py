@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from formats.cli.columns import fitted, printable
-from formats.cli.error_text import in_flags
+from formats.cli.error_text import Words, describe, in_flags, traceback_lines
 from formats.cli.streams import CLOSED
 from formats.pictures.progress_bar import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
     from typing import TextIO
 
     from formats.cli.command_line import Request
@@ -80,8 +81,22 @@ def tell(request: Request, report: Report, lines: Callable[[], Iterable[str]], *
     if request.output.get("json"):
         show(report.to_json(), stream)
     else:
-        rows = request.rows()
-        show((in_flags(line, rows, {}) for line in lines()), stream)
+        show(as_flags(request, lines()), stream)
+
+
+def as_flags(request: Request, lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a result with flags for the options that they name."""
+    words = Words(request.words.rows)  # a result names no option because it was typed
+    return (in_flags(line, words) for line in lines)
+
+
+def say_error(request: Request, error: BaseException, source: Path) -> None:
+    """Print the error of one of several files; it begins with the name of the file."""
+    if request.output.get("debug"):
+        say(printable(traceback_lines(error)), sys.stderr)
+    first, *reasons = describe(error, request.words)
+    first = first if first.startswith(str(source)) else f"{source}: {first}"
+    say(printable([f"error: {first}", *reasons]), sys.stderr)
 
 
 # The sign of work

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from formats.cli import advice, several
 from formats.cli.columns import printable
 from formats.cli.command_line import EXIT_FAILURE, Request
-from formats.cli.error_text import describe, error_to_json, traceback_lines
+from formats.cli.error_text import NO_WORDS, describe, error_to_json, traceback_lines
 from formats.cli.printing import UNPRINTED, is_unreadable, json_text, say, sign_of_work
 from formats.cli.streams import CLOSED, STREAM, make_usable
 from formats.cli.typer_commands import CONVERT, understood
@@ -168,14 +168,13 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
         outcome.failed = True
         if outcome.debug:
             say(printable(traceback_lines(error)), sys.stderr)
-        request = outcome.request
-        words = (request.rows(), request.flags_as_typed()) if request else ({}, {})
-        first, *reasons = describe(error, *words)
+        words = outcome.request.words if outcome.request else NO_WORDS
+        first, *reasons = describe(error, words)
         if not (outcome.as_json and outcome.stdout_is_taken):  # then stderr contains only the JSON
             say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
         if outcome.as_json:
             stream = sys.stderr if outcome.stdout_is_taken else None
-            say(json_text({"error": error_to_json(error, *words)}), stream)
+            say(json_text({"error": error_to_json(error, words)}), stream)
         outcome.code = exit_code(error, outcome.failure)
 
 

@@ -126,14 +126,14 @@ def test_only_the_typed_verb_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
         typer_commands, "command_of", lambda verb, *rest: made.append((verb.name, *rest)) or make(verb, *rest)
     )
     monkeypatch.setattr(lookup, "codecs", lambda: pytest.fail("other packages are searched"))
-    assert request_of("convert a.onnx b.rten --exact").flags_as_typed() == {"exact": "--exact"}
+    assert request_of("convert a.onnx b.rten --exact").words.typed == {"exact": "--exact"}
     assert made == [("convert", False)]
 
 
 @pytest.mark.parametrize(("line", "quiet", "force"), [("-qf", "-q", "-f"), ("--quiet --force", "--quiet", "--force")])
 def test_an_error_has_the_flag_as_it_was_typed(line: str, quiet: str, force: str) -> None:
     """An option is named by the word or the letter that was typed."""
-    assert {"quiet": quiet, "overwrite": force} == request_of(f"convert a.onnx b.onnx {line}").flags_as_typed()
+    assert {"quiet": quiet, "overwrite": force} == request_of(f"convert a.onnx b.onnx {line}").words.typed
 
 
 @pytest.mark.parametrize("program", ["formats", "convert"])
