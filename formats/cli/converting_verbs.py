@@ -7,8 +7,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from formats.batch.job import Job
-from formats.batch.job_list import folders_of, shard_of
 from formats.cli import several, streams
 from formats.cli.command_line import Group, NoteOptions, OutputOptions, ask_key, flags_of, verb
 from formats.cli.printing import progress, tell
@@ -121,6 +119,8 @@ def convert(request: Request) -> int:
     target = lookup.for_writing(destination, "to_format") if to_format is None else lookup.by_name(to_format)
     given = conversion_keywords(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
+        from formats.batch.job import Job
+
         return several.run(request, [Job(src, destination)], given)
     _check_order(src, destination)
     report = convert_model(src, destination, progress=progress(), **given)
@@ -184,6 +184,8 @@ def _check_folder(dst: str, sources: Sequence[str]) -> None:
 
 def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int:
     """Convert files into a folder, which is made if it is missing."""
+    from formats.batch.job_list import folders_of, shard_of
+
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is None:
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.batch import job_list
 from formats.cli.command_line import NoteOptions, OutputOptions, groups, verb
 from formats.cli.looking_verbs import LOOK, FileOptions, Seen, is_several, look
 from formats.cli.printing import progress, tell
@@ -181,6 +180,8 @@ def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) 
 )
 def share(request: Request) -> int:
     """Write models with equal weights stored once, and print what that saves."""
+    from formats.batch import job_list
+
     out = request.of(IntoOptions).get("out")
     if out is None:
         raise OptionError("`out` is missing: name the folder to write into")

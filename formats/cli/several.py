@@ -10,8 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formats.batch import clusters, job_list
-from formats.batch.run import convert_many
 from formats.cli import printing, streams
 from formats.cli.error_text import error_to_json
 from formats.cli.printing import as_flags, json_text, say, say_error, show
@@ -137,6 +135,8 @@ def is_folder(text: str) -> bool:
 
 def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
     """The jobs for the typed sources, with destinations in `folder`."""
+    from formats.batch import job_list
+
     places = job_list.places_of(sources, folder, given.get("from_format"), given.get("storage_options"))
     return job_list.jobs_into(folder, places, target)
 
@@ -146,6 +146,8 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
 
     Raises: OSError if the list cannot be read; OptionError if it is not text, or should be on stdin, which is closed.
     """
+    from formats.batch import job_list
+
     is_stdin = str(file) == streams.STREAM
     if is_stdin:
         streams.check_stdin("no list")
@@ -161,6 +163,9 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
 
     Raises: OptionError for options that are for one model.
     """
+    from formats.batch import clusters
+    from formats.batch.run import convert_many
+
     if isinstance(given.get("external_data"), str):
         raise OptionError(
             "`external_data` with a name is only for a single model; without a name, each model gets its own data file"

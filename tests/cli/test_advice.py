@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import commands
 import pytest
 
-import formats
 from formats.cli import advice
 from formats.cli.command_line import Verb, flags_of, panels
 from formats.cli.verbs import VERBS
@@ -32,66 +29,7 @@ MEANINGS = {
 }
 
 
-# A message of the program that tells the user to use an option, by its keyword or its flag.
-RECOMMENDS = re.compile(
-    r"(?:use|with|pass one with|set|needs|a) `(\w+)(?:=[^`]*)?`"
-    r"|`(\w+)(?:=[^`]*)?` (?:makes|replaces|removes|opens|allows|restores|puts|writes|reads)"
-    r"|(?<![\w`-])(--[a-z][\w-]+)"
-)
-# Recommended options that the short help leaves out: only a rare file needs them, and the message says all about them.
-RARE = {
-    "alignment": "weights that begin at odd places, or a safetensors file that is too large",
-    "allow_encryption": "files of an old and unsafe variant",
-    "lenient": "archives that another zip tool made",
-    "model": "archives with several models",
-    "runtime": "users of one runtime, who ask `inspect --runtime` first",
-    "max_depth": "messages in messages, a hundred deep",
-    "pin": ".rten files whose original is lost",
-    "format": "files that no reader recognises",
-    "from_format": "files that no reader recognises",
-    "debug": "what to send with the report of a bug",
-}
-
-
 # Help
-
-
-def recommendations() -> Iterator[tuple[str, str]]:
-    """Yield each option that a text in the package recommends, by its keyword or flag, and the module of the text."""
-    for path in sorted(Path(formats.__file__).parent.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        skipped = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Expr):  # a docstring
-                skipped |= {*ast.walk(node)}
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("verb", "option", "Flag"):
-                skipped |= {*ast.walk(node)}  # the help itself, and answers to other options
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
-                text = node.value
-            elif isinstance(node, ast.JoinedStr):
-                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-            else:
-                continue
-            for found in RECOMMENDS.finditer(text):
-                yield found[1] or found[2] or found[3], path.stem
-
-
-@pytest.mark.outer
-def test_what_a_message_recommends_is_in_the_short_help() -> None:
-    """An option that an error, a warning or a report recommends is in the short help of each verb that has it."""
-    unused = {*RARE}
-    found: set[str] = set()
-    for name, module in recommendations():
-        for verb, table in FLAGS.items():
-            for flag, (row, _) in table.items():
-                if name not in (flag, row.name) or module in ("typer_commands", "keywords", "advice"):
-                    continue
-                found.add(row.name)
-                unused.discard(row.name)
-                assert row.common or row.name in RARE, f"{module}.py recommends {flag}, which {verb} --help lacks"
-    assert {"overwrite", "parents", "notes", "clean", "json", "all_data"} <= found
-    assert not unused
 
 
 @pytest.mark.sample(3)
