@@ -23,7 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import OptionError
-from formats.wording.units import SIZE_EXAMPLES, parse_size
+from formats.words import SIZE_EXAMPLES, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +32,16 @@ T = TypeVar("T")
 
 ROW = "formats.options"  # the key of a field's metadata for the function that makes its row of its name
 INTERNAL = "formats.internal"  # the key of a field without a row that callers may not give
+# What people give for a format: `from` and `to` of the command line, and the keyword of another function.
+FORMAT_KEYWORDS = {
+    "to": ("to_format", "format"),
+    "to_": ("to_format", "format"),
+    "to_format": ("format",),
+    "from": ("from_format", "format"),  # in a dictionary of keywords
+    "from_": ("from_format", "format"),
+    "from_format": ("format",),
+    "format": ("to_format",),
+}
 
 
 class Kind(NamedTuple):
@@ -228,11 +238,23 @@ def check_names(
     """Raises OptionError if none of the classes has a given name: with the nearest one, or that of a flag."""
     known = set().union(*map(names_of, kinds))
     if unknown := [name for name in given if name not in known]:
-        from formats.wording.suggestions import unknown_options
-
         own = set(by.__kwdefaults__ or ()) if by is not None else set()
         flags = {word: keyword for kind in kinds for row in rows_of(kind) for word, keyword in _words(row)}
-        raise unknown_options(unknown, known | own, of, flags)
+        raise _unknown_options(unknown, known | own, of, flags)
+
+
+def _unknown_options(names: Sequence[str], known: Iterable[str], of: str, flags: Mapping[str, str]) -> OptionError:
+    """The error for options that do not exist; `flags` has the keywords for the words of the command line."""
+    from difflib import get_close_matches  # only errors need it
+
+    known = sorted(known)
+    listed = " and ".join(f"`{name}`" for name in names)
+    keyword = flags.get(names[0]) or next((name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in known), None)
+    if keyword is not None:
+        return OptionError(f"there is no option {listed}{of}; did you mean `{keyword}`?")
+    if close := get_close_matches(names[0], known, 1):
+        return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
+    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")
 
 
 def _words(row: Row) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,8 @@
 
 A fifth of the mutants are of the readers in Rust and JavaScript. Of the others, each room of the package has a share in
 proportion to the square root of its places, and at least two. The seed chooses the places. Messages, docstrings,
-annotations and generated tables have none. The tests of the module's own place (`test_mirror.py`) are run first, then
-those of the folders around it, then the inner ring. If a command takes longer than `--timeout`, the result
+annotations and generated tables have none. The tests of the folder with the room's name are run first, then the inner
+ring. If a command takes longer than `--timeout`, the result
 is open. All of this happens in a copy of the repository.
 """
 
@@ -26,10 +26,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import test_mirror
-
 ROOT = Path(__file__).parents[1]
-RINGS = ("place", "room", "inner")
+MODULES = sorted((ROOT / "formats").rglob("*.py"))
+RINGS = ("room", "inner")
 READERS = {"rust": sorted((ROOT / "readers/rust/src").glob("*.rs")), "js": [ROOT / "readers/js/onnxz.js"]}
 UNTESTED = {"rten.rs", "lib.rs"}  # of the Rust crate: the tests in Python run it with RTen, and a list of modules
 _PAIRS = "<,<= >,>= ==,!= and,or in,not_in is,is_not +,- *,// &,| <<,>> &&,|| ===,!== true,false"
@@ -156,7 +155,7 @@ def of_text(path: Path) -> list[Mutant]:
 def chosen(seed: int, count: int) -> list[tuple[str, Mutant]]:
     """Return the mutants, each with its room."""
     rooms: dict[str, list[Mutant]] = {}
-    for path in test_mirror.MODULES:
+    for path in MODULES:
         parts = path.relative_to(ROOT / "formats").parts
         rooms.setdefault(parts[0] if len(parts) > 1 else "top", []).extend(of_module(path))
     readers = count // 10
@@ -179,12 +178,13 @@ def commands(mutant: Mutant, copy: Path, ring: str) -> Iterator[tuple[list[str],
         for name in ("vectors", "sources", "http", "package"):
             yield ["node", "--test", f"tests/{name}.test.js"], copy / "readers/js"
     else:
-        through = [name for name, (words, _) in test_mirror.THROUGH.items() if mutant.path in test_mirror.named(words)]
-        place = Path("tests", through[0] if through else test_mirror.place_of(mutant.path))
-        folders = [*place.parents][:-1]  # the last but one is the folder of all tests
-        around = {"place": [], "room": folders[:-1], "inner": folders}[ring]
+        folder = Path("tests") / mutant.path.relative_to(ROOT / "formats").parent
+        while not (copy / folder).is_dir():
+            folder = folder.parent
+        folders = [folder, *folder.parents][:-1]  # the last one is the folder of all tests
+        around = folders if ring == "inner" else folders[:-1]
         pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not outer"]
-        for path in [place, *around]:
+        for path in around:
             yield [*pytest, "--hypothesis-seed=0", "--no-header", str(path)], copy
 
 

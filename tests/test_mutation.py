@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import mutation
 import pytest
-import test_mirror
 
 
 @pytest.mark.outer
@@ -15,7 +15,7 @@ def test_a_seed_always_gives_the_same_mutants() -> None:
     found = mutation.chosen(29, 100)
     assert mutation.chosen(29, 100) == found != mutation.chosen(30, 100)
     assert len({(mutant.path, mutant.start, mutant.kind) for _, mutant in found}) == 100
-    rooms = {path.relative_to(mutation.ROOT / "formats").parts[0] for path in test_mirror.MODULES}
+    rooms = {path.relative_to(mutation.ROOT / "formats").parts[0] for path in mutation.MODULES}
     assert {room for room in rooms if "." not in room} | {"top", "rust", "js"} == {room for room, _ in found}
 
 
@@ -42,7 +42,7 @@ def test_each_mutant_is_another_program() -> None:
         ("if TYPE_CHECKING:\n    x = 1", []),
     ],
 )  # fmt: skip
-def test_the_places_of_a_module(code: str, changes: list[str], tmp_path: test_mirror.Path) -> None:
+def test_the_places_of_a_module(code: str, changes: list[str], tmp_path: Path) -> None:
     """Operators, conditions, numbers, statements, arguments and results are changed; messages and types are not."""
     (tmp_path / "m.py").write_text(code)
     found = mutation.of_module(tmp_path / "m.py")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from formats.errors import OptionError
-from formats.python.extras import needed
+from formats.extras import needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

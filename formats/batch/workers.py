@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from time import sleep
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from formats.batch.amount import with_progress
 from formats.batch.job import run
 from formats.onnxpb.external.other_graphs import remembering
-from formats.python.threads import InThread, is_alone
+from formats.tensordata.threads import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ def pool_of(count: int, counts: Any = None) -> Iterator[ProcessPoolExecutor]:
     In `counts`, they say how far their jobs are.
     """
     context: BaseContext = multiprocessing.get_context()
-    if context.get_start_method() == "fork" and not is_alone():  # locks of other threads stay locked
+    if context.get_start_method() == "fork" and threading.active_count() > 1:  # locks of other threads stay locked
         context = multiprocessing.get_context("forkserver")
     pool = ProcessPoolExecutor(count, context, _begin_worker, () if counts is None else (counts,))
     # a process that has just started inherits this, so that no interrupt comes before it is ready
@@ -73,7 +74,7 @@ def _begin_worker(counts: Any = None) -> None:
     signal.signal(signal.SIGTERM, _end)
     if INTERRUPT is not None:
         signal.signal(INTERRUPT, _interrupt)
-    InThread(_follow_parent).start()
+    started(_follow_parent)
     if INTERRUPT is not None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT})
 

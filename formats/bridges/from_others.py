@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from formats.extras import needed
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
@@ -17,7 +18,6 @@ from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES, locate_data
 from formats.onnxpb.text.fields import CLASSES
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.schema import MESSAGES
-from formats.python.extras import needed
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:

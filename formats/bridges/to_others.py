@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats import ort
 from formats.codecs.contract import HEAD_BYTES, Match
 from formats.errors import EncodeError, OptionError
+from formats.extras import needed
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
@@ -31,7 +31,7 @@ from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES
 from formats.onnxpb.wire.assigned import check_assigned
 from formats.onnxpb.wire.encoder import encode, misfits_located
 from formats.onnxpb.wire.schema import MESSAGES
-from formats.python.extras import needed
+from formats.ort import CODEC as ORT
 from formats.tensordata.file import is_stream
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import FileSpan, Source
@@ -217,7 +217,7 @@ def _is_ort(path: Any) -> bool:
     """Whether a path is that of a local .ort file."""
     try:
         with Path(path).open("rb") as file:
-            return ort.sniff(file.read(HEAD_BYTES), 0) == Match.STRONG
+            return ORT.sniff(file.read(HEAD_BYTES), 0) is Match.STRONG
     except (OSError, TypeError, ValueError):  # an address, or something that is no path
         return False
 

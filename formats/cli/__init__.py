@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from formats.python.collector import rest_in_command
+from formats.collector import rest_in_command
 
 
 def formats() -> None:

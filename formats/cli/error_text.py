@@ -9,9 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.errors import MAKES, REPLACES, FormatError, OptionError
+from formats.errors import MAKES, MEMORY, REPLACES, FormatError, OptionError, soft_limit, words_of
 from formats.options import ASKED
-from formats.wording.system_errors import MEMORY, soft_limit, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.codecs.lookup import ONNXRUNTIME
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

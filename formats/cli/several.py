@@ -19,7 +19,7 @@ from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, t
 from formats.pictures.progress_bar import Progress
 from formats.tensordata.file import is_address
 from formats.verbs.arguments import path_of
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

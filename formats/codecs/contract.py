@@ -1,16 +1,18 @@
-"""What a format is to the rest of the package: a `Codec`, the options for reading, and what its hooks give.
+"""The contract of a format: a `Codec`, the options for reading, and what its methods return.
 
-Every codec imports this module, so it imports none of them; `lookup.py` does.
+Every codec imports this module, so it imports none of them; `lookup.py` has their table. docs/codecs.md explains how to
+write one, and `formats.testing` has the checks that each must pass.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.errors import CryptError, OptionError
+from formats.errors import CryptError, OptionError, UnsupportedError
 from formats.options import (
     ASKED,
     SWITCH,
@@ -25,15 +27,12 @@ from formats.options import (
     store_option,
     text,
 )
-from formats.python.handed import Handed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from formats.codecs.keys import Key
-    from formats.errors import UnsupportedError
     from formats.ir.model import Model
-    from formats.onnxzip.records import Entry
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
 
@@ -136,11 +135,7 @@ class ReadOptions:
 READ_DEFAULTS = ReadOptions()
 
 
-class Reader(Protocol):
-    """A function that returns the model in a whole file."""
-
-    def __call__(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS, /) -> Model:
-        """The model in `source`, whose companion files are looked for next to `path`."""
+# What the methods of a codec return.
 
 
 class Region(NamedTuple):
@@ -167,9 +162,9 @@ class Checksum(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """What a file has that may hold several models: their names, `None` for the default one, and other files."""
+    """The models in an archive by name, `None` for the default one, and its other files."""
 
-    models: tuple[str | None, ...]
+    models: tuple[str | None, ...] = (None,)
     files: tuple[tuple[str, int], ...] = ()  # names and sizes in bytes
     has_hashes: bool = False
 
@@ -204,83 +199,134 @@ class Runnable(NamedTuple):
     stops: tuple[str, ...] = ()
 
 
-class Runtime(NamedTuple):
-    """A program that reads `.onnx` files.
+# What a format provides.
 
-    `runnable` converts a model in ONNX's operators to a form that it runs, without deviations if the second argument is
-    true. `reads_data_file` says whether it accepts external data from a file with this name. `data_alignment` is the
-    alignment that it needs there, in bytes. `releases` gives the releases for which files of the format can be written,
-    the newest last; ONNX is written for the newest. `reading` gives those that read a model in the format's own
-    operators.
+
+class Runtime(ABC):
+    """A program that runs `.onnx` files of a certain form, and may also have a format of its own.
+
+    It has the name of the codec whose `runtime` it is: `--runtime NAME`.
     """
 
-    runnable: Callable[[Model, bool], Runnable]
-    reads_data_file: Callable[[str], bool]
-    data_alignment: int
-    releases: Callable[[], Sequence[str]] = tuple
-    reading: Callable[[Model], Sequence[str]] | None = None
+    title: str  # in messages
+    data_alignment: int = 1  # in bytes, that it needs in files of external data
 
-    def check_name(self, data_file: str) -> None:
-        """Raises OptionError if the runtime would not read a file of external data, because of its name."""
-        if not self.reads_data_file(data_file):
-            raise OptionError(f"`external_data` is {data_file!r}, but RTen needs a name such as model.onnx.data")
+    @abstractmethod
+    def runnable(self, model: Model, exact: bool) -> Runnable:
+        """A model in ONNX's operators, as ONNX that this program runs; if `exact`, with the same results as ONNX's."""
+
+    def check_name(self, data_file: str) -> None:  # noqa: B027 - the default accepts every name
+        """Raises OptionError if the program does not read a file of external data with this name."""
+
+    def releases(self) -> Sequence[str]:
+        """The releases that `--runtime NAME==RELEASE` may name, the newest last.
+
+        ONNX is written for the newest one. If there are any, the options of the codec have an internal field `release`.
+        """
+        return ()
 
     def check_data_files(self, plan: WritePlan, alignment: int) -> None:
-        """Raises OptionError if the runtime would not read the files of external data of a plan."""
+        """Raises OptionError if the program would not read the files of external data of a plan."""
         *data_files, _ = plan.files
         for file in data_files:
             self.check_name(file.path.name)
         if data_files and alignment % self.data_alignment:
-            raise OptionError(f"`alignment` is {alignment}, but must be a multiple of {self.data_alignment} for RTen")
+            needs = f"must be a multiple of {self.data_alignment} for {self.title}"
+            raise OptionError(f"`alignment` is {alignment}, but {needs}")
 
 
-class Codec(NamedTuple):
-    """One format.
+class Codec(ABC):
+    """A format: facts, and methods that read and plan files.
 
-    `sniff` gets the first bytes of a file (up to `HEAD_BYTES`) and its size in bytes. `read` gets the whole file as a
-    source, its path, against which companion files are resolved (`None` for bytes in memory), and options that it may
-    have no use for. `plan` gets a model, the destination and an instance of `options`, a frozen dataclass in which
-    everything has a default. `domain` is that of the operators of models in a form of this format's own, which no
-    other can hold; `raise_model` gives such a model in ONNX's operators, with given types of inputs and outputs by
-    name, and what is lost.
-
-    Only some formats have the following. `regions` gives the parts of a file of the format, if it has more parts than
-    the tensors. `checksums` gives the checksums that the model in a file contains; it gets the file, the model that was
-    read from it, and the file that the model was converted from, if that is known. `read_lenient` also accepts files
-    that `read` refuses although their meaning is clear, and reports these faults. `cautions` reports the parts of a
-    file that nothing verifies, although its format should, or that the model does not keep, and operators of one
-    runtime (`OWN_OPERATORS`). A format that is `encrypted` needs a key, and a file with its extension must be
-    encrypted: otherwise, an attacker could replace the
-    file by one that was made without the key. `shared_data` reports which other models get other weights through a
-    plan, or refuses the plan if nothing may be overwritten; it also reports the data files that no model needs any
-    more. If a change of a file in place was interrupted, `settled` gives the file as it was before; otherwise, it gives
-    the file as it is. `bundle` says what a file has that may hold several models. `runtime` is the runtime of the
-    format, if that reads ONNX, too. `first_release`, for a format that only onnxruntime reads, gives its first release
-    that reads a file. `metadata_keys` are the only ones that metadata of the format can have.
+    Every format sets the first four facts, and has `sniff`, `read` and `plan`; all else has a default. A codec has no
+    state, and its methods are called from any thread. The module that defines it must be quick to import: it imports
+    what its methods need when they are called.
     """
 
-    name: str
-    title: str
-    extensions: tuple[str, ...]
-    options: type
-    sniff: Callable[[bytes, int], Match]
-    read: Reader
-    plan: Callable[[Model, Path, Any], WritePlan]
-    domain: str | None = None
-    raise_model: Callable[[Model, Mapping[str, str]], tuple[Model, tuple[Loss, ...]]] | None = None
-    regions: Callable[[Source], Iterable[Region]] | None = None
-    checksums: Callable[[Source, Model, Source | None], Iterable[Checksum]] | None = None
-    read_lenient: Callable[[Source, Path | None, ReadOptions], tuple[Model, tuple[Loss, ...]]] | None = None
-    cautions: Callable[[Source, Model], Iterable[Loss]] | None = None
-    encrypted: bool = False
-    settled: Callable[[Source, Path], Source] | None = None
-    bundle: Callable[[Source], Bundle] | None = None
-    shared_data: Callable[[WritePlan, bool], Iterable[Loss]] | None = None
-    runtime: Runtime | None = None
-    first_release: Callable[[Source], str] | None = None
-    metadata_keys: tuple[str, ...] | None = None
+    # Facts
 
+    name: str  # a lower-case word for options, keywords and reports
+    title: str  # for people
+    extensions: tuple[str, ...]  # of its files, in lower case, with the dot; the usual one first
+    options: type  # for writing: a frozen dataclass in which everything has a default
 
-# What one codec uses of others.
-ARCHIVE_ENTRIES: Handed[Callable[[Source], list[Entry]]] = Handed()  # the entries of an archive
-EXTENSIONS: Handed[frozenset[str]] = Handed()  # of the files of all formats of this package
+    domain: str | None = None  # of operators that only models of this format have
+    runtime: Runtime | None = None  # the format's own runtime, if that also runs ONNX
+    only_runtime: str | None = None  # the name of the only runtime that runs files of the format
+    encrypted: bool = False  # a file is read with `ReadOptions.key`; one with the extension must be encrypted
+    is_archive: bool = False  # a file may hold several models, which `bundle` names
+    is_mapped: bool = False  # programs use the weights in place, so `verify` notes those that are not aligned
+    metadata_keys: tuple[str, ...] | None = None  # the only keys that the format's metadata can have
+
+    # Every format has these.
+
+    @abstractmethod
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """How sure it is that a file has this format, given its first bytes, up to `HEAD_BYTES`, and its size.
+
+        A strong match takes precedence over the extension, and the extension over weak matches. Raises: nothing.
+        """
+
+    @abstractmethod
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model in a whole file; its weights are ranges of `source`, or of files next to `path`.
+
+        `path` is `None` for bytes in memory. Raises: DecodeError for any bytes that are not valid.
+        """
+
+    @abstractmethod
+    def plan(self, model: Model, destination: Path, options: Any) -> WritePlan:
+        """The files to write for a model; `options` is an instance of `self.options`. It touches no file.
+
+        Raises: EncodeError if the format cannot have the model; what is only lost is in the plan's `losses`.
+        """
+
+    # For some formats
+
+    def read_lenient(
+        self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
+    ) -> tuple[Model, tuple[Loss, ...]]:
+        """As `read`, but files with faults whose meaning is clear are read, too; the losses name the faults."""
+        return self.read(source, path, options), ()
+
+    def raise_model(self, model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tuple[Loss, ...]]:
+        """A model with the format's own operators in those of ONNX, and what is lost.
+
+        `pin_types` has types of inputs and outputs by name, where the format does not say them.
+        """
+        raise UnsupportedError(f"the model has operators of {self.title}, which cannot be converted to ONNX's")
+
+    def regions(self, source: Source) -> Iterable[Region]:
+        """The parts of a file, which do not overlap; gaps are padding, and tensors in it are found without this."""
+        return (Region(0, source.nbytes, "model", "model"),)
+
+    def bundle(self, source: Source) -> Bundle:
+        """The models and other files in an archive; `read` gets the chosen name in `options.model`."""
+        return Bundle()
+
+    def settled(self, source: Source, path: Path) -> Source:
+        """The file as it was before an interrupted change in place; if there was none, as it is."""
+        return source
+
+    def checksums(self, source: Source, model: Model, original: Source | None) -> Iterable[Checksum]:
+        """The checksums in a file; `model` was read from it, and it was converted from `original`, if that is known."""
+        return ()
+
+    def cautions(self, source: Source, model: Model) -> Iterable[Loss]:
+        """What of a file nothing verifies though its format should, what the model does not keep, and own operators.
+
+        `OWN_OPERATORS` is the kind of the last, which other programs may not have.
+        """
+        return ()
+
+    def releases_reading(self, source: Source, model: Model) -> Mapping[str, Sequence[str]]:
+        """The releases of programs that read the form of a file, by runtime; others read every form."""
+        return {}
+
+    def shared_data(self, plan: WritePlan, overwrite: bool, model_extensions: Collection[str]) -> Iterable[Loss]:
+        """The other models that get other weights by a plan, and data files that no model will need.
+
+        A file with one of `model_extensions` is a model, and never one of these data files. Raises: FileExistsError
+        without `overwrite` if another model would get other weights.
+        """
+        return ()

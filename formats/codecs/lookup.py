@@ -29,6 +29,12 @@ def built_in() -> tuple[Codec, ...]:
     return (onnx.CODEC, onnxzip.CODEC, rten.CODEC, ort.CODEC, onnx.CRYPT_CODEC, onnx.TEXT_CODEC, onnx.JSON_CODEC)
 
 
+@cache
+def model_extensions() -> frozenset[str]:
+    """The extensions of the files of all formats of this package."""
+    return frozenset(extension for codec in built_in() for extension in codec.extensions)
+
+
 class Installed(NamedTuple):
     """The codecs that installed packages offer, and the reasons why other codecs cannot be used."""
 
@@ -41,10 +47,10 @@ def installed() -> Installed:
     """The codecs that installed packages offer under `formats.codecs`, by name; a broken codec is not an error."""
     from importlib.metadata import entry_points
 
-    found = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)]
+    loaded = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)]
     return Installed(
-        tuple(each for each in found if isinstance(each, Codec)),
-        tuple(each for each in found if isinstance(each, str)),
+        tuple(codec for codec in loaded if isinstance(codec, Codec)),
+        tuple(problem for problem in loaded if isinstance(problem, str)),
     )
 
 
@@ -111,9 +117,9 @@ class RuntimeName(NamedTuple):
 
 def runtime(name: str) -> Runtime:
     """The runtime of the format with this name."""
-    found: Runtime | None = by_name(name).runtime
-    assert found is not None
-    return found
+    runtime = by_name(name).runtime
+    assert runtime is not None
+    return runtime
 
 
 def runtime_named(text: str) -> RuntimeName:
@@ -141,8 +147,8 @@ def _unknown_runtime(text: str, known: Mapping[str, Callable[[], Collection[str]
     import re
     from difflib import get_close_matches
 
-    found = re.fullmatch(r"([a-z]*)[^0-9a-z]*(\d[\w.]*)?", text.strip().lower())
-    word, release = (found[1], found[2]) if found else (text, None)
+    parts = re.fullmatch(r"([a-z]*)[^0-9a-z]*(\d[\w.]*)?", text.strip().lower())
+    word, release = (parts[1], parts[2]) if parts else (text, None)
     name = next(iter(get_close_matches(word, known, 1)), ONNXRUNTIME if word == "ort" else "")
     if name and release:
         return f"no runtime is called {text!r:.100}; two equals signs come before a release: {name}=={release}"
@@ -152,10 +158,10 @@ def _unknown_runtime(text: str, known: Mapping[str, Callable[[], Collection[str]
 
 def _releases_by_runtime() -> dict[str, Callable[[], Collection[str]]]:
     """Functions that return the known releases, by runtime."""
-    found: dict[str, Callable[[], Collection[str]]] = {
+    releases: dict[str, Callable[[], Collection[str]]] = {
         codec.name: codec.runtime.releases for codec in codecs() if codec.runtime is not None
     }
-    return found | {ONNXRUNTIME: _of_onnxruntime}
+    return releases | {ONNXRUNTIME: _of_onnxruntime}
 
 
 def _of_onnxruntime() -> Collection[str]:

@@ -15,8 +15,7 @@ from formats.editing.shapes import all_dims, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
-from formats.wording.lists import listed
-from formats.wording.suggestions import nearest
+from formats.words import listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

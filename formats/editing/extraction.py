@@ -25,7 +25,7 @@ from formats.ir.model import (
 from formats.onnxpb.inference import inferred
 from formats.onnxpb.value_types import type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
-from formats.wording.suggestions import nearest
+from formats.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ from formats.ir.copies import copied
 from formats.ir.model import Dimension, Function, Message, TensorShape, TensorType, Type, ValueInfo, entries
 from formats.onnxpb.newer_parts import FIELDS, newer_parts
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

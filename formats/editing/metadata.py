@@ -11,7 +11,7 @@ from formats.editing.edits import Done, Edit
 from formats.errors import EditError
 from formats.ir.copies import shallow
 from formats.ir.model import StringStringEntry
-from formats.wording.suggestions import nearest
+from formats.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,6 +26,7 @@ from formats.editing.attribute_forms import (
 from formats.editing.scopes import main_graph
 from formats.editing.written_forms import SET, WRITTEN, written
 from formats.errors import MissingPackageError, UnsupportedError
+from formats.extras import needed
 from formats.ir.copies import copied
 from formats.ir.dtypes import type_name
 from formats.ir.model import (
@@ -46,7 +47,6 @@ from formats.onnxpb.value_types import type_text
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.ort.writing.operators import operator as operator_of
-from formats.python.extras import needed
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

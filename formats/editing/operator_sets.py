@@ -30,7 +30,7 @@ from formats.onnxpb.inference import inferred
 from formats.onnxpb.operator_rows import NEWEST as SETS
 from formats.onnxpb.value_types import type_of, value_types
 from formats.tensordata.plan import RARE, SPECIAL, Loss
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

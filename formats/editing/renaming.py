@@ -11,7 +11,7 @@ from formats.editing.edits import Done, Edit, counted
 from formats.editing.scopes import scopes_of
 from formats.errors import EditError
 from formats.ir.model import Function, entries
-from formats.wording.suggestions import nearest
+from formats.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

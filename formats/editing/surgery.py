@@ -9,7 +9,7 @@ from formats.editing.renaming import Renamer
 from formats.editing.scopes import main_graph, scope_of, scopes_of
 from formats.errors import EditError
 from formats.ir.model import Graph, Node, entries
-from formats.wording.suggestions import nearest
+from formats.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

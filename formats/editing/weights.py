@@ -14,8 +14,7 @@ from formats.ir import dtypes
 from formats.ir.model import Graph, Tensor, entries
 from formats.ir.storage import from_numpy, with_raw_data, without_data
 from formats.tensordata.plan import USE, Loss
-from formats.wording.lists import listed
-from formats.wording.suggestions import nearest
+from formats.words import listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from formats.errors import FormatError
-from formats.ir.edits import EDITS
 
 if sys.version_info >= (3, 11):
     from typing import dataclass_transform
@@ -679,8 +678,9 @@ class Model(Message):
 
         Raises: EditError if an edit does not fit the model; OptionError for an invalid value.
         """
-        new: Model = EDITS().edit(self, metadata, weights=weights, dim=dim, rename=rename)
-        return new
+        from formats.editing import methods
+
+        return methods.edit(self, metadata, weights=weights, dim=dim, rename=rename)
 
     def rename(self, names: Mapping[str, str]) -> Model:
         """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`."""
@@ -693,8 +693,9 @@ class Model(Message):
 
         Raises: EditError for an unknown name, or if an output needs something else than the inputs.
         """
-        new: Model = EDITS().extract(self, inputs, outputs)
-        return new
+        from formats.editing import methods
+
+        return methods.extract(self, inputs, outputs)
 
     def merge(
         self, second: Model, connect: Mapping[str, str | SequenceOf[str]] | None = None, prefix: str | None = None
@@ -703,8 +704,9 @@ class Model(Message):
 
         Raises: EditError for an unknown name, or for models that do not fit each other.
         """
-        new: Model = EDITS().merge(self, second, connect, prefix)
-        return new
+        from formats.editing import methods
+
+        return methods.merge(self, second, connect, prefix)
 
     def insert(self, node: Node | str, after: str, **attributes: Any) -> Model:
         """Return a new model with a node behind a value: what used the value, uses the first output of the node.
@@ -713,8 +715,9 @@ class Model(Message):
 
         Raises: EditError for an unknown value, or a node that does not use it.
         """
-        new: Model = EDITS().insert(self, node, after, attributes)
-        return new
+        from formats.editing import methods
+
+        return methods.insert(self, node, after, attributes)
 
     def bypass(self, nodes: str | Callable[[Node], bool]) -> Model:
         """Return a new model without the nodes of an operator, or those that a function chooses.
@@ -723,24 +726,27 @@ class Model(Message):
 
         Raises: EditError for a node with several inputs or outputs.
         """
-        new: Model = EDITS().bypass(self, nodes)
-        return new
+        from formats.editing import methods
+
+        return methods.bypass(self, nodes)
 
     def sort(self) -> Model:
         """Return a new model in which each node comes after those whose values it uses.
 
         Raises: EditError if nodes need each other in a circle.
         """
-        new: Model = EDITS().sort(self)
-        return new
+        from formats.editing import methods
+
+        return methods.sort(self)
 
     def infer_shapes(self) -> Model:
         """Return a new model with the types and shapes that the package onnx infers; weights are not read.
 
         Raises: MissingPackageError if onnx is not installed; EditError if the model contradicts itself.
         """
-        new: Model = EDITS().infer_shapes(self)
-        return new
+        from formats.editing import methods
+
+        return methods.infer_shapes(self)
 
     def to_float16(self, *, keep_io_types: bool = False) -> Model:
         """Return a new model with float16 in place of float32, as `formats.convert` writes it with `dtype="float16"`.
@@ -749,13 +755,15 @@ class Model(Message):
 
         Raises: UnsupportedError for a type that is not known.
         """
-        new: Model = EDITS().to_float16(self, keep_io_types=keep_io_types)
-        return new
+        from formats.editing import methods
+
+        return methods.to_float16(self, keep_io_types=keep_io_types)
 
     def values(self) -> dict[str, Value]:
         """Return the values of the main graph by name, each with the node that makes it and those that use it."""
-        found: dict[str, Value] = EDITS().values(self)
-        return found
+        from formats.editing import methods
+
+        return methods.values(self)
 
     def close(self) -> None:
         """Close the files that contain the weights, so that they can be replaced and removed, even on Windows.
@@ -777,9 +785,9 @@ class Model(Message):
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
-        from formats.ir.summary import table
+        from formats.ir.summary import model_table
 
-        return table(self)
+        return model_table(self)
 
 
 class Sequence(Message):

@@ -1,23 +1,28 @@
-"""A short description of a model: its types as text, and the short table that a notebook shows."""
+"""A short description of a model: its types as text, and the short tables that a notebook shows, also of reports."""
 
 from __future__ import annotations
 
 from collections import Counter
+from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
 from formats.ir import dtypes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from formats.ir.model import Model, Tensor, TensorShape, Type, ValueInfo
 
 SHOWN_OPERATORS = 8
 SHOWN_VALUES = 12
+SHOWN_ROWS = 12
+MAX_TEXT = 300  # letters of a cell
+SHOWN_WORDS = 8  # of a list in a cell
 
 
-def table(model: Model) -> str:
+def model_table(model: Model) -> str:
     """A table in HTML with a model's facts about itself, its inputs and outputs, operators and weights.
 
     Everything from the model is shown as text, whatever it contains.
@@ -26,9 +31,7 @@ def table(model: Model) -> str:
         rows = list(_rows(model))
     except FormatError as error:  # an undecoded list is damaged
         rows = [("damaged", str(error))]
-    from formats.wording import html_tables
-
-    return html_tables.table("Model", _name(model), rows)
+    return html_table("Model", _name(model), rows)
 
 
 def _name(model: Model) -> str:
@@ -105,3 +108,39 @@ def _tensor_text(elem_type: int | None, shape: TensorShape | None) -> str:
         return name
     sizes = (dim.dim_param or ("?" if dim.dim_value is None else str(dim.dim_value)) for dim in shape.dim)
     return f"{name}[{','.join(sizes)}]"
+
+
+# Tables in HTML
+
+
+def html_table(title: str, subject: str, rows: Iterable[tuple[str, str]]) -> str:
+    """A table with two columns under a title and its subject. Each text is shown as text, whatever it contains."""
+    body = "".join(_html_row(name, text) for name, text in rows)
+    return f"<table><thead>{_html_row(title, subject)}</thead><tbody>{body}</tbody></table>"
+
+
+def first_words(words: Sequence[str], most: int = SHOWN_WORDS) -> str:
+    """The first of some words, and how many more there are."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return f"{', '.join(words[:most])}{more}"
+
+
+def _html_row(name: str, text: str) -> str:
+    """A row; its texts are on the left: JupyterLab would put them on the right, like numbers."""
+    look = 'style="text-align:left"'
+    return f"<tr><th {look}>{_cell(name)}</th><td {look}>{_cell(text)}</td></tr>"
+
+
+def first_rows(
+    rows: Sequence[tuple[str, str]], count: int | None = None, most: int = SHOWN_ROWS
+) -> Iterable[tuple[str, str]]:
+    """The first rows, and how many more there are of `count`, or of all rows."""
+    yield from islice(rows, most)
+    more = (len(rows) if count is None else count) - min(len(rows), most)
+    if more > 0:
+        yield "", f"and {more:,} more"
+
+
+def _cell(text: str) -> str:
+    short = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    return escape("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in short))

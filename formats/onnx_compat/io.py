@@ -168,9 +168,9 @@ def _form_to_read(source: Source, path: Path | None, format: str | None) -> Code
     name = serialization.registry.get_format_from_file_extension(extension) if extension else None
     if name and (found := serialization.registry.registered(name)):
         return found
-    for codec in (TEXT_CODEC, JSON_CODEC):
-        if extension in codec.extensions:
-            return codec
+    for text in (TEXT_CODEC, JSON_CODEC):
+        if extension in text.extensions:
+            return text
     head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
     try:
         codec = lookup.for_reading(head, source.nbytes, path)

@@ -9,7 +9,7 @@ from formats.codecs.contract import READ_DEFAULTS, Codec, Match
 from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from formats.codecs.contract import Checksum, ReadOptions
@@ -23,7 +23,7 @@ _VARINT_TAGS = frozenset({0x08, 0x28})
 _LENGTH_TAGS = frozenset({0x12, 0x1A, 0x22, 0x32, 0x3A, 0x42, 0x72})
 
 
-def sniff(head: bytes, nbytes: int) -> Match:
+def looks_like_model(head: bytes, nbytes: int) -> Match:
     """How much the first bytes of a file look like a ModelProto, which has no magic number.
 
     Strong if it starts with a plausible `ir_version`, followed by known fields that fit the file.
@@ -51,96 +51,134 @@ def sniff(head: bytes, nbytes: int) -> Match:
     return Match.STRONG if starts_as_model else Match.WEAK
 
 
-def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`; its external data is looked for next to `path`."""
-    from formats.onnxpb.external.model import read_model
+class OnnxCodec(Codec):
+    """Binary ONNX, with external data in other files."""
 
-    return read_model(source, path, options)
+    name = "onnx"
+    title = "ONNX protobuf"
+    extensions = (".onnx",)
+    options = OnnxOptions
 
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """How much it looks like a ModelProto."""
+        return looks_like_model(head, nbytes)
 
-def plan(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
-    """How to write `model` to `destination`, and its external data next to it."""
-    from formats.onnxpb.external.model import plan_model
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model; its external data is looked for next to `path`."""
+        from formats.onnxpb.external.model import read_model
 
-    return plan_model(model, destination, options)
+        return read_model(source, path, options)
 
+    def plan(self, model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
+        """The model file, and the file of its external data next to it."""
+        from formats.onnxpb.external.model import plan_model
 
-def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
-    """The SHA-1 of data files, if tensors have it."""
-    from formats.onnxpb.external.checksums import checksums_of
+        return plan_model(model, destination, options)
 
-    return checksums_of(model)
+    def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
+        """The SHA-1 of data files, if tensors have it."""
+        from formats.onnxpb.external.checksums import checksums_of
 
+        return checksums_of(model)
 
-def losses_of_others(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
-    """A loss for each other model whose weights the plan replaces, and for each data file that it leaves behind."""
-    from formats.onnxpb.external.shared_data import check_shared_data, left_behind
+    def shared_data(self, plan: WritePlan, overwrite: bool, model_extensions: Collection[str]) -> Iterable[Loss]:
+        """Each other model whose weights the plan replaces, and each data file that it leaves behind."""
+        from formats.onnxpb.external.shared_data import check_shared_data, left_behind
 
-    return (*check_shared_data(plan, overwrite), *(left_behind(plan) if overwrite else ()))
-
-
-CODEC = Codec(
-    "onnx",
-    "ONNX protobuf",
-    (".onnx",),
-    OnnxOptions,
-    sniff,
-    read,
-    plan,
-    checksums=checksums,
-    shared_data=losses_of_others,
-)
+        stays = left_behind(plan, model_extensions) if overwrite else ()
+        return (*check_shared_data(plan, overwrite), *stays)
 
 
-def sniff_encrypted(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like an encrypted model: they have a magic number."""
-    return Match.STRONG if head.startswith(b"ONNXCRY") else Match.NONE
+class EncryptedCodec(Codec):
+    """A binary ONNX message, encrypted, with all weights inside."""
+
+    name = "onnxc"
+    title = "encrypted ONNX"
+    extensions = (".onnxc",)
+    options = CryptOptions
+    encrypted = True
+
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """Whether it begins with the magic number."""
+        return Match.STRONG if head.startswith(b"ONNXCRY") else Match.NONE
+
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model, which is encrypted with `options.key`."""
+        from formats.onnxpb.encryption.crypt import read_model
+
+        return read_model(source, path, options)
+
+    def plan(self, model: Model, destination: Path, options: CryptOptions) -> WritePlan:
+        """The one file."""
+        from formats.onnxpb.encryption.crypt import plan_model
+
+        return plan_model(model, destination, options)
+
+    def cautions(self, source: Source, model: Model) -> Iterator[Loss]:
+        """Each part of the file that the key does not protect."""
+        from formats.onnxpb.encryption.crypt import cautions
+
+        return cautions(source, model)
 
 
-def read_encrypted(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`, which is encrypted with `options.key`."""
-    from formats.onnxpb.encryption.crypt import read_model
+class TextCodec(Codec):
+    """A ModelProto in protobuf's text format, whose external data are files next to it."""
 
-    return read_model(source, path, options)
+    name = "textproto"
+    title = "protobuf text"
+    extensions = (".textproto", ".txtpb", ".prototxt", ".pbtxt")
+    options = TextOptions
 
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """Weakly, if it begins with a field of ModelProto."""
+        begin = re.match(rb"(?:\xef\xbb\xbf)?(?:\s|#[^\n]*(?:\n|\Z))*(?:(\w+)\s*[:{<]|\Z)", head)
+        return Match.WEAK if begin and begin[0] and (begin[1] is None or _is_field(begin[1])) else Match.NONE
 
-def plan_encrypted(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
-    """How to write `model`, encrypted, to the one file `destination`."""
-    from formats.onnxpb.encryption.crypt import plan_model
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model; its external data is looked for next to `path`."""
+        from formats.onnxpb.text import textfile, textproto
 
-    return plan_model(model, destination, options)
+        return textfile.read_model(source, path, options, textproto.parse)
 
+    def plan(self, model: Model, destination: Path, options: TextOptions) -> WritePlan:
+        """The model as text."""
+        from formats.onnxpb.text import textfile, textproto
 
-def cautions_encrypted(source: Source, model: Model) -> Iterator[Loss]:
-    """A loss for each part of an encrypted model that its key does not protect."""
-    from formats.onnxpb.encryption.crypt import cautions
+        return textfile.plan_model(model, destination, options, textproto.to_text)
 
-    return cautions(source, model)
-
-
-CRYPT_CODEC = Codec(
-    "onnxc",
-    "encrypted ONNX",
-    (".onnxc",),
-    CryptOptions,
-    sniff_encrypted,
-    read_encrypted,
-    plan_encrypted,
-    cautions=cautions_encrypted,
-    encrypted=True,
-)
+    def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
+        """As those of `.onnx`."""
+        return CODEC.checksums(source, model, original)
 
 
-def sniff_text(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like a ModelProto in text format: weakly, if they begin with a field."""
-    begin = re.match(rb"(?:\xef\xbb\xbf)?(?:\s|#[^\n]*(?:\n|\Z))*(?:(\w+)\s*[:{<]|\Z)", head)
-    return Match.WEAK if begin and begin[0] and (begin[1] is None or _is_field(begin[1])) else Match.NONE
+class JsonCodec(Codec):
+    """A ModelProto in protobuf's JSON, whose external data are files next to it."""
 
+    name = "json"
+    title = "protobuf JSON"
+    extensions = (".json", ".onnxjson")
+    options = TextOptions
 
-def sniff_json(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like a ModelProto in JSON: weakly, if they begin with a field."""
-    begin = re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(\w+)"\s*:', head)
-    return Match.WEAK if begin and _is_field(begin[1]) else Match.NONE
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """Weakly, if it begins with a field of ModelProto."""
+        begin = re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(\w+)"\s*:', head)
+        return Match.WEAK if begin and _is_field(begin[1]) else Match.NONE
+
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model; its external data is looked for next to `path`."""
+        from formats.onnxpb.text import protojson, textfile
+
+        return textfile.read_model(source, path, options, protojson.parse)
+
+    def plan(self, model: Model, destination: Path, options: TextOptions) -> WritePlan:
+        """The model as JSON."""
+        from formats.onnxpb.text import protojson, textfile
+
+        return textfile.plan_model(model, destination, options, protojson.to_json)
+
+    def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
+        """As those of `.onnx`."""
+        return CODEC.checksums(source, model, original)
 
 
 def _is_field(name: bytes) -> bool:
@@ -151,44 +189,7 @@ def _is_field(name: bytes) -> bool:
     return any(row.name.replace("_", "") == spelling for row in MESSAGES["ModelProto"])
 
 
-def read_text(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in the text `source`; its external data is looked for next to `path`."""
-    from formats.onnxpb.text import textfile, textproto
-
-    return textfile.read_model(source, path, options, textproto.parse)
-
-
-def plan_text(model: Model, destination: Path, options: TextOptions) -> WritePlan:
-    """How to write `model` in protobuf's text format to `destination`."""
-    from formats.onnxpb.text import textfile, textproto
-
-    return textfile.plan_model(model, destination, options, textproto.to_text)
-
-
-def read_json(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in the JSON text `source`; its external data is looked for next to `path`."""
-    from formats.onnxpb.text import protojson, textfile
-
-    return textfile.read_model(source, path, options, protojson.parse)
-
-
-def plan_json(model: Model, destination: Path, options: TextOptions) -> WritePlan:
-    """How to write `model` as JSON to `destination`."""
-    from formats.onnxpb.text import protojson, textfile
-
-    return textfile.plan_model(model, destination, options, protojson.to_json)
-
-
-TEXT_CODEC = Codec(
-    "textproto",
-    "protobuf text",
-    (".textproto", ".txtpb", ".prototxt", ".pbtxt"),
-    TextOptions,
-    sniff_text,
-    read_text,
-    plan_text,
-    checksums=checksums,
-)
-JSON_CODEC = Codec(
-    "json", "protobuf JSON", (".json", ".onnxjson"), TextOptions, sniff_json, read_json, plan_json, checksums=checksums
-)
+CODEC = OnnxCodec()
+CRYPT_CODEC = EncryptedCodec()
+TEXT_CODEC = TextCodec()
+JSON_CODEC = JsonCodec()

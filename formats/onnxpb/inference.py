@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from formats.errors import EditError, TensorDataError
+from formats.extras import needed
 from formats.ir import dtypes
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
-from formats.python.extras import needed
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

@@ -17,11 +17,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.errors import UnknownFormatError
+from formats.extras import needed
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
-from formats.python.extras import needed
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

@@ -11,7 +11,7 @@ from formats.onnxzip.options import ArchiveOptions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from formats.codecs.contract import Checksum, ReadOptions, Region
     from formats.ir.model import Model
@@ -19,25 +19,6 @@ if TYPE_CHECKING:
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
-
-
-def sniff(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like an archive: any zip file might be one, ours have a mark."""
-    from formats.onnxzip.reading.reader import looks_like_archive, looks_like_zip
-
-    if not looks_like_zip(head):
-        return Match.NONE
-    return Match.STRONG if looks_like_archive(head) else Match.WEAK
-
-
-def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`; the bytes of every tensor are a range of `source`."""
-    from formats.onnxzip.reading.model import advised, read_model
-
-    try:
-        return read_model(source, options.max_depth, options.model)
-    except FormatError as error:
-        raise advised(error, source, options.max_depth, options.model) from None
 
 
 def check(source: Source | bytes | bytearray | memoryview | str | os.PathLike[str]) -> None:
@@ -54,22 +35,6 @@ def check(source: Source | bytes | bytearray | memoryview | str | os.PathLike[st
     if isinstance(source, (bytes, bytearray, memoryview)):
         source = Literal(memoryview(source))
     check(source if isinstance(source, Source) else File.open(source).span())
-
-
-def read_lenient(
-    source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
-) -> tuple[Model, tuple[Loss, ...]]:
-    """The model in `source`, which any zip tool may have made, and notes on faults for which `read` refuses it."""
-    from formats.onnxzip.reading.model import read_loose_model
-
-    return read_loose_model(source, options.max_depth, options.model)
-
-
-def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
-    """How to write `model` to the one file `destination`."""
-    from formats.onnxzip.writing.archive import plan_model
-
-    return plan_model(model, destination, options)
 
 
 def update(
@@ -106,60 +71,83 @@ def repair(path: str | os.PathLike[str]) -> bool:
     return editing.repair(Path(path))
 
 
-def settled(source: Source, path: Path) -> Source:
-    """The archive in `source`, the file at `path`, or its state before an interrupted update."""
-    from formats.tensordata.replacing.hidden import undo_path
+class ArchiveCodec(Codec):
+    """A zip file with models, in which no weight is compressed."""
 
-    if not undo_path(path).exists():
-        return source
-    from formats.onnxzip.writing import editing
+    name = "onnxz"
+    title = "ONNX archive"
+    extensions = (".onnxz",)
+    options = ArchiveOptions
+    is_archive = True
+    is_mapped = True
 
-    return editing.settled(source, path)
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """How much the first bytes of a file look like an archive: any zip file might be one, ours have a mark."""
+        from formats.onnxzip.reading.reader import looks_like_archive, looks_like_zip
+
+        if not looks_like_zip(head):
+            return Match.NONE
+        return Match.STRONG if looks_like_archive(head) else Match.WEAK
+
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model in `source`; the bytes of every tensor are a range of `source`."""
+        from formats.onnxzip.reading.model import advised, read_model
+
+        try:
+            return read_model(source, options.max_depth, options.model)
+        except FormatError as error:
+            raise advised(error, source, options.max_depth, options.model) from None
+
+    def plan(self, model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
+        """How to write `model` to the one file `destination`."""
+        from formats.onnxzip.writing.archive import plan_model
+
+        return plan_model(model, destination, options)
+
+    def read_lenient(
+        self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
+    ) -> tuple[Model, tuple[Loss, ...]]:
+        """The model in `source`, which any zip tool may have made, and notes on faults for which `read` refuses it."""
+        from formats.onnxzip.reading.model import read_loose_model
+
+        return read_loose_model(source, options.max_depth, options.model)
+
+    def regions(self, source: Source) -> Iterator[Region]:
+        """The headers, padding, payloads and end of the archive in `source`."""
+        from formats.onnxzip.regions import regions_of
+
+        return regions_of(source)
+
+    def bundle(self, source: Source) -> Bundle:
+        """The models and the files in the archive in `source`."""
+        from formats.onnxzip.reading.contents import read_contents
+
+        contents = read_contents(source)
+        files = tuple((entry.name, entry.nbytes) for entry in contents.files)
+        return Bundle(tuple(contents.graphs), files, contents.hashes is not None)
+
+    def settled(self, source: Source, path: Path) -> Source:
+        """The archive in `source`, the file at `path`, or its state before an interrupted update."""
+        from formats.tensordata.replacing.hidden import undo_path
+
+        if not undo_path(path).exists():
+            return source
+        from formats.onnxzip.writing import editing
+
+        return editing.settled(source, path)
+
+    def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
+        """The CRC-32 of each entry."""
+        from formats.onnxzip.regions import checksums_of
+
+        return checksums_of(source)
+
+    def shared_data(self, plan: WritePlan, overwrite: bool, model_extensions: Collection[str]) -> Iterable[Loss]:
+        """A loss for each graph that is linked to the archive that the plan replaces."""
+        from formats.onnxzip.stale_links import perhaps_stale
+
+        path = plan.files[-1].path
+        return perhaps_stale(path) if path.exists() else ()
 
 
-def bundle(source: Source) -> Bundle:
-    """The models and the files in the archive in `source`."""
-    from formats.onnxzip.reading.contents import read_contents
-
-    contents = read_contents(source)
-    files = tuple((entry.name, entry.nbytes) for entry in contents.files)
-    return Bundle(tuple(contents.graphs), files, contents.hashes is not None)
-
-
-def regions_in(source: Source) -> Iterator[Region]:
-    """The headers, padding, payloads and end of the archive in `source`."""
-    from formats.onnxzip.regions import regions_of
-
-    return regions_of(source)
-
-
-def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
-    """The CRC-32 of each entry."""
-    from formats.onnxzip.regions import checksums_of
-
-    return checksums_of(source)
-
-
-def shared_data(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
-    """A loss for each graph that is linked to the archive that the plan replaces."""
-    from formats.onnxzip.stale_links import perhaps_stale
-
-    path = plan.files[-1].path
-    return perhaps_stale(path) if path.exists() else ()
-
-
-CODEC = Codec(
-    "onnxz",
-    "ONNX archive",
-    (".onnxz",),
-    ArchiveOptions,
-    sniff,
-    read,
-    plan,
-    regions=regions_in,
-    checksums=checksums,
-    read_lenient=read_lenient,
-    settled=settled,
-    bundle=bundle,
-    shared_data=shared_data,
-)
+CODEC = ArchiveCodec()

@@ -8,7 +8,7 @@ from formats.codecs.contract import READ_DEFAULTS, Codec, Match
 from formats.ort.options import OrtOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from formats.codecs.contract import ReadOptions, Region
@@ -19,55 +19,51 @@ if TYPE_CHECKING:
 MAGIC = b"ORTM"  # after the offset of the root table
 
 
-def sniff(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like an .ort file."""
-    return Match.STRONG if head[4:8] == MAGIC else Match.NONE
+class OrtCodec(Codec):
+    """The files of onnxruntime, in ONNX's operators and its own."""
+
+    name = "ort"
+    title = "ONNX Runtime"
+    extensions = (".ort",)
+    options = OrtOptions
+    only_runtime = "onnxruntime"
+    is_mapped = True
+
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """How much the first bytes of a file look like an .ort file."""
+        return Match.STRONG if head[4:8] == MAGIC else Match.NONE
+
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model in `source`, in ONNX's operators and those that onnxruntime made of them."""
+        from formats.ort.reading.model import read_model
+
+        return read_model(source)
+
+    def plan(self, model: Model, destination: Path, options: OrtOptions) -> WritePlan:
+        """How to write `model` to `destination`."""
+        from formats.ort.writing.model import plan_model
+
+        return plan_model(model, destination, options)
+
+    def regions(self, source: Source) -> Iterator[Region]:
+        """The parts of the file in `source`."""
+        from formats.ort.file.regions import regions_of
+
+        return regions_of(source)
+
+    def cautions(self, source: Source, model: Model) -> Iterator[Loss]:
+        """What the model does not keep of the file in `source`, and operators that only onnxruntime has."""
+        from formats.ort.reading.left_out import left_out
+
+        return left_out(source, model)
+
+    def releases_reading(self, source: Source, model: Model) -> Mapping[str, Sequence[str]]:
+        """The releases of onnxruntime that read the version of the file."""
+        from formats.codecs.onnxruntime_releases import RELEASES
+        from formats.ort.file.regions import first_release
+
+        releases = list(RELEASES)
+        return {"onnxruntime": releases[releases.index(first_release(source)) :]}
 
 
-def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`, in ONNX's operators and those that onnxruntime made of them."""
-    from formats.ort.reading.model import read_model
-
-    return read_model(source)
-
-
-def plan(model: Model, destination: Path, options: OrtOptions) -> WritePlan:
-    """How to write `model` to `destination`."""
-    from formats.ort.writing.model import plan_model
-
-    return plan_model(model, destination, options)
-
-
-def cautions(source: Source, model: Model) -> Iterator[Loss]:
-    """What the model does not keep of the file in `source`, and operators that only onnxruntime has."""
-    from formats.ort.reading.left_out import left_out
-
-    return left_out(source, model)
-
-
-def regions(source: Source) -> Iterator[Region]:
-    """The parts of the file in `source`."""
-    from formats.ort.file.regions import regions_of
-
-    return regions_of(source)
-
-
-def first_release(source: Source) -> str:
-    """The first known release of onnxruntime that reads the file in `source`."""
-    from formats.ort.file.regions import first_release
-
-    return first_release(source)
-
-
-CODEC = Codec(
-    "ort",
-    "ONNX Runtime",
-    (".ort",),
-    OrtOptions,
-    sniff,
-    read,
-    plan,
-    regions=regions,
-    cautions=cautions,
-    first_release=first_release,
-)
+CODEC = OrtCodec()

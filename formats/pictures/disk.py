@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from formats.pictures.drawing import fitting
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

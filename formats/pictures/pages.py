@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from formats.pictures import disk, treemap
 from formats.pictures.drawing import NARROW, WIDE, Drawing, page
 from formats.pictures.treemap import Tile
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from threading import Event, RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from formats.python.threads import InThread
-from formats.wording.units import in_units
+from formats.tensordata.threads import InThread, started
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ class Progress:
 
     def watch(self) -> None:
         """From now on, show after a while that something is done, even if nobody calls this object."""
-        self._watch = InThread(self._show_later).start()
+        self._watch = started(self._show_later)
 
     def _show_later(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):

@@ -23,13 +23,11 @@ from formats.options import (
     size,
     store_option,
 )
-from formats.python.threads import InThread
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.local.open_files import room_for_files
 from formats.tensordata.local.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.local.output import OutputFile, destination_of, follows_link
-from formats.tensordata.places import WRITE_TO_ADDRESS, WRITE_TO_STREAM
 from formats.tensordata.plan import (
     OWNER_ACCESS,
     FilePlan,
@@ -46,6 +44,7 @@ from formats.tensordata.replacing.publication import finish_interrupted, publish
 from formats.tensordata.sources.digest import new_digester
 from formats.tensordata.sources.source import Literal
 from formats.tensordata.tasks import carry_out, tasks_of
+from formats.tensordata.threads import started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Source
     from formats.tensordata.tasks import Target, Task
+    from formats.tensordata.threads import InThread
 
 MAX_THREADS = 8  # more threads are not faster with any disk or memory bus
 WRITE_BYTES = 16 << 10  # the bytes that are moved in the time that the interpreter needs for a write
@@ -187,8 +187,12 @@ def execute(
 def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:
     """Write a plan to a store or a stream."""
     if is_address(plan.files[-1].path):
-        return WRITE_TO_ADDRESS()(plan, options)
-    return WRITE_TO_STREAM()(plan, _with_requests(options, source_files_of(plan)))
+        from formats.tensordata.remote.upload import upload
+
+        return upload(plan, options)
+    from formats.tensordata.streams import send
+
+    return send(plan, _with_requests(options, source_files_of(plan)))
 
 
 def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]) -> Result:
@@ -324,12 +328,14 @@ class Crew:
         Raises: the first error of any task.
         """
         work = partial(self._work, min(self._options.chunk_bytes, total))
-        crew = [InThread(work) for _ in range(threads)]
+        crew: list[InThread[None]] = []
         try:
             # Starting a thread and waiting for it takes as long as writing a small file.
             if threads > 1 or total > self._options.chunk_bytes:
-                for thread in crew:
-                    thread.start()
+                while len(crew) < threads and (thread := started(work)):
+                    crew.append(thread)
+            if not crew:
+                work()
             for thread in crew:
                 while not thread.wait(REPORT_SECONDS):
                     if self._options.progress:

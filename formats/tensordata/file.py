@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from formats.tensordata import places
 from formats.tensordata.sources.source import FileSpan
 
 if TYPE_CHECKING:
@@ -45,7 +44,9 @@ def or_stream(path: Path) -> Path:
         return path
     if not is_pipe:
         return path
-    return places.STREAM_OF_PIPE()(str(path))
+    from formats.tensordata.streams import Stream
+
+    return Stream(str(path))
 
 
 def with_storage(path: Path, storage_options: Mapping[str, Any] | None, retries: int) -> Path:
@@ -79,12 +80,16 @@ class File:
 
         Raises: OSError if it cannot be opened; FormatError if it is neither a file nor a directory.
         """
+        from formats.tensordata.local.osio import open_here  # which imports this module
+
         if is_address(path):
-            return places.OPEN_ADDRESS()(path)
+            from formats.tensordata.remote.remote_file import RemoteFile
+
+            return RemoteFile(path)
         if is_stream(path):
             return path.file()
         local = path if isinstance(path, Path) else Path(path)  # a path of a path takes as long as to open the file
-        return places.OPEN_HERE()(local, keep_open, capabilities)
+        return open_here(local, keep_open, capabilities)
 
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` (from the start of the file) on.

@@ -7,10 +7,10 @@ import stat
 from typing import TYPE_CHECKING
 
 from formats.errors import file_exists
-from formats.python.threads import InThread
 from formats.tensordata.local.directory import sync_files
 from formats.tensordata.replacing.hidden import is_hidden, temporary_path
 from formats.tensordata.replacing.journal import Move, Old, sample_of, sha256_of
+from formats.tensordata.threads import started_or_done
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
     """Put all files on the disk, and return the SHA-256 of each, which is computed meanwhile."""
-    hashing = InThread(lambda: [_digest_of(output.readable_path) for output in outputs]).start()
+    hashing = started_or_done(lambda: [_digest_of(output.readable_path) for output in outputs])
     try:
         sync_files([output.descriptor for output in outputs])
     finally:

@@ -304,18 +304,20 @@ def what_is_told_holds(subject: Subject, make: Callable[[], Model], folder: Path
     subject.write(make(), path)
     source = File.open(path).span()
     position = 0
-    for region in sorted(subject.codec.regions(source)) if subject.codec.regions else ():
+    for region in sorted(subject.codec.regions(source)):
         assert position <= region.file_offset, "regions must not overlap"
         assert region.kind in ("header", "model", "tensor", "file", "directory", "padding")
         position = region.end
     assert position <= source.nbytes, "regions must be inside the file"
     model = subject.read(path)
-    for checksum in subject.codec.checksums(source, model, None) if subject.codec.checksums else ():
+    for checksum in subject.codec.checksums(source, model, None):
         assert re.fullmatch(r"[0-9a-f]+", checksum.expected), "a checksum must be in hexadecimal"
-    if subject.codec.read_lenient is not None:
-        lenient, notes = subject.codec.read_lenient(source, path, subject.reading)
-        assert not notes, "a lenient reader must not report faults in the codec's own file"
-        assert next(differences(model, lenient), None) is None
+    lenient, notes = subject.codec.read_lenient(source, path, subject.reading)
+    assert not notes, "a lenient reader must not report faults in the codec's own file"
+    assert next(differences(model, lenient), None) is None
+    bundle = subject.codec.bundle(source)
+    assert bundle.models == (None,), "a file with one model must have the default one"
+    assert subject.codec.settled(source, path) is source, "a file that was not interrupted must be as it is"
 
 
 def own_operators_are_raised(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
@@ -332,7 +334,7 @@ def own_operators_are_raised(subject: Subject, make: Callable[[], Model], folder
 
 
 def _raised(subject: Subject, model: Model) -> tuple[Model, Any]:
-    if subject.codec.raise_model is None:
+    if type(subject.codec).raise_model is Codec.raise_model:
         raise Refused
     return subject.codec.raise_model(model, {})
 

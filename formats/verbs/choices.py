@@ -46,7 +46,7 @@ def _kinds(value: Any) -> tuple[str, ...]:
         raise ValueError(value)
     for kind in kinds:
         if kind not in ALLOWED_KINDS:
-            from formats.wording.suggestions import nearest
+            from formats.words import nearest
 
             raise OptionError(
                 f"`allow` names {kind!r:.100}, which is no kind of loss{nearest(str(kind), ALLOWED_KINDS)}"
@@ -355,7 +355,7 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         for name in ("opset", "ir_version", "dtype"):
             if getattr(options, name) is not None:
                 raise OptionError(f"`{name}` is only for ONNX formats; {target.title} is not one")
-        if named is not None and named.name != target.name:
+        if named is not None and named.name != target.only_runtime:
             raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
         return of_target if named is None or named.release is None else replace(of_target, release=named.release)
     if options.dtype is not None and getattr(of_target, "link", False):
@@ -371,11 +371,11 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
                 found = f"`{name}` is {getattr(options, name)}"
                 raise OptionError(f"{found}, but onnxruntime {named.release or NEWEST} reads none newer than {most}")
         return of_target
-    if target.first_release is not None:
+    if target.only_runtime is not None:
         raise OptionError(f"`runtime` is {named.name}, which does not read the format of {target.title}")
     runtime = lookup.runtime(named.name)
-    if named.release not in (None, newest := runtime.releases()[-1]):
-        written = f"ONNX is written for {named.name} {newest} only"
+    if named.release not in (None, *(newest := runtime.releases()[-1:])):
+        written = f"ONNX is written for {named.name} {newest[0]} only"
         raise OptionError(f"`runtime` is {named}, but {written}; name that release, or none")
     if options.opset is not None:
         raise OptionError(

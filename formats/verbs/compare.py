@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs.contract import ReadOptions
+from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
@@ -35,7 +36,6 @@ from formats.ir.model import (
 )
 from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_same
 from formats.options import made
-from formats.python.collector import collector_paused
 from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
@@ -115,12 +115,12 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
-        from formats.wording.html_tables import first_rows, table
+        from formats.ir.summary import first_rows, html_table
 
         rows = [(difference.subject or difference.where, difference.detail) for difference in self.differences]
         rows += [("note", note.detail) for note in self.notes]
         found = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
-        return table(found, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
+        return html_table(found, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
 
     def to_json(self) -> dict[str, Any]:
         """The comparison in strings, numbers, lists and dictionaries."""
@@ -213,7 +213,7 @@ def _pair(paths: Sequence[Path], each: Sequence[ReadOptions], reading: ReadOptio
 def _left_out(paths: Sequence[Path], opened: Sequence[Opened], name: str) -> Iterator[Loss]:
     """Notes on what archives have besides the models that are compared: other models and files."""
     for path, found in zip(paths, opened, strict=True):
-        bundle = found.codec.bundle(found.source) if found.codec.bundle is not None else None
+        bundle = found.codec.bundle(found.source) if found.codec.is_archive else None
         others = "" if bundle is None else (bundle._replace(models=()) if name else bundle).others(None)
         if others:
             yield Loss("left_out", "", f"{others} in {path} are not compared", USE)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
 from formats.codecs.contract import OWN_OPERATORS
+from formats.collector import collector_paused
 from formats.errors import EncodeError
-from formats.python.collector import collector_paused
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.file import or_stream, with_storage
 from formats.verbs.arguments import model_of, path_of

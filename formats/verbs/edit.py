@@ -28,7 +28,7 @@ from formats.verbs.report import ConversionReport, WrittenFile
 from formats.verbs.steps.executing import check_losses
 from formats.verbs.steps.opening import located, open_model
 from formats.verbs.steps.versions import in_versions
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

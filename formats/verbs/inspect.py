@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.codecs import lookup
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
+from formats.collector import collector_paused
 from formats.editing.edits import Done
 from formats.errors import OptionError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
 from formats.options import made
-from formats.python.collector import collector_paused
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import is_address
 from formats.tensordata.sources.source import FileSpan
@@ -208,7 +208,7 @@ class Inspection:
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
-        from formats.wording.html_tables import first_rows, first_words, table
+        from formats.ir.summary import first_rows, first_words, html_table
 
         operators = [f"{count} {name}" for name, count in self.operators.items()]
         opsets = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())
@@ -225,7 +225,7 @@ class Inspection:
             ),
             *first_rows([("missing", f"{file.path}: {file.reason}") for file in self.missing]),
         ]
-        return table(f"{self.format}, {self.nbytes:,} bytes", str(self.path), rows)
+        return html_table(f"{self.format}, {self.nbytes:,} bytes", str(self.path), rows)
 
     @property
     def nbytes(self) -> int:
@@ -387,7 +387,7 @@ def _inspect(
 ) -> tuple[Inspection, tuple[str | None, ...]]:
     """One model of the file, and the names of all of them."""
     codec, source, model = read_model(path, format, reading)
-    bundle = codec.bundle(source) if codec.bundle is not None else None
+    bundle = codec.bundle(source) if codec.is_archive else None
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
@@ -423,9 +423,9 @@ def _inspect(
 
 def _releases(model: Model, codec: Codec, source: Source) -> dict[str, tuple[str, ...]]:
     """The releases that read a model, by runtime: of onnxruntime by its versions, of others by what a file contains."""
+    of_form = codec.releases_reading(source, model)
     if codec.domain is not None:
-        runtime = codec.runtime
-        return {} if runtime is None or runtime.reading is None else {codec.name: tuple(runtime.reading(model))}
+        return {runtime: tuple(releases) for runtime, releases in of_form.items()}
     from formats.codecs.onnxruntime_releases import RELEASES, is_before, limits_of, reading
 
     newest: dict[str, int] = {}
@@ -434,11 +434,8 @@ def _releases(model: Model, codec: Codec, source: Source) -> dict[str, tuple[str
     found = reading(model.ir_version or 0, newest)
     for _, first in limits_of(model) if found else ():
         found = tuple(release for release in found if not is_before(release, first))
-    if codec.first_release is not None:
-        known = list(RELEASES)
-        late = known[known.index(codec.first_release(source)) :]
-        found = tuple(release for release in found if release in late)
-    return {ONNXRUNTIME: found}
+    read_form = of_form.get(ONNXRUNTIME, RELEASES)
+    return {ONNXRUNTIME: tuple(release for release in found if release in read_form)}
 
 
 def tolerant(options: ReadOptions) -> ReadOptions:
@@ -497,8 +494,8 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
     if named.name == ONNXRUNTIME:
         return _of_onnxruntime(model, chosen, losses)
     runtime = lookup.runtime(named.name)
-    if named.release not in (None, newest := runtime.releases()[-1]):
-        raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest} is known")
+    if named.release not in (None, *(newest := runtime.releases()[-1:])):
+        raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest[0]} is known")
     found = runtime.runnable(model, False)
     return RuntimeFindings(str(named), found.changes, found.stops, (*losses, *found.losses))
 

@@ -53,7 +53,7 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     *names, last = models_in(path, format, reading)
     codec, source, model = read_model(path, format, replace(reading, model=last))
     models = [read_model(path, format, replace(reading, model=name))[2] for name in names]
-    parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
+    parts = codec.regions(source)
     here = {file.path: file for file in source.files()}  # the archive of several models is opened for each
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in here.values()}
     inner = []
@@ -72,7 +72,7 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     for file in sorted(others, key=lambda file: file.path):
         is_archive = link is not None and file.path.name == link.archive
         regions = lookup.by_name("onnxz").regions if is_archive else header_of
-        files.append((file, tuple(regions(file.span())) if regions else ()))
+        files.append((file, tuple(regions(file.span()))))
     first, *rest = (
         FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, given, tensors[file].values())))
         for file, given in files

@@ -133,7 +133,7 @@ def open_files(
             data[location] = found
     others: dict[str, str] = {}
     unread: tuple[Path, ...] = ()
-    if not alone and (data or codec.bundle is not None):
+    if not alone and (data or codec.is_archive):
         others, unread = _other_graphs(path, file, data, ignored, trusts_unread=trusts_unread)
     if trusts_unread:
         unread = ()
@@ -160,7 +160,7 @@ def _absent(path: Path, location: str, file: AbsentFile) -> OwnFile:
 
 def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:
     leads_to = Path(os.path.realpath(path)) if path.is_symlink() else None
-    if location and any(path.suffix.lower() in codec.extensions for codec in lookup.built_in()):
+    if location and path.suffix.lower() in lookup.model_extensions():
         stays = IS_A_MODEL
     return OwnFile(path, file.nbytes, location, stays, leads_to)
 

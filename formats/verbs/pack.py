@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import contract, lookup
 from formats.codecs.contract import Match, ReadOptions
+from formats.collector import collector_paused
 from formats.errors import OptionError, UnknownFormatError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.onnxzip import CODEC
 from formats.onnxzip.names import FILES_PREFIX, MODEL_NAME, MODEL_PREFIX, broken_by_name, broken_by_names
 from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
 from formats.options import made_each, option, settle, size, text
-from formats.python.collector import collector_paused
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
@@ -30,7 +30,7 @@ from formats.verbs.report import verdict
 from formats.verbs.steps.opening import located, open_model, recognised
 from formats.verbs.steps.planning import own_codec, raise_model
 from formats.verbs.trust import check_key, common_permissions, permissions
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -409,10 +409,9 @@ def _checked_archive(path: Path) -> Source:
         codec = None
         with suppress(UnknownFormatError):  # the check says what is wrong with a damaged archive
             codec = lookup.for_reading(source.read(0, min(contract.HEAD_BYTES, source.nbytes)), source.nbytes, path)
-        if codec is not None and codec.bundle is None:
+        if codec is not None and not codec.is_archive:
             raise UnknownFormatError(f"this is {codec.title}; `unpack` is for .onnxz archives", path=path)
-        if CODEC.settled is not None:
-            source = CODEC.settled(source, path)
+        source = CODEC.settled(source, path)
         check(source)
         return source
 

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL, in_order
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +94,7 @@ class ConversionReport:
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
-        from formats.wording.html_tables import first_rows, table
+        from formats.ir.summary import first_rows, html_table
 
         first, *others = answer(self)
         others = [line for line in others if line != self.verdict]  # which is the title
@@ -106,7 +106,7 @@ class ConversionReport:
             for title, found, text in [line.partition(": ")]
         ]
         losses = ("losses", f"{count}: report.losses" if count else "none")
-        return table(self.verdict, first, [*first_rows(files), *first_rows(lines), losses])
+        return html_table(self.verdict, first, [*first_rows(files), *first_rows(lines), losses])
 
     @property
     def nbytes(self) -> int:
@@ -175,7 +175,7 @@ def report_of(
 
 def listed(losses: tuple[Loss, ...]) -> str:
     """The losses in one line; of many, the first."""
-    from formats.wording.lists import listed as listed_names
+    from formats.words import listed as listed_names
 
     return listed_names([f"{loss.where or 'model'}: {loss.summary}" for loss in losses], LOSSES_IN_MESSAGE, "; ")
 
@@ -274,7 +274,7 @@ def _remarks(report: ConversionReport, more: str, *, every: bool) -> list[str]:
     if report.changes:
         from collections import Counter
 
-        from formats.wording.lists import listed as listed_names
+        from formats.words import listed as listed_names
 
         counts = Counter(change.operator or "tensor" for change in report.changes)
         shown = [f"{name} x {count}" for name, count in counts.most_common()]

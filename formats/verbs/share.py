@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
+from formats.collector import collector_paused
 from formats.errors import OptionError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.onnxpb.codecs import CODEC
@@ -24,7 +25,6 @@ from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
 from formats.onnxpb.external.shared_data import check_shared_data, left_behind
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
-from formats.python.collector import collector_paused
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.plan import LEFT_BEHIND, Digest, Permissions, WritePlan, in_order
@@ -36,7 +36,7 @@ from formats.verbs.steps.executing import execute_plan
 from formats.verbs.steps.opening import open_model
 from formats.verbs.steps.planning import is_translated, raise_model
 from formats.verbs.trust import check_key, permissions
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -252,7 +252,7 @@ def share(
     files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
     plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
     if engine.overwrite and folder.is_dir():
-        plan = plan._replace(losses=(*plan.losses, *left_behind(plan)))
+        plan = plan._replace(losses=(*plan.losses, *left_behind(plan, lookup.model_extensions())))
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise no_directory(folder.absolute().parent)
     with nullcontext() if engine.dry_run else made_folders(folder):

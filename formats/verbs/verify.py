@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
+from formats.collector import collector_paused
 from formats.errors import CryptError, FormatError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
@@ -19,7 +20,6 @@ from formats.ir.model import Function, SparseTensor
 from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
-from formats.python.collector import collector_paused
 from formats.tensordata.absent import AbsentFile
 from formats.tensordata.file import File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
@@ -79,11 +79,11 @@ class Verification:
 
     def _repr_html_(self) -> str:
         """A short table, which notebooks show."""
-        from formats.wording.html_tables import first_rows, table
+        from formats.ir.summary import first_rows, html_table
 
         found = [("error", each) for each in self.errors] + [("note", each) for each in self.notes]
         rows = [(title, ": ".join(filter(None, (each.where, each.detail)))) for title, each in found]
-        return table(
+        return html_table(
             "ok" if self.ok else "wrong", str(self.path), [*first_rows(rows), ("tensors", f"{self.tensors:,}")]
         )
 
@@ -180,7 +180,7 @@ def _verify(
     absent = missing_files(tensor for _, tensor in tensors)
     errors = [*_missing(absent), *errors, *_first(chain(in_tensors, _sparse(model, data)))]
     own = set(source.files())
-    cautions = [*codec.cautions(source, model)] if codec.cautions and codec.encrypted else []
+    cautions = [*codec.cautions(source, model)] if codec.encrypted else []
     errors += (found("V102", loss.where, loss.detail) for loss in cautions if loss.matters)
     notes += (found("V103", loss.where, loss.detail) for loss in cautions if not loss.matters)
     if is_interrupted(path):
@@ -190,7 +190,7 @@ def _verify(
     notes += (found(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
     spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor)) and not _is_absent(span)]
     notes += [
-        *_alignment(spans, len(tensors), own if codec.regions is None else set()),
+        *_alignment(spans, len(tensors), set() if codec.is_mapped else own),
         *(() if absent else _gaps((span for _, _, span in spans), own, ArchiveLink.of(model))),
     ]
     count = len(tensors)
@@ -198,7 +198,7 @@ def _verify(
     unchecked = None
     if data and engine is not None:
         first = None if original is None else _original(original, reading).span()
-        checksums = list(codec.checksums(source, model, first)) if codec.checksums else []
+        checksums = list(codec.checksums(source, model, first))
         covered = [checksum.source for checksum in checksums if checksum.source is not first]
         unchecked = count - _covered(covered, [span for _, _, span in spans], count, own)
         del model, tensors, spans  # the checksums of many weights take as much memory, and need none of these

@@ -10,6 +10,7 @@ from typing import Any
 
 import commands
 import pytest
+from changed_codecs import changed
 
 import formats
 from formats.cli import typer_commands
@@ -181,8 +182,8 @@ def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
         seen.append(chosen)
         return WritePlan((FilePlan(destination, 2, (PlacedWrite(0, Literal(b"ok")),)),))
 
-    codec = lookup.built_in()[0]._replace(
-        name="theirs", title="Theirs", extensions=(".thx",), options=options, plan=plan
+    codec = changed(
+        lookup.built_in()[0], name="theirs", title="Theirs", extensions=(".thx",), options=options, plan=plan
     )
     codecs = (*lookup.built_in(), codec)
     monkeypatch.setattr(lookup, "codecs", lambda: codecs)
@@ -224,8 +225,12 @@ def test_flags_of_others_must_be_free(
     name: str, monkeypatch: pytest.MonkeyPatch, tiny_model: Path, tmp_path: Path
 ) -> None:
     """A format cannot have an option whose flag all formats have; this is reported, and other formats still work."""
-    codec = lookup.built_in()[0]._replace(
-        name="x", title="X", extensions=(".x",), options=their_options(**{name: option(False, SWITCH, "No.")})
+    codec = changed(
+        lookup.built_in()[0],
+        name="x",
+        title="X",
+        extensions=(".x",),
+        options=their_options(**{name: option(False, SWITCH, "No.")}),
     )
     codecs = (*lookup.built_in(), codec)
     monkeypatch.setattr(lookup, "codecs", lambda: codecs)

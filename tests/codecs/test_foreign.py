@@ -25,7 +25,7 @@ import formats
 from formats import onnxpb
 from formats.codecs import foreign
 from formats.errors import DecodeError, ExternalDataError, MissingPackageError, TruncatedError, UnknownFormatError
-from formats.python.extras import needed
+from formats.extras import needed
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from changed_codecs import changed
 
 import formats
 import formats.testing
@@ -18,7 +19,7 @@ from formats.tensordata.plan import Loss, WritePlan
 
 def codec(name: str, match: Match) -> Codec:
     """Return a codec that gives every file the same match."""
-    return lookup.by_name("onnx")._replace(name=name, extensions=(f".{name}",), sniff=lambda head, nbytes: match)
+    return changed(lookup.by_name("onnx"), name=name, extensions=(f".{name}",), sniff=lambda head, nbytes: match)
 
 
 @pytest.fixture
@@ -152,8 +153,8 @@ def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
         raised = Model(graph=model.graph, opset_import=[OperatorSetId(domain="", version=17)], ir_version=8)
         return raised, (Loss("mine", "", "raised by my codec"),)
 
-    mine = lookup.by_name("onnx")._replace(name="mine", extensions=(".mine",), domain=domain, plan=plan)
-    offered(entry("mine", mine._replace(raise_model=raise_model)))
+    mine = changed(lookup.by_name("onnx"), name="mine", extensions=(".mine",), domain=domain, plan=plan)
+    offered(entry("mine", changed(mine, raise_model=raise_model)))
     model = formats.testing.linear(3)
     data = formats.dumps(model, "mine")
     own = formats.loads(data, format="mine")

@@ -26,7 +26,7 @@ import formats.options
 import formats.verbs.verify
 from formats.cli.typer_commands import EXAMPLES
 from formats.cli.verbs import VERBS
-from formats.codecs.contract import Codec
+from formats.codecs.contract import Codec, Runtime
 from formats.testing.checks import OF_CODEC, OF_MODEL
 from formats.verbs.verifying.findings import CODES
 
@@ -330,10 +330,14 @@ def test_contract_of_codecs_is_that_of_the_checks() -> None:
 
 
 def test_fields_of_codecs_are_described() -> None:
-    """`docs/codecs.md` describes every field of a Codec, and names only existing ones."""
-    text = (ROOT / "docs/codecs.md").read_text(encoding="utf-8").partition("\n## The fields of a Codec\n")[2]
-    table = text.partition("\n## ")[0]
-    assert not [name for name in Codec._fields if f"`{name}`" not in table and f"`{name}(" not in table]
+    """`docs/codecs.md` describes every fact and method of a Codec and of a Runtime, and names only existing ones."""
+    text = (ROOT / "docs/codecs.md").read_text(encoding="utf-8").partition("\n## The parts of a Codec\n")[2]
+    section, _, runtimes = text.partition("\n## ")[0].partition("\n### Runtimes\n")
+    described = re.findall(r"^\| `(\w+)[(`]", section, re.MULTILINE)
+    own = {name for name in (*Codec.__annotations__, *vars(Codec)) if not name.startswith("_")}
+    assert sorted(own) == sorted(described)
+    methods = re.findall(r"^\| `(\w+)\(", runtimes, re.MULTILINE)
+    assert {"check_data_files", *methods} == {name for name, value in vars(Runtime).items() if callable(value)}
     described = [*rows("docs/codecs.md", "Building blocks")]
     assert described
     assert not [name for name in described if name not in formats.codec.__all__]

@@ -53,7 +53,10 @@ Verdict = dict[str, Any]
 def of_python(path: Path) -> Verdict:
     """Return the verdict of our own reader, in the form of the others."""
     source = Literal(path.read_bytes())
-    refusals = [refusal(lambda: onnxzip.check(source)), refusal(lambda: onnxzip.read(source, None, last_model(source)))]
+    refusals = [
+        refusal(lambda: onnxzip.check(source)),
+        refusal(lambda: onnxzip.CODEC.read(source, None, last_model(source))),
+    ]
     if refusals != ["", ""]:
         assert all(refusals), f"{path.name}: to check it and to read its model differ: {refusals}"
         return {"ok": False, "requirement": refusals[0]}
@@ -72,7 +75,7 @@ def of_python(path: Path) -> Verdict:
 def last_model(source: Literal) -> ReadOptions:
     """Return the options that choose the last model, if there is one."""
     try:
-        return ReadOptions(model=onnxzip.bundle(source).models[-1])
+        return ReadOptions(model=onnxzip.CODEC.bundle(source).models[-1])
     except FormatError:
         return ReadOptions()
 

@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from systems import PATIENCE_SECONDS
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.python import threads
-from formats.tensordata import engine, tasks
+from formats.tensordata import engine, tasks, threads
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM, LocalFile
@@ -56,8 +55,9 @@ def options(request: pytest.FixtureRequest) -> EngineOptions:
 @pytest.fixture(autouse=True)
 def _nothing_is_left_running() -> Iterator[None]:
     """Check that no thread survives the test that started it."""
+    before = threading.active_count()
     yield
-    assert not threads._ALIVE
+    assert threading.active_count() == before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,34 +306,32 @@ def test_only_the_first_of_many_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("begins", [0, 1, 2])
-def test_threads_that_do_not_begin(begins: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If threads end before their first line, as at a limit of memory, everything is written all the same."""
-    start, started = threads.start_new_thread, []
+def test_threads_that_find_no_room(begins: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If there is room for few threads, or for none, as at a limit of memory, everything is written all the same."""
+    asked: list[Any] = []
 
-    def few(function: Any, arguments: Any) -> int:
-        started.append(function)
-        return start(function, arguments) if len(started) <= begins else 1
+    def few(function: Any) -> Any:
+        asked.append(function)
+        return threads.started(function) if len(asked) <= begins else None
 
-    monkeypatch.setattr(threads, "start_new_thread", few)
-    monkeypatch.setattr(threads, "BEGIN_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "started", few)
     data = np.random.default_rng(2).bytes(100_000)
     execute(one_file(tmp_path / "model", Literal(data)), EngineOptions(threads=3, chunk_bytes=1000))
-    assert len(started) == 3
+    assert len(asked) == begins + 1
     assert content(tmp_path) == {"model": data}
 
 
 def test_a_small_file_needs_no_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file is written and digested by the caller's thread; with a large one, a thread computes the digest."""
-    started: list[Any] = []
-    start = threads.start_new_thread
-    monkeypatch.setattr(threads, "start_new_thread", lambda *given: started.append(given) or start(*given))
+    functions: list[Any] = []
+    monkeypatch.setattr(engine, "started", lambda function: functions.append(function) or threads.started(function))
     monkeypatch.setattr(engine, "processors", lambda: 2)
     for nbytes, expected in ((500, 0), (2000, 2)):
         source = Literal(bytes(nbytes))
         plan = one_file(tmp_path / f"{nbytes}", source)._replace(digests=((Digest("key", "sha256"), source),))
         done = execute(plan, EngineOptions(chunk_bytes=1000))
         assert done.digests["key"] == hashlib.sha256(bytes(nbytes)).digest()
-        assert len(started) == expected
+        assert len(functions) == expected
 
 
 def test_an_error_that_a_thread_cannot_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changed_codecs import changed
 
 import formats
 from formats.codecs import lookup
@@ -105,7 +106,7 @@ def reading(change: Callable[[Any], Any]) -> Codec:
     def read(source: Any, path: Any, options: Any = READ_DEFAULTS) -> Any:
         return change(ONNX.read(source, path, options))
 
-    return ONNX._replace(read=read)
+    return changed(ONNX, read=read)
 
 
 def planning(change: Callable[[Any, Path], Any], before: Callable[[Any], None] = lambda model: None) -> Codec:
@@ -115,7 +116,7 @@ def planning(change: Callable[[Any, Path], Any], before: Callable[[Any], None] =
         before(model)
         return change(ONNX.plan(model, destination, OnnxOptions()), destination)
 
-    return ONNX._replace(plan=plan)
+    return changed(ONNX, plan=plan)
 
 
 def forget_names(model: Any) -> Any:
@@ -174,24 +175,24 @@ ticks: list[int] = []
 BROKEN: dict[str, tuple[Codec, str]] = {
     "forgets in silence": (reading(forget_names), "keeps_models-small"),
     "reads weights": (reading(weights_in_memory), "reads_no_weight"),
-    "other errors": (ONNX._replace(read=fail_on_damage), "damage_is_an_error"),
-    "claims all": (ONNX._replace(sniff=lambda head, nbytes: Match.STRONG), "sniffing_takes_anything"),
-    "claims nothing": (ONNX._replace(sniff=lambda head, nbytes: Match.NONE), "own_files_are_recognised-small"),
-    "fails to sniff": (ONNX._replace(sniff=lambda head, nbytes: Match(head[3] * 0)), "sniffing_takes_anything"),
+    "other errors": (changed(ONNX, read=fail_on_damage), "damage_is_an_error"),
+    "claims all": (changed(ONNX, sniff=lambda head, nbytes: Match.STRONG), "sniffing_takes_anything"),
+    "claims nothing": (changed(ONNX, sniff=lambda head, nbytes: Match.NONE), "own_files_are_recognised-small"),
+    "fails to sniff": (changed(ONNX, sniff=lambda head, nbytes: Match(head[3] * 0)), "sniffing_takes_anything"),
     "writes the time": (planning(with_time), "same_bytes_again-small"),
     "writes in planning": (planning(touch), "plans_are_sound-small"),
     "model not last": (planning(no_trace), "plans_are_sound-small"),
     "changes the model": (planning(lambda plan, path: plan, rename), "models_stay_as_they_are-small"),
     "refuses all": (planning(lambda plan, path: plan, refuse), "holds_a_model"),
-    "capital": (ONNX._replace(name="Mine"), "declaration"),
-    "no dot": (ONNX._replace(name="mine", extensions=("mine",)), "declaration"),
-    "taken extension": (ONNX._replace(name="mine", extensions=(".rten",)), "declaration"),
-    "thawed options": (ONNX._replace(options=Thawed), "declaration"),
-    "taken option": (ONNX._replace(name="mine", extensions=(".mine",), options=Taking), "declaration"),
-    "bent option": (ONNX._replace(name="mine", extensions=(".mine",), options=Bending), "declaration"),
-    "own operators in silence": (ONNX._replace(domain="mine"), "own_operators_are_raised-small"),
+    "capital": (changed(ONNX, name="Mine"), "declaration"),
+    "no dot": (changed(ONNX, name="mine", extensions=("mine",)), "declaration"),
+    "taken extension": (changed(ONNX, name="mine", extensions=(".rten",)), "declaration"),
+    "thawed options": (changed(ONNX, options=Thawed), "declaration"),
+    "taken option": (changed(ONNX, name="mine", extensions=(".mine",), options=Taking), "declaration"),
+    "bent option": (changed(ONNX, name="mine", extensions=(".mine",), options=Bending), "declaration"),
+    "own operators in silence": (changed(ONNX, domain="mine"), "own_operators_are_raised-small"),
     "wrong regions": (
-        ONNX._replace(regions=lambda source: [Region(0, source.nbytes + 1, "model", "")]),
+        changed(ONNX, regions=lambda source: [Region(0, source.nbytes + 1, "model", "")]),
         "what_is_told_holds-small",
     ),
 }
@@ -215,7 +216,7 @@ def test_what_breaks_the_contract_is_found(kind: str, tmp_path: Path) -> None:
 
 def test_options_without_a_default_are_found(tmp_path: Path) -> None:
     """Every option must have a default, so that a format can be written without any."""
-    codec = ONNX._replace(options=Demanding)
+    codec = changed(ONNX, options=Demanding)
     (check,) = (check for check in contract(codec, options=[Demanding(1)]) if str(check) == "declaration")
     with pytest.raises(AssertionError, match="level must have a default"):
         check(tmp_path)

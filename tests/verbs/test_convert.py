@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import commands
 import numpy as np
 import onnx
 import pytest
+from changed_codecs import changed
 
 import formats
 from formats import onnxpb
-from formats.codecs.contract import DEEPEST, MAX_DEPTH
+from formats.codecs.contract import DEEPEST, MAX_DEPTH, Codec
 from formats.errors import OptionError
 from formats.ir.model import Attribute, Graph, Model, Node
 from formats.tensordata.engine import EngineOptions
@@ -313,7 +315,7 @@ def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypa
     def plan(*arguments: Any) -> Any:
         return codec.plan(*arguments)._replace(losses=losses)
 
-    monkeypatch.setattr(convert, "target_of", lambda *_: codec._replace(plan=plan))
+    monkeypatch.setattr(convert, "target_of", lambda *_: changed(codec, plan=plan))
     with pytest.raises(
         formats.UnsupportedError, match=r"node\[9\]: is lost; and 15 more; they pass with `allow=kind`$"
     ):
@@ -365,7 +367,7 @@ def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, mo
     """If a format cannot convert its own operators to ONNX's, all other formats refuse such a model."""
     from formats.codecs import lookup
 
-    codec = lookup.by_name("rten")._replace(raise_model=None)
+    codec = changed(rten := lookup.by_name("rten"), raise_model=partial(Codec.raise_model, rten))
     monkeypatch.setattr(lookup, "built_in", lambda: (codec,))
     model = formats.load(tiny_model)
     model.opset_import[0].domain = "rten"

@@ -220,7 +220,7 @@ def large_archive(folder: Path) -> Path:
     with (folder / "w.data").open("wb") as file:
         file.truncate(LARGE_BYTES)
     path = folder / "m.onnxz"
-    (plan,) = onnxzip.plan(formats.load(folder / "m.onnx"), path, ArchiveOptions()).files
+    (plan,) = onnxzip.CODEC.plan(formats.load(folder / "m.onnx"), path, ArchiveOptions()).files
     checksum, zeros = 0, bytes(64 << 20)
     for _ in range(LARGE_BYTES // len(zeros)):
         checksum = zlib.crc32(zeros, checksum)

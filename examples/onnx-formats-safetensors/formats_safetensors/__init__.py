@@ -42,39 +42,36 @@ class SafetensorsOptions:
         settle(self)
 
 
-def sniff(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like a file with a graph: the metadata at the start say so."""
-    return Match.STRONG if head[8:].startswith(MARK) else Match.NONE
+class SafetensorsCodec(Codec):
+    """A file that other programs read as the weights; an entry holds the graph."""
+
+    name = "safetensors"
+    title = "safetensors with a graph"
+    extensions = (".safetensors",)
+    options = SafetensorsOptions
+    is_mapped = True
+
+    def sniff(self, head: bytes, nbytes: int) -> Match:
+        """Strongly, if the metadata at the start say that there is a graph."""
+        return Match.STRONG if head[8:].startswith(MARK) else Match.NONE
+
+    def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+        """The model, with its weights as ranges of the file."""
+        from formats_safetensors.layout import read_model
+
+        return read_model(source, options.max_depth)
+
+    def plan(self, model: Model, destination: Path, options: SafetensorsOptions) -> WritePlan:
+        """The one file."""
+        from formats_safetensors.layout import plan_model
+
+        return plan_model(model, destination, options)
+
+    def regions(self, source: Source) -> Iterator[Region]:
+        """The header and the graph of the file."""
+        from formats_safetensors.layout import regions_of
+
+        return regions_of(source)
 
 
-def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`, with its weights as ranges of the file."""
-    from formats_safetensors.layout import read_model
-
-    return read_model(source, options.max_depth)
-
-
-def plan(model: Model, destination: Path, options: SafetensorsOptions) -> WritePlan:
-    """How to write `model` to the one file `destination`."""
-    from formats_safetensors.layout import plan_model
-
-    return plan_model(model, destination, options)
-
-
-def regions(source: Source) -> Iterator[Region]:
-    """The header and the graph of the file in `source`."""
-    from formats_safetensors.layout import regions_of
-
-    return regions_of(source)
-
-
-CODEC = Codec(
-    "safetensors",
-    "safetensors with a graph",
-    (".safetensors",),
-    SafetensorsOptions,
-    sniff,
-    read,
-    plan,
-    regions=regions,
-)
+CODEC = SafetensorsCodec()

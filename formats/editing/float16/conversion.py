@@ -23,7 +23,7 @@ from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.model import Graph, ValueInfo, entries
 from formats.onnxpb.value_types import type_text, value_types
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

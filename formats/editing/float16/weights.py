@@ -9,7 +9,7 @@ from formats.ir.dtypes import FLOAT16
 from formats.ir.storage import with_raw_data
 from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
 from formats.tensordata.sources.source import Literal
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

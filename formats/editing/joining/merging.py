@@ -20,7 +20,7 @@ from formats.ir import dtypes
 from formats.ir.model import EXTERNAL, Function, StringStringEntry, entries
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import FileSpan
-from formats.wording.suggestions import nearest
+from formats.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from formats.collector import collector_paused
 from formats.ir.copies import UNCHANGEABLE
 from formats.ir.model import Message, set_fields
 from formats.onnx_compat.protos.descriptor import DESCRIPTORS
 from formats.onnx_compat.protos.values import Valued, made
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
-from formats.python.collector import collector_paused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
+from formats.collector import collector_paused
 from formats.errors import FormatError
 from formats.onnx_compat.protos.copies import copied, in_ir
 from formats.onnx_compat.protos.errors import as_protobufs
 from formats.onnx_compat.protos.merging import merge, same
-from formats.onnx_compat.protos.message_files import PARSE_FILE, SERIALIZE_FILE
 from formats.onnx_compat.protos.reprs import SHORT_TEXTS
 from formats.onnx_compat.protos.values import Valued, forget_state
 from formats.onnxpb.wire.decoder import decode_checked
 from formats.onnxpb.wire.encoder import encode
-from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -324,7 +323,9 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
         Raises: FormatError if there is none; OSError if the file cannot be read.
         """
-        self.CopyFrom(PARSE_FILE()(type(self), path, options))
+        from formats.onnx_compat.io import parse_file  # which imports this module
+
+        self.CopyFrom(parse_file(type(self), path, options))
 
     def SerializeToFile(
         self,
@@ -336,7 +337,9 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
         Raises: FormatError if it cannot be written; OSError if the file cannot.
         """
-        SERIALIZE_FILE()(self, path, options, location)
+        from formats.onnx_compat.io import serialize_file
+
+        serialize_file(self, path, options, location)
 
     @classmethod
     def _decoded(cls: type[M], data: Any) -> M:

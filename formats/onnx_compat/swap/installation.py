@@ -20,13 +20,13 @@ from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from formats.extras import needed
 from formats.onnx_compat import io
 from formats.onnx_compat.protos import classes
 from formats.onnx_compat.protos.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnx_compat.swap.modules import ONNX, names_of_classes
 from formats.onnxpb.unknown_fields import UnknownFieldSet
-from formats.python.extras import needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from importlib.util import find_spec, spec_from_loader
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from formats.python.extras import needed
+from formats.extras import needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.codecs.contract import DEEPEST
 from formats.codecs.keys import Key
 from formats.errors import CryptError, DecodeError
+from formats.extras import needed
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.encryption.ciphertext import (
@@ -43,7 +44,6 @@ from formats.onnxpb.encryption.ciphertext import (
     read_ciphertext,
 )
 from formats.onnxpb.wire.decoder import decode
-from formats.python.extras import needed
 from formats.tensordata.plan import INTERFACE, USE, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Concat, Literal
 

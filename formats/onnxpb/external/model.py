@@ -35,7 +35,7 @@ from formats.tensordata.plan import (
     lay_out,
 )
 from formats.tensordata.sources.source import Literal
-from formats.wording.units import in_units
+from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

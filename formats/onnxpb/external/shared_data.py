@@ -12,12 +12,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from formats.codecs.contract import EXTENSIONS
 from formats.onnxpb.external.other_graphs import OtherGraphs, referred
 from formats.tensordata.plan import INTERFACE, LEFT_BEHIND, USE, Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from formats.tensordata.plan import WritePlan
 
@@ -51,16 +50,19 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
     return losses
 
 
-def left_behind(plan: WritePlan) -> Iterator[Loss]:
+def left_behind(plan: WritePlan, model_extensions: Collection[str]) -> Iterator[Loss]:
     """If the plan replaces a model: a loss for each of its data files to which no model in the folder will refer.
 
-    The file is not removed: programs elsewhere may need it.
+    The file is not removed: programs elsewhere may need it. One with an extension of models is a model, no data file.
     """
     models = [file.path for file in plan.files[-plan.models :]]
     folder = models[-1].parent
     old = {name for model in models if os.path.lexists(model) for name in referred(model)}
     old -= {os.path.relpath(file.path, folder) for file in plan.files}
-    old = {name for name in old if Path(name).suffix.lower() not in EXTENSIONS() and _is_below(Path(name), folder)}
+    paths = {name: Path(name) for name in old}
+    old = {
+        name for name, path in paths.items() if path.suffix.lower() not in model_extensions and _is_below(path, folder)
+    }
     for naming in OtherGraphs(folder, models).naming([folder / name for name in old]) if old else ():
         old -= referred(naming.path)
     for name in sorted(old):

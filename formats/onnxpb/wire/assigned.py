@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.collector import collector_paused
 from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.ir.model import VALUE_FIELDS, Attribute, Message, values_held
 from formats.onnxpb.wire.encoder import misfit
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
-from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Source
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
+from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
@@ -44,7 +45,6 @@ from formats.onnxpb.wire.varints import (
     skip_field,
     unpack,
 )
-from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source, joined
 from formats.tensordata.sources.unpacked import BLOCK_BYTES, numbers_behind_tags, unpacked, whole_fields
 

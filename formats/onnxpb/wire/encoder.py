@@ -11,11 +11,11 @@ import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from formats.collector import collector_paused
 from formats.errors import EncodeError, FormatError, OptionError
 from formats.ir.model import Tensor
 from formats.onnxpb.wire.tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
 from formats.onnxpb.wire.varints import encode_varint
-from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from formats.collector import collector_paused
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.equal_ends import equal_ends
-from formats.python.collector import collector_paused
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:

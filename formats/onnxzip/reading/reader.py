@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.collector import collector_paused
 from formats.errors import DecodeError
 from formats.onnxzip.names import is_entry_name
 from formats.onnxzip.reading.headers import check_names, fields_of, list_entries, local_entry, read_end
@@ -26,7 +27,6 @@ from formats.onnxzip.records import (
     Entry,
     padding_record,
 )
-from formats.python.collector import collector_paused
 
 if TYPE_CHECKING:
     from formats.onnxzip.reading.headers import Listing

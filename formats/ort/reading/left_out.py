@@ -11,7 +11,7 @@ from formats.ir.model import Graph
 from formats.ir.node_order import graphs
 from formats.ort.file.buffers import READ_BYTES, place_in, root_place
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

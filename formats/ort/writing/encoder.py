@@ -21,7 +21,7 @@ from formats.ir.storage import raw_source
 from formats.ort.writing.operators import ONNX, operator
 from formats.ort.writing.preparation import lifted
 from formats.ort.writing.types import of_tensor
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

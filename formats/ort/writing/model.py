@@ -16,7 +16,7 @@ from formats.ort.writing.schema_functions import with_functions
 from formats.ort.writing.types import all_types
 from formats.ort.writing.unheld import unheld
 from formats.tensordata.plan import INTERFACE, FilePlan, Loss, WritePlan, lay_out
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import MissingPackageError, UnsupportedError
+from formats.extras import needed
 from formats.ir.functions import expand
 from formats.ir.model import Function, Graph, Type
 from formats.ir.names import Names
@@ -17,7 +18,6 @@ from formats.ir.node_order import graphs as all_graphs
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.ort.writing.operators import ONNX, operator
-from formats.python.extras import needed
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

@@ -8,7 +8,7 @@ from formats.ir.model import Graph, Model, Node, Tensor
 from formats.ir.walk import visit
 from formats.ort.writing.encoder import MAX_NAMES
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, Loss
-from formats.wording.lists import listed
+from formats.words import listed
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Seen

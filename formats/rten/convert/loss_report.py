@@ -51,7 +51,7 @@ def with_names(kind: str, where: str, detail: str, names: Iterable[str], seen: S
     every = [*dict.fromkeys(names)]
     short = ""
     if len(every) > MAX_NAMES:
-        from formats.wording.lists import listed
+        from formats.words import listed
 
         short = f"{detail} ({listed(every, MAX_NAMES)})"
     return Loss(kind, where, f"{detail} ({', '.join(every)})", seen, unwanted, short)

@@ -72,7 +72,7 @@ class RefusalError(UnsupportedError):
 
 def _reasons(refusals: tuple[Refusal, ...]) -> list[str]:
     """One text for each reason, the most frequent reason first, each with its first places."""
-    from formats.wording.lists import listed
+    from formats.words import listed
 
     places: dict[Refusal, list[str]] = {}
     for refusal in refusals:

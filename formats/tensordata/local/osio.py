@@ -18,9 +18,8 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
-from formats.errors import FormatError, TensorDataError, TruncatedError
+from formats.errors import FormatError, TensorDataError, TruncatedError, explain
 from formats.tensordata.file import File
-from formats.wording.system_errors import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote
 
 from formats.errors import OptionError
-from formats.tensordata.places import KIND_AT_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -199,11 +198,16 @@ class Address(_Path):
 
     def exists(self, **_: Any) -> bool:
         """Whether there is a file or a folder."""
-        return KIND_AT_ADDRESS()(self) is not None
+        return self._kind() is not None
 
     def is_dir(self, **_: Any) -> bool:
         """Whether there is a folder."""
-        return KIND_AT_ADDRESS()(self) == "directory"
+        return self._kind() == "directory"
+
+    def _kind(self) -> str | None:
+        from formats.tensordata.remote.remote_file import kind_of  # which imports this module
+
+        return kind_of(self)
 
     def __str__(self) -> str:
         link = _redacted(f"{self.scheme}://{self._body}{self._query}")

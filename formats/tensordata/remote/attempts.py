@@ -13,8 +13,8 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, RemoteError
-from formats.python.threads import InThread
 from formats.tensordata.remote.stores import PASSING_STATUS, ChangedError, changed, too_slow
+from formats.tensordata.threads import started_or_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def attempt(address: Address, action: Callable[[], T], seconds: float | None = N
 
 def _within(seconds: float, action: Callable[[], T], address: Address) -> T:
     """The result of `action`. Raises: RemoteError if it takes longer than `seconds`; what `action` raises."""
-    answer = InThread(action).start()
+    answer = started_or_done(action)
     if answer.wait(seconds):
         return answer.result()
     raise too_slow(address, seconds)

@@ -17,13 +17,13 @@ from threading import Lock, RLock, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.python.threads import InThread
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import OpenedFile
 from formats.tensordata.moved import MOVED
 from formats.tensordata.remote.attempts import attempt
 from formats.tensordata.remote.stores import ChangedError, Identity, changed, filesystem_of, longest_seconds, store_of
+from formats.tensordata.threads import InThread, started_or_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,10 +218,10 @@ class RemoteFile(File):
         if nbytes <= PART_BYTES:
             some()
             return
-        threads = [InThread(some) for _ in range(min(REQUESTS_AT_ONCE, -(-nbytes // PART_BYTES)))]
+        threads: list[InThread[None]] = []
         try:
-            for thread in threads:
-                thread.start()
+            while len(threads) < min(REQUESTS_AT_ONCE, -(-nbytes // PART_BYTES)):
+                threads.append(started_or_done(some))
             for thread in threads:
                 thread.result()
         except BaseException as error:
@@ -264,7 +264,7 @@ class RemoteFile(File):
         """
         if get_ident() == main_thread().ident:  # a signal ends the wait
             return request()
-        answer, before = InThread(request).start(), self._given_up
+        answer, before = started_or_done(request), self._given_up
         while self._given_up == before:
             if answer.wait(WAIT_SECONDS):
                 return answer.result()
@@ -362,7 +362,7 @@ class _Copy:
             with self._lock:
                 for ahead in range(number, min(number + REQUESTS_AT_ONCE, -(-self._nbytes // PART_BYTES))):
                     if ahead not in self._parts:
-                        self._parts[ahead] = InThread(partial(self._fetch, ahead * PART_BYTES, request)).start()
+                        self._parts[ahead] = started_or_done(partial(self._fetch, ahead * PART_BYTES, request))
             self._parts[number].result()
         return self._file
 

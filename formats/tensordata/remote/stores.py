@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import FormatError, MissingPackageError, RemoteError, TensorDataError
-from formats.python.extras import needed
+from formats.extras import needed
 from formats.tensordata.moved import MOVED
 from formats.tensordata.remote.address import WEB
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
+from formats.errors import explain
 from formats.tensordata.local.directory import UNSUPPORTED
 from formats.tensordata.local.osio import OPEN_FLAGS
 from formats.tensordata.replacing.hidden import hidden_path, open_lock, temporaries
 from formats.tensordata.replacing.holder import Holder
-from formats.wording.system_errors import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

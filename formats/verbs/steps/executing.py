@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from formats.codecs import lookup
 from formats.errors import OptionError, UnsupportedError
 from formats.tensordata.engine import execute
 from formats.tensordata.file import is_address, is_stream
@@ -28,8 +29,9 @@ def carry_out(
     engine, replacement = chosen.engine, chosen.replacement
     last = plan.files[-1].path
     is_here = not (is_address(last) or is_stream(last))
-    if target.shared_data is not None and is_here:
-        plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
+    if is_here:
+        of_others = target.shared_data(plan, engine.overwrite, lookup.model_extensions())
+        plan = plan._replace(losses=(*plan.losses, *of_others))
     if strict:
         check_losses(plan.losses, allow)
     return execute_plan(plan, engine, replacement)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs import contract, lookup
 from formats.codecs.contract import READ_DEFAULTS, ReadOptions
+from formats.collector import collector_paused
 from formats.errors import DecodeError, FormatError, OptionError, TruncatedError, UnknownFormatError
 from formats.ir import walk
 from formats.ir.storage import check_is_alone
 from formats.options import made
-from formats.python.collector import collector_paused
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.plan import USE, Loss
@@ -51,7 +51,7 @@ class Opened(NamedTuple):
     def left_out(self, model: str | None) -> Iterable[Loss]:
         """A note on what the file has besides the model that was read, which has this name."""
         try:
-            bundle = self.codec.bundle(self.source) if self.codec.bundle and not self.notes else None
+            bundle = self.codec.bundle(self.source) if self.codec.is_archive and not self.notes else None
         except FormatError:
             for file in self.source.files():
                 file.check_unchanged()  # since it was opened, another process may have changed it in place
@@ -61,7 +61,7 @@ class Opened(NamedTuple):
 
     def cautions(self) -> Iterable[Loss]:
         """Warnings about parts of the file that nothing verifies, although its format promises this."""
-        return self.codec.cautions(self.source, self.model) if self.codec.cautions else ()
+        return self.codec.cautions(self.source, self.model)
 
 
 def load(
@@ -143,11 +143,11 @@ def open_model(
             if key_is_for_it:
                 check_key(options, codec)
             _check_model(options, codec)
-            if codec.settled is not None and file.is_local and beside is not None:
+            if file.is_local and beside is not None:
                 source = codec.settled(source, beside)
             if needs_all and codec.name == "onnx":  # its weights are between parts of the graph
                 file.expect_all()
-            if lenient and codec.read_lenient is not None:
+            if lenient:
                 return Opened(codec, source, *codec.read_lenient(source, beside, options))
             return Opened(codec, source, codec.read(source, beside, options))
 
@@ -184,9 +184,7 @@ def models_in(path: Path, name: str | None, options: ReadOptions) -> tuple[str |
     try:
         source: Source = File.open(path).span()
         codec = _codec(source, path, name)
-        if codec.bundle is None:
-            return (None,)
-        source = codec.settled(source, path) if codec.settled is not None and not is_address(path) else source
+        source = source if is_address(path) else codec.settled(source, path)
         return codec.bundle(source).models
     except FormatError:  # the reader of the model says it better
         return (None,)
@@ -203,7 +201,7 @@ def for_each(paths: Iterable[Path], options: ReadOptions) -> list[ReadOptions]:
 
 def _check_model(options: ReadOptions, codec: Codec) -> None:
     """Raises OptionError if a model was chosen by its name, but the format has none."""
-    if options.model is not None and codec.bundle is None:
+    if options.model is not None and not codec.is_archive:
         raise OptionError(f"`model` is for archives with several models, and this file is {codec.title}")
 
 

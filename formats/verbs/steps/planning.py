@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs import lookup
 from formats.codecs.lookup import ONNXRUNTIME
-from formats.errors import OptionError, UnsupportedError
+from formats.collector import collector_paused
+from formats.errors import OptionError
 from formats.ir.archive_link import without_link
 from formats.options import made
-from formats.python.collector import collector_paused
 from formats.verbs.arguments import model_of
 from formats.verbs.choices import RaisingOptions
 
@@ -38,8 +38,6 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
     own = own_codec(model)
     if own is None:
         return model, ()
-    if own.raise_model is None:
-        raise UnsupportedError(f"the model has operators of {own.title}, which cannot be converted to ONNX's")
     pin = made(RaisingOptions, options, by=raise_model).pin or {}
     with collector_paused():
         return own.raise_model(model, pin)

@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.codecs.contract import EXTENSIONS, READ_DEFAULTS
+from formats.codecs import lookup
+from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
 from formats.ir.storage import change_location, places_of
@@ -244,7 +245,7 @@ def _planned(work: Work, old: Sequence[Old], used: Collection[Path], goes: Colle
             raise UnsupportedError(reason, path=each.path)
         own: set[str] = set()
         for location, file in data.items():
-            is_model = Path(location).suffix.lower() in EXTENSIONS()
+            is_model = Path(location).suffix.lower() in lookup.model_extensions()
             is_link = _is_link(each.path, location)
             if location not in written and (is_model or location in needed or is_link):
                 continue
@@ -278,7 +279,7 @@ def _planned(work: Work, old: Sequence[Old], used: Collection[Path], goes: Colle
 
 def _is_linked(old: Old, place: Path, others: OtherGraphs) -> bool:
     """Whether graphs are linked to the older backup of an archive."""
-    is_archive = old.codec is not None and old.codec.bundle is not None
+    is_archive = old.codec is not None and old.codec.is_archive
     return is_archive and os.path.lexists(place) and bool(others.linked(place))
 
 

@@ -26,7 +26,7 @@ def model() -> Model:
 
 def archive() -> bytes:
     """Return the archive of the model."""
-    return to_bytes(onnxzip.plan(model(), PATH, options.ArchiveOptions(size_threshold=8)))
+    return to_bytes(onnxzip.CODEC.plan(model(), PATH, options.ArchiveOptions(size_threshold=8)))
 
 
 if __name__ == "__main__":

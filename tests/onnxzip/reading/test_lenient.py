@@ -61,7 +61,7 @@ def zipped(
 
 def read(data: bytes) -> tuple[Model, list[str]]:
     """Return the model, and the notes as text."""
-    model, notes = onnxzip.read_lenient(Literal(data), None)
+    model, notes = onnxzip.CODEC.read_lenient(Literal(data), None)
     assert {"lenient"} >= {note.kind for note in notes}
     return model, [note.detail for note in notes]
 
@@ -120,7 +120,7 @@ def test_what_is_clear_is_read_and_told(data: bytes, note: str) -> None:
 def test_a_strict_reader_refuses_them(data: bytes) -> None:
     """Without `lenient`, none of them is read, except for an unaligned archive."""
     with pytest.raises(DecodeError):
-        onnxzip.read(Literal(data), None)
+        onnxzip.CODEC.read(Literal(data), None)
 
 
 @pytest.mark.sample(3)
@@ -128,7 +128,7 @@ def test_our_own_archives_need_no_notes(shared_model: Path, tmp_path: Path) -> N
     """A lenient reader reads an archive that a strict reader accepts in the same way and without a note."""
     formats.convert(shared_model, tmp_path / "m.onnxz")
     data = (tmp_path / "m.onnxz").read_bytes()
-    assert (onnxzip.read(Literal(data), None), []) == read(data)
+    assert (onnxzip.CODEC.read(Literal(data), None), []) == read(data)
 
 
 def test_tensors_can_be_parts_of_an_entry() -> None:
@@ -239,7 +239,7 @@ def test_what_is_valid_is_read_alike() -> None:
         if row.taken is None:
             continue
         source, found = Literal(bytes_of(row.taken)), list[Any]()
-        for load in (onnxzip.read, lambda *given: onnxzip.read_lenient(*given)[0]):
+        for load in (onnxzip.CODEC.read, lambda *given: onnxzip.CODEC.read_lenient(*given)[0]):
             try:
                 found.append(load(source, None))
             except (FormatError, OptionError) as error:

@@ -30,7 +30,7 @@ from formats.tensordata.sources.source import Concat, Literal, Source
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row.requirement} {row.name}" for row in ROWS])
 def test_requirement(row: Row) -> None:
     """An archive that breaks a requirement is refused with its number and the reason; a similar one is accepted."""
-    for read in (onnxzip.check, lambda source: onnxzip.read(source, None)):
+    for read in (onnxzip.check, lambda source: onnxzip.CODEC.read(source, None)):
         if row.refused is not None:
             with pytest.raises(FormatError, match=row.reason) as caught:
                 read(Literal(bytes_of(row.refused)))
@@ -39,11 +39,11 @@ def test_requirement(row: Row) -> None:
         source = Literal(bytes_of(row.taken))
         onnxzip.check(source)
         if row.is_model:
-            last = ReadOptions(model=onnxzip.bundle(source).models[-1])
-            assert onnxzip.read(source, None, last).graph is not None
+            last = ReadOptions(model=onnxzip.CODEC.bundle(source).models[-1])
+            assert onnxzip.CODEC.read(source, None, last).graph is not None
         else:
             with pytest.raises(DecodeError) as caught:
-                onnxzip.read(source, None)
+                onnxzip.CODEC.read(source, None)
             assert caught.value.requirement is None
 
 
@@ -208,7 +208,7 @@ def test_hand_made_archives_are_taken(tmp_path: Path) -> None:
     for name, data in (("w", DATA), ("__MODEL_PROTO", model(TENSOR))):
         (tmp_path / name).write_bytes(data)
     subprocess.run(["zip", "-q", "-0", "-X", "m.onnxz", "w", "__MODEL_PROTO"], cwd=tmp_path, check=True)
-    found = onnxzip.read(Literal((tmp_path / "m.onnxz").read_bytes()), None)
+    found = onnxzip.CODEC.read(Literal((tmp_path / "m.onnxz").read_bytes()), None)
     assert found.graph is not None
     assert Literal(DATA) == found.graph.initializer[0].raw_data
 
@@ -219,7 +219,7 @@ def test_archives_of_zipfile_are_taken() -> None:
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("w", DATA)
         archive.writestr("__MODEL_PROTO", model(TENSOR))
-    assert onnxzip.read(Literal(buffer.getvalue()), None).graph is not None
+    assert onnxzip.CODEC.read(Literal(buffer.getvalue()), None).graph is not None
 
 
 @pytest.fixture(scope="module")
@@ -232,12 +232,12 @@ def test_every_truncation_is_refused(small: bytes) -> None:
     """A file that is truncated anywhere is a FormatError."""
     for nbytes in range(len(small)):
         with pytest.raises(FormatError):
-            onnxzip.read(Literal(small[:nbytes]), None)
+            onnxzip.CODEC.read(Literal(small[:nbytes]), None)
 
 
 def test_every_wrong_byte_outside_payloads_is_refused_or_harmless(small: bytes) -> None:
     """A changed byte in a header, the directory or an end record is a FormatError or leaves the model the same."""
-    expected = onnxzip.read(Literal(small), None)
+    expected = onnxzip.CODEC.read(Literal(small), None)
     entries = reader.read_entries(Literal(small))
     payloads = {position for entry in entries for position in range(entry.payload_offset, entry.end)}
     harmless = set()
@@ -246,7 +246,7 @@ def test_every_wrong_byte_outside_payloads_is_refused_or_harmless(small: bytes) 
             data = bytearray(small)
             data[position] ^= change
             try:
-                assert expected == onnxzip.read(Literal(bytes(data)), None)
+                assert expected == onnxzip.CODEC.read(Literal(bytes(data)), None)
                 harmless.add(position)
             except FormatError:
                 pass
@@ -271,4 +271,4 @@ def test_every_wrong_byte_outside_payloads_is_refused_or_harmless(small: bytes) 
 )
 def test_sniff(head: bytes, match: Match) -> None:
     """Our padding shows that a file is an archive; any other zip file might be one."""
-    assert match is onnxzip.sniff(head, len(head))
+    assert match is onnxzip.CODEC.sniff(head, len(head))

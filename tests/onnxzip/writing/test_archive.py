@@ -33,7 +33,7 @@ from formats.ir.model import (
     TensorSegment,
     TrainingInfo,
 )
-from formats.onnxpb import codecs
+from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxzip import records
 from formats.onnxzip.options import ArchiveOptions
@@ -54,7 +54,7 @@ EXTERNAL = 1
 
 def plan(model: Model, **options: Any) -> WritePlan:
     """Return the plan of an archive."""
-    return onnxzip.plan(model, Path("m.onnxz"), ArchiveOptions(**options))
+    return onnxzip.CODEC.plan(model, Path("m.onnxz"), ArchiveOptions(**options))
 
 
 def pack(model: Model, **options: Any) -> bytes:
@@ -64,7 +64,7 @@ def pack(model: Model, **options: Any) -> bytes:
 
 def unpack(data: bytes) -> Model:
     """Return the model of an archive."""
-    return onnxzip.read(Literal(data), None)
+    return onnxzip.CODEC.read(Literal(data), None)
 
 
 def payloads(data: bytes) -> dict[str, bytes]:
@@ -75,7 +75,7 @@ def payloads(data: bytes) -> dict[str, bytes]:
 
 def referring(data: bytes) -> list[Tensor]:
     """Return the tensors of an archive's graph that refer to entries."""
-    graph = codecs.read(Literal(payloads(data)["__MODEL_PROTO"]), None)
+    graph = ONNX.read(Literal(payloads(data)["__MODEL_PROTO"]), None)
     return [tensor for _, tensor in walk.tensors(graph) if tensor.data_location == EXTERNAL]
 
 
@@ -126,14 +126,14 @@ def everywhere(nbytes: int = 2000) -> Model:
 def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
     """An exporter's model is the same after conversion to an archive and back; the archive has the planned size."""
     source = MODELS / f"{name}.onnx"
-    model = codecs.read(File.open(source).span(), source)
+    model = ONNX.read(File.open(source).span(), source)
     archive = tmp_path / "m.onnxz"
-    planned = onnxzip.plan(model, archive, ArchiveOptions())
+    planned = onnxzip.CODEC.plan(model, archive, ArchiveOptions())
     execute(planned)
     assert planned.nbytes == archive.stat().st_size
     assert {loss.kind for loss in planned.losses} <= {"typed_data"}  # of quantisers, which write such fields
-    assert Match.STRONG is onnxzip.sniff(archive.read_bytes()[:4096], planned.nbytes)
-    back = onnxzip.read(File.open(archive).span(), archive)
+    assert Match.STRONG is onnxzip.CODEC.sniff(archive.read_bytes()[:4096], planned.nbytes)
+    back = onnxzip.CODEC.read(File.open(archive).span(), archive)
     assert model == back
     assert source.read_bytes() == serialised(back)
     assert archive.read_bytes() == pack(back)
@@ -148,7 +148,7 @@ def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
     import numpy as np
 
     source = MODELS / f"{name}.onnx"
-    data = pack(codecs.read(File.open(source).span(), source), size_threshold=64)
+    data = pack(ONNX.read(File.open(source).span(), source), size_threshold=64)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         archive.extractall(tmp_path)
     loaded = onnx.load(tmp_path / "__MODEL_PROTO")
@@ -239,7 +239,7 @@ def test_weights_are_used_where_they_are(alignment: int, tmp_path: Path) -> None
     np = pytest.importorskip("numpy")
     path = tmp_path / "m.onnxz"
     path.write_bytes(pack(everywhere(), alignment=alignment))
-    for _, tensor in walk.tensors(onnxzip.read(File.open(path).span(), path)):
+    for _, tensor in walk.tensors(onnxzip.CODEC.read(File.open(path).span(), path)):
         first, second = tensor.numpy(), tensor.numpy()
         assert first.ctypes.data == second.ctypes.data
         assert (0, False) == (first.ctypes.data % alignment, first.flags.writeable)
@@ -326,7 +326,7 @@ def test_typed_fields_that_stay_are_told() -> None:
     """A large weight in a typed field is in a note that says what to do; strings and small ones are not."""
     typed = STAYING["typed field"]
     for tensor, kinds in ((typed, ["typed_data"]), (STAYING["strings"], []), (bytes_tensor("w", BLOCK), [])):
-        planned = onnxzip.plan(model_of(tensor), Path("m.onnxz"), ArchiveOptions())
+        planned = onnxzip.CODEC.plan(model_of(tensor), Path("m.onnxz"), ArchiveOptions())
         assert kinds == [loss.kind for loss in planned.losses]
         assert all("1 weight stays in the graph" in loss.detail for loss in planned.losses)
 
@@ -415,7 +415,7 @@ def external(tmp_path: Path) -> Iterator[Model]:
     tensors = tensor("w", 0, 2048), tensor("tied", 0, 2048, checksum="0", hint="x"), tensor("small", 2048, 5)
     path = tmp_path / "m.onnx"
     path.write_bytes(serialised(model_of(*tensors)))
-    yield codecs.read(File.open(path).span(), path)
+    yield ONNX.read(File.open(path).span(), path)
 
 
 def test_external_data_become_entries(external: Model) -> None:
@@ -475,7 +475,7 @@ def test_reading_touches_no_tensor() -> None:
     model = everywhere(4096)
     data = pack(model)
     source = Watched(data, 0, len(data), set())
-    back = onnxzip.read(source, None)
+    back = onnxzip.CODEC.read(source, None)
     *entries, _ = read_entries(Literal(data))
     assert not any(source.seen.intersection(range(entry.payload_offset, entry.end)) for entry in entries)
     assert model == back
@@ -648,7 +648,7 @@ def test_archive_beyond_4_gib() -> None:
     small = bytes_tensor("small", BLOCK)
     first = bytes_tensor("first", bytes(bytearray(BLOCK)))  # equal, but not the same object
     source = unwritten(plan(model_of(first, large, small)))
-    model = onnxzip.read(source, None)
+    model = onnxzip.CODEC.read(source, None)
     assert model.graph is not None
     assert [2048, 5 * GIB, 2048] == [tensor.source().nbytes for tensor in model.graph.initializer]
     assert BLOCK == model.graph.initializer[2].source().read()

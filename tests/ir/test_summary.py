@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import formats
-from formats.wording.html_tables import MAX_TEXT, first_rows, table
+from formats.ir.summary import MAX_TEXT, first_rows, html_table
 
 EVIL = '<script>alert("x")</script>&\u202e\n' + "x" * 10_000
 
@@ -63,7 +63,7 @@ def test_the_number_of_rows_that_are_not_shown() -> None:
     assert [*rows[:12], ("", "and 8 more")] == list(first_rows(rows))
     assert [*rows[:12], ("", "and 1,988 more")] == list(first_rows(rows, 2000))
     assert rows[:3] == list(first_rows(rows[:3]))
-    assert "<th" in table("a", "b", rows)
+    assert "<th" in html_table("a", "b", rows)
 
 
 def test_tensors_and_nodes_make_a_data_frame(path: Path) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import formats
+from formats import errors
 from formats.cli.error_text import describe
 from formats.errors import FormatError
-from formats.wording import system_errors
 
 CODES = ["EMFILE", "EFBIG", "ENOMEM", "ENOSPC", "EDQUOT", "EROFS", "ENAMETOOLONG", "ELOOP", "EIO"]
 CALLS = ["open", "link", "rename", "replace", "mkdir", "pwrite", "preadv", "posix_fallocate", "fsync"]
@@ -65,7 +65,7 @@ def test_every_error_says_where_and_what_to_do(
         assert "\n" not in str(error)
     except OSError as error:
         monkeypatch.undo()
-        words = system_errors.words_of(OSError(number, os.strerror(number)))
+        words = errors.words_of(OSError(number, os.strerror(number)))
         assert words is not None
         assert words == error.strerror
         assert isinstance(error.filename, str)
@@ -87,5 +87,5 @@ def test_words_of_our_own_stay() -> None:
         OSError(errno.ENOSPC, "the store is full", "a"),
     ):
         before = str(error)
-        system_errors.explain(error)
+        errors.explain(error)
         assert before == str(error)

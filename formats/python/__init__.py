@@ -1,1 +1,0 @@
-"""What Python lacks: packages that are imported when needed, dataclasses that are made late, and the like."""

@@ -1,1 +1,0 @@
-"""How sizes and names are put into words, and understood."""

@@ -1,0 +1,82 @@
+"""Words for people: sizes, lists of names, and what to say of a name that does not exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+UNITS = ("bytes", "kB", "MB", "GB")
+LETTERS = "KMGT"  # alone or with iB for powers of 1024, with B for powers of 1000
+SIZE_UNITS: dict[str, int] = {
+    **dict.fromkeys(("", "B", "BYTE", "BYTES"), 1),
+    **{letter: 1 << 10 * power for power, letter in enumerate(LETTERS, 1)},
+    **{f"{letter}IB": 1 << 10 * power for power, letter in enumerate(LETTERS, 1)},
+    **{f"{letter}B": int(1000**power) for power, letter in enumerate(LETTERS, 1)},
+}
+SIZE_EXAMPLES = '4096, "64K" or "1.5GB"'
+SHOWN_NAMES = 10
+ALMOST = 0.8  # how similar a name of another kind must be to be suggested
+
+
+def in_units(nbytes: float) -> str:
+    """Return a size as text for people, in powers of 1000."""
+    power = 0
+    while nbytes >= 1000 and power < len(UNITS) - 1:
+        nbytes, power = nbytes / 1000, power + 1
+    return f"{nbytes:.{min(power, 1)}f} {UNITS[power]}"
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that a text means, such as `64K`, `1.5 GB`, `5GiB` or `1_000_000`; part of a byte is dropped.
+
+    K and KiB are powers of 1024, and so on; KB, MB, GB and TB are powers of 1000.
+
+    Raises: ValueError if the text is not a size, or is less than a byte, but not 0.
+    """
+    words = text.strip(" ")
+    number = words.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    unit = SIZE_UNITS.get(words[len(number) :].upper(), 0)
+    whole, point, part = number.rstrip(" ").partition(".")
+    digits = [*whole.split("_"), part] if point else whole.split("_")
+    if not unit or (point and unit == 1) or not all(each.isascii() and each.isdecimal() for each in digits):
+        raise ValueError(f"{text!r:.100} is not a size such as {SIZE_EXAMPLES}")
+    scale: int = 10 ** len(part)
+    nbytes, rest = divmod(int("".join(digits)) * unit, scale)
+    if rest and not nbytes:
+        raise ValueError(f"{text!r:.100} is less than a byte")
+    return nbytes
+
+
+def listed(names: Sequence[str], most: int, joint: str = ", ", noun: str = "") -> str:
+    """The first names, at most `most`, and the number of the others: "a, b and 3 more"; `noun` says of what."""
+    left = len(names) - most
+    if left <= 0:
+        return joint.join(names)
+    more = f"{left:,} more{noun and ' '}{noun}{'s' * bool(noun and left > 1)}"
+    return f"{joint.join(names[:most])}{'' if joint == ', ' else joint.rstrip()} and {more}"
+
+
+def nearest(name: str, known: Iterable[str], others: Iterable[str] = (), kind: str = "") -> str:
+    """What to say after a name that does not exist: the names that are most like it, or the first ones that exist.
+
+    `known` are the names of what is meant, such as inputs. Names of `others`, which are possible, too, are suggested
+    only if they are almost the same. `kind` is the word for one of the known.
+    """
+    from difflib import get_close_matches  # only errors need it
+
+    names = [*dict.fromkeys(filter(None, known))]
+    close = get_close_matches(name, names, 3)
+    if not close and name:
+        close = [each for each in names if name.lower() in each.lower()][:3]
+    close = close or get_close_matches(name, [*dict.fromkeys(filter(None, others))], 3, ALMOST)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    if not names:
+        return f"; there is no {kind}" if kind else "; there is none"
+    if kind:
+        said = f"the {kind}s are" if len(names) > 1 else f"the only {kind} is"
+    else:
+        said = "there are" if len(names) > 1 else "there is only"
+    return f"; {said} {listed(names, SHOWN_NAMES)}"
