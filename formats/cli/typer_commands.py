@@ -23,7 +23,7 @@ from formats.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from formats.cli.command_line import Verb
+    from formats.cli.command_line import Group, Verb
     from formats.options import Flag, Row
 
     Table = Mapping[str, tuple[Row, Flag]]
@@ -50,48 +50,41 @@ EXAMPLES = (
 WORDS, WHOLE = "formats.words", "formats.whole"
 
 
-def understood(program: str, texts: Sequence[str]) -> Request | None:
+def understood(program: str, texts: Sequence[str], *, of_all_packages: bool = False) -> Request | None:
     """The request of the command `program` with these arguments, or `None` if they ask for help, which is shown.
 
-    The options of other packages are searched only if a line has an option that the built-in formats do not have.
+    The options of all packages are searched only if the line has one that the built-in formats do not have.
 
     Raises: OptionError for a command line that typer does not understand, with advice or typer's message.
     """
-    if program != CONVERT:  # `formats` alone shows its help, and so does `help`, which may name a verb
+    if COMPLETE in os.environ:  # a shell asks for suggestions
+        completion_init()
+    if program == CONVERT:
+        command: Any = command_of(VERBS[0], of_all_packages, alone=True)
+    else:  # `formats` alone shows its help, and so does `help`, which may name a verb
+        command = main_command(of_all_packages)
         is_help = [*texts[:1]] == ["help"]
         texts = [*(text for text in texts if text != "help"), "--help"] if is_help else texts or ["--help"]
     try:
-        return _parsed(program, texts, of_all_packages=False)
+        found = command.main([*texts], prog_name=program, standalone_mode=False)
     except Exception as error:
-        if type(error).__name__ != "NoSuchOption":
-            raise _in_our_words(program, texts, error) from error
-    try:
-        return _parsed(program, texts, of_all_packages=True)
-    except Exception as error:
-        raise _in_our_words(program, texts, error) from error
-
-
-def _parsed(program: str, texts: Sequence[str], of_all_packages: bool) -> Request | None:
-    if COMPLETE in os.environ:  # a shell asks for suggestions
-        completion_init()
-    alone = program == CONVERT
-    command = command_of(VERBS[0], of_all_packages, alone=True) if alone else main_command(of_all_packages)
-    found = command.main([*texts], prog_name=program, standalone_mode=False)
+        if not hasattr(error, "format_message"):  # the errors of click, which new releases of typer have inside
+            raise
+        if type(error).__name__ == "NoSuchOption" and not of_all_packages:
+            return understood(program, texts, of_all_packages=True)
+        raise OptionError(_answer(program, texts, error)) from error
     return found if isinstance(found, Request) else None
 
 
-def _in_our_words(program: str, texts: Sequence[str], error: Exception) -> Exception:
-    """The error in a command line that typer found, as an OptionError with advice; other errors as they are."""
-    words = getattr(error, "format_message", None)  # click's errors have it, in all versions that typer uses
-    if words is None:
-        return error
+def _answer(program: str, texts: Sequence[str], error: Any) -> str:
+    """The answer to a line in which typer found an error: advice, or its own message."""
     verb = VERBS[0] if program == CONVERT else advice.verb_of(texts)
     if type(error).__name__ == "NoSuchOption":
-        return OptionError(advice.unknown_option(program, verb, error.option_name, texts))  # type: ignore[attr-defined]  # click's, which typer may have inside
+        return advice.unknown_option(program, verb, error.option_name, texts)
     if type(error).__name__ == "BadOptionUsage" and verb is not None:
-        return OptionError(advice.bad_usage(verb, error.option_name))  # type: ignore[attr-defined]
-    message = str(words()).strip().removesuffix(".")
-    return OptionError(f"{message[:1].lower()}{message[1:]}; see {advice.helper(program, verb)}")
+        return advice.bad_usage(verb, error.option_name)
+    message = str(error.format_message()).strip().removesuffix(".")
+    return f"{message[:1].lower()}{message[1:]}; see {advice.helper(program, verb)}"
 
 
 # Parsing
@@ -99,12 +92,14 @@ def _in_our_words(program: str, texts: Sequence[str], error: Exception) -> Excep
 
 def command_of(verb: Verb, of_all_packages: bool, *, alone: bool = False) -> VerbCommand:
     """The verb as a command of typer, which returns the request; if it is `alone`, it has the option `--version`."""
+    groups = verb.groups(of_all_packages)
+    table = flags_of(group.options for group in groups)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(verb.name, cls=VerbCommand, help=verb.summary, add_help_option=False)(
-        _callback(verb, of_all_packages, [_version_parameter()] if alone else [])
+        _callback(verb, groups, table, [_version_parameter()] if alone else [])
     )
     command: Any = typer.main.get_command(app)
-    command.verb, command.table = verb, flags_of(group.options for group in verb.groups(of_all_packages))
+    command.verb, command.table = verb, table
     return command  # type: ignore[no-any-return]  # of the class that was named above
 
 
@@ -147,15 +142,13 @@ class VerbCommand(TyperCommand):
         write_lines(formatter, "Documents", [DOCUMENTS])
 
 
-def _callback(verb: Verb, of_all_packages: bool, others: Sequence[Parameter]) -> Callable[..., Request]:
+def _callback(verb: Verb, groups: Sequence[Group], table: Table, others: Sequence[Parameter]) -> Callable[..., Request]:
     """The function that typer calls with a command line; its parameters are made from the rows of the options."""
-    groups = verb.groups(of_all_packages)
-    table = flags_of(group.options for group in groups)
     unique = {flag.names: (row, flag) for row, flag in table.values()}
     flags = {f"flag_{n}": flag for n, (_, flag) in enumerate(unique.values())}
 
     def request(context: typer.Context, **values: list[str] | bool) -> Request:
-        words = [word.partition("=")[0] for word in context.meta[WORDS]]
+        words = [word.partition("=")[0] for word in context.meta[WORDS]]  # for the names and the order of flags
         typed: list[tuple[str, str | None]] = []
         for key, flag in flags.items():
             value = values[key]
