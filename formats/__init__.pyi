@@ -6,8 +6,7 @@ from formats.bridges.from_others import from_onnx, from_onnx_ir
 from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
 from formats.codecs.contract import ReadOptions
 from formats.codecs.keys import Key
-from formats.editing.making import make_attribute, make_node, make_value_info
-from formats.editing.ordering import Value
+from formats.editing.surgery import Value, make_attribute, make_node, make_value_info
 from formats.errors import (
     CryptError,
     DecodeError,
@@ -66,12 +65,9 @@ from formats.tensordata.plan import Loss
 from formats.tensordata.sources.source import Source
 from formats.verbs.choices import RaisingOptions, ReplacementOptions, RuntimeOptions
 from formats.verbs.compare import Comparison, Difference, diff
-from formats.verbs.convert import convert, dumps, save
-from formats.verbs.edit import edit
-from formats.verbs.extract import extract
+from formats.verbs.convert import convert, dumps, link, save
+from formats.verbs.edit import edit, extract, merge
 from formats.verbs.inspect import Inspection, inspect
-from formats.verbs.link import link
-from formats.verbs.merge import merge
 from formats.verbs.model_files import ModelFiles, files
 from formats.verbs.pack import Packed, PackingOptions, Unpacked, pack, unpack
 from formats.verbs.relocate import Relocation, cp, mv, rm

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from formats.codecs.contract import (
         HEAD_BYTES,
         READ_DEFAULTS,
+        Bundle,
         Change,
         Checksum,
         Codec,
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 # The modules that define the names.
 _MODULES = {
     "formats.codecs.contract": (
-        *("HEAD_BYTES", "READ_DEFAULTS", "Change", "Checksum", "Codec", "Match", "ReadOptions", "Region", "Runnable"),
-        "Runtime",
+        *("HEAD_BYTES", "READ_DEFAULTS", "Bundle", "Change", "Checksum", "Codec", "Match", "ReadOptions", "Region"),
+        *("Runnable", "Runtime"),
     ),
     "formats.tensordata.plan": (
         *("SMALL_BYTES", "Align", "Digest", "FilePlan", "LateWrite", "Loss", "PlacedWrite", "Segment", "WritePlan"),
@@ -74,6 +75,7 @@ __all__ = [
     "READ_DEFAULTS",
     "SMALL_BYTES",
     "Align",
+    "Bundle",
     "Change",
     "Checksum",
     "Codec",

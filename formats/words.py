@@ -40,7 +40,7 @@ def parse_size(text: str) -> int:
     unit = SIZE_UNITS.get(words[len(number) :].upper(), 0)
     whole, point, part = number.rstrip(" ").partition(".")
     digits = [*whole.split("_"), part] if point else whole.split("_")
-    if not unit or (point and unit == 1) or not all(each.isascii() and each.isdecimal() for each in digits):
+    if not unit or (point and unit == 1) or not all(part.isascii() and part.isdecimal() for part in digits):
         raise ValueError(f"{text!r:.100} is not a size such as {SIZE_EXAMPLES}")
     scale: int = 10 ** len(part)
     nbytes, rest = divmod(int("".join(digits)) * unit, scale)
@@ -51,25 +51,25 @@ def parse_size(text: str) -> int:
 
 def listed(names: Sequence[str], most: int, joint: str = ", ", noun: str = "") -> str:
     """The first names, at most `most`, and the number of the others: "a, b and 3 more"; `noun` says of what."""
-    left = len(names) - most
-    if left <= 0:
+    omitted = len(names) - most
+    if omitted <= 0:
         return joint.join(names)
-    more = f"{left:,} more{noun and ' '}{noun}{'s' * bool(noun and left > 1)}"
+    more = f"{omitted:,} more{noun and ' '}{noun}{'s' * bool(noun and omitted > 1)}"
     return f"{joint.join(names[:most])}{'' if joint == ', ' else joint.rstrip()} and {more}"
 
 
-def nearest(name: str, known: Iterable[str], others: Iterable[str] = (), kind: str = "") -> str:
+def nearest(name: str, names: Iterable[str], others: Iterable[str] = (), kind: str = "") -> str:
     """What to say after a name that does not exist: the names that are most like it, or the first ones that exist.
 
-    `known` are the names of what is meant, such as inputs. Names of `others`, which are possible, too, are suggested
-    only if they are almost the same. `kind` is the word for one of the known.
+    `names` are those of what is meant, such as inputs. Names of `others`, which are possible, too, are suggested
+    only if they are almost the same. `kind` is the word for one of them.
     """
     from difflib import get_close_matches  # only errors need it
 
-    names = [*dict.fromkeys(filter(None, known))]
+    names = [*dict.fromkeys(filter(None, names))]
     close = get_close_matches(name, names, 3)
     if not close and name:
-        close = [each for each in names if name.lower() in each.lower()][:3]
+        close = [other for other in names if name.lower() in other.lower()][:3]
     close = close or get_close_matches(name, [*dict.fromkeys(filter(None, others))], 3, ALMOST)
     if close:
         return f"; did you mean {' or '.join(close)}?"

@@ -55,18 +55,18 @@ FACADES = {
 }  # names for users; nothing inside needs them
 # The imports that lead up, each in a function, and the reason: at most three.
 UPWARD = {
-    ("formats.ir.model", "formats.editing.methods"): "a model has its edits as methods",
+    ("formats.ir.model", "formats.editing.model_edits"): "a model has its edits as methods",
     ("formats.onnxpb.external.archive_links", "formats.onnxzip.reading.reader"): "a graph can be linked to an archive",
 }
 # What other codecs use of `onnxpb`, besides the wire format: a graph in an archive is a message like those beside it.
-OF_ONNXPB = {f"formats.onnxpb.{name}" for name in ("external.other_graphs", "external.references", "inference")}
+OF_ONNXPB = {f"formats.onnxpb.{name}" for name in ("external.other_graphs", "value_types")}
 
 # The modules that read protobuf without the table of its messages, and why.
 WITHOUT_TABLE = {
     "formats.codecs.foreign": "messages of other formats, which are only recognised",
     "formats.onnx_compat.protos.containers": "the size of numbers that are packed",
     "formats.onnxpb.codecs": "the first bytes of a file that may be no message",
-    "formats.onnxpb.external.graph_search": "names in the bytes of graphs that nobody opens",
+    "formats.onnxpb.external.other_graphs": "names in the bytes of graphs that nobody opens",
     "formats.onnxpb.unknown_fields": "fields that are in no table",
     "formats.onnxzip.reading.external_tensors": "references in the graph of an archive",
     "formats.onnxzip.reading.forms": "the forms that an archive allows for its graph",

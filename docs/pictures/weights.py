@@ -12,7 +12,7 @@ from pathlib import Path
 import formats
 from formats.pictures.pages import comparison_picture, model_picture
 from formats.verbs.inspect import inspect
-from formats.verbs.layout import layout
+from formats.verbs.model_files import layout
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits.onnx"
 FOLDER = Path(__file__).resolve().parent

@@ -99,7 +99,7 @@ def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iter
     Raises: as `attempt` does.
     """
     from formats.tensordata.remote import stores
-    from formats.tensordata.remote.attempts import attempt
+    from formats.tensordata.remote.stores import attempt
 
     is_pattern = bool(PATTERN & {*str(address)}) and address.scheme not in ("http", "https")
     base = address

@@ -16,10 +16,9 @@ from queue import Empty, SimpleQueue
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from formats.batch.amount import TELL_SECONDS, Amount
 from formats.batch.job import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run, run_elsewhere, seen_from_here
 from formats.batch.manifest import Manifest
-from formats.batch.workers import pool_of, work
+from formats.batch.workers import TELL_SECONDS, Amount, pool_of, work
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError, OptionError, UnknownFormatError

@@ -1,4 +1,9 @@
-"""Processes of this machine that do jobs for their parent, and end when it ends."""
+"""Processes of this machine that do jobs for their parent, and end when it ends.
+
+How much of many conversions is done, also of those that other processes do now.
+
+Clusters that do conversions: the only module that uses Dask.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +14,82 @@ import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from time import sleep
+from pathlib import Path
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from formats.batch.amount import with_progress
 from formats.batch.job import run
+from formats.errors import OptionError
+from formats.extras import needed
 from formats.onnxpb.external.other_graphs import remembering
+from formats.tensordata.file import is_address
 from formats.tensordata.threads import started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
     from multiprocessing.context import BaseContext
-    from pathlib import Path
     from types import FrameType
 
     from formats.batch.job import JobResult, Task
+
+
+TELL_SECONDS = 0.1
+
+
+class Amount:
+    """The bytes that are done and to do, of all jobs; `counts` has both for each job, and its process writes them."""
+
+    def __init__(self, progress: Callable[[int, int], None], sources: Sequence[Path]) -> None:
+        from multiprocessing.sharedctypes import RawArray  # takes a while, and is not always needed
+
+        self._progress = progress
+        self.counts: Any = RawArray("q", 2 * len(sources))
+        for number, source in enumerate(sources):
+            self.counts[2 * number + 1] = _nbytes(source)
+        self._called_at = 0.0
+
+    @classmethod
+    def of(cls, progress: Callable[[int, int], None] | None, sources: Sequence[Path]) -> Amount | None:
+        """The amount, or `None` if nobody asks for progress."""
+        return None if progress is None else cls(progress, sources)
+
+    def with_progress(self, task: Task) -> Task:
+        """The task, which also calls the function for progress; for a conversion in this process."""
+        return with_progress(self.counts, task, self.call)
+
+    def ended(self, found: Iterable[tuple[Task, JobResult]]) -> Iterator[tuple[Task, JobResult]]:
+        """The same results; each of these jobs counts as done, however it ended."""
+        for task, result in found:
+            self.counts[2 * task.number] = self.counts[2 * task.number + 1]
+            self.call()
+            yield task, result
+
+    def call(self) -> None:
+        """Call the function for progress, but not too often."""
+        if perf_counter() - self._called_at >= TELL_SECONDS:
+            values = self.counts[:]
+            self._progress(sum(values[::2]), sum(values[1::2]))
+            self._called_at = perf_counter()
+
+
+def with_progress(counts: Any, task: Task, call: Callable[[], None] = lambda: None) -> Task:
+    """The task, whose conversion writes into `counts` how far it is."""
+
+    def progress(done: int, total: int) -> None:
+        counts[2 * task.number : 2 * task.number + 2] = done, total
+        call()
+
+    return task._replace(keywords={**task.keywords, "progress": progress})
+
+
+def _nbytes(source: Path) -> int:
+    """The size of a source, if it is known without a request."""
+    try:
+        return 0 if is_address(source) else os.stat(source).st_size  # noqa: PTH116 - there can be many
+    except OSError:
+        return 0
+
 
 INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, not the worker itself
 GRACE_SECONDS = 5  # for a worker that has to end, to remove its incomplete files
@@ -121,3 +187,25 @@ def _follow_parent() -> None:
 
 def _kill() -> None:
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+@contextmanager
+def dask_executor(address: str) -> Iterator[Executor]:
+    """An executor whose jobs are done by the workers of a Dask cluster.
+
+    `address` is that of the scheduler, such as tcp://10.0.0.1:8786, or the name of the file that it wrote with
+    `--scheduler-file`. Every job is executed, even if Dask already has a result for it.
+
+    Raises: MissingPackageError if Dask is not installed; OptionError if `address` is not valid; OSError if no
+    scheduler answers there.
+    """
+    with needed("distributed", "jobs on a Dask cluster"):
+        from distributed import Client
+    try:
+        client = Client(scheduler_file=address) if os.path.isfile(address) else Client(address)  # noqa: PTH113 - as typed
+    except ValueError as error:
+        raise OptionError(f"`dask` is {address!r}, and must be the address of a scheduler: {error}") from None
+    try:
+        yield client.get_executor(pure=False)
+    finally:
+        client.close()

@@ -15,7 +15,7 @@ from formats.onnx_compat.protos.copies import in_ir
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES, locate_data
-from formats.onnxpb.text.fields import CLASSES
+from formats.onnxpb.text.textfile import CLASSES
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.tensordata.sources.source import Literal
@@ -32,8 +32,8 @@ def model_of(model: Any) -> Model:
     if isinstance(model, Model):
         return model
     if isinstance(model, ProtoMessage) and model.DESCRIPTOR.ir_class is Model:
-        found: Model = in_ir(model)
-        return found
+        copy: Model = in_ir(model)
+        return copy
     kind = type(model)
     if getattr(getattr(model, "DESCRIPTOR", None), "full_name", None) == "onnx.ModelProto":
         return from_onnx(model)

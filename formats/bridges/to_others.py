@@ -28,8 +28,7 @@ from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference, without_data
 from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES
-from formats.onnxpb.wire.assigned import check_assigned
-from formats.onnxpb.wire.encoder import encode, misfits_located
+from formats.onnxpb.wire.encoder import check_assigned, encode, misfits_located
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.ort import CODEC as ORT
 from formats.tensordata.file import is_stream

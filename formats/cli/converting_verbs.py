@@ -250,7 +250,7 @@ def edit(request: Request) -> int:
 )
 def extract(request: Request) -> int:
     """Write a part of a model, and print what was done."""
-    from formats.verbs.extract import extract as extract_part
+    from formats.verbs.edit import extract as extract_part
 
     return _write(request, ExtractOptions, extract_part)
 
@@ -272,7 +272,7 @@ def extract(request: Request) -> int:
 )
 def merge(request: Request) -> int:
     """Write two models as one, and print what was done."""
-    from formats.verbs.merge import merge as merge_models
+    from formats.verbs.edit import merge as merge_models
 
     return _write(request, MergeOptions, merge_models)
 

@@ -371,7 +371,7 @@ def diff(request: Request) -> int:
 def _draw_model(drawn: PictureOptions, file: Path, found: Inspection, reading: dict[str, Any]) -> None:
     """Write a picture of a model."""
     from formats.pictures.pages import model_picture
-    from formats.verbs.layout import layout
+    from formats.verbs.model_files import layout
 
     files = layout(file, **reading)
     _write(drawn, [found], lambda as_html: model_picture(found, files, as_html=as_html))

@@ -103,7 +103,7 @@ def perform(request: Request, outcome: Outcome) -> None:
         with sign_of_work(wanted=not (quiet or as_json)):
             outcome.code = request.verb.run(request)
     except Stopped as stopped:
-        from formats.tensordata.moved import MOVED
+        from formats.tensordata.file import MOVED
 
         if request.verb.writes_once and not (request.has_jobs or MOVED.amounts.publications or MOVED.amounts.sent):
             stopped.words += "; nothing was written"

@@ -163,7 +163,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
 
     Raises: OptionError for options that are for one model.
     """
-    from formats.batch import clusters
+    from formats.batch import workers
     from formats.batch.run import convert_many
 
     if isinstance(given.get("external_data"), str):
@@ -174,7 +174,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
     chosen = SeveralOptions(**request.of(SeveralOptions))
     started = perf_counter()
     shown = Shown(request, len(jobs), has_manifest=chosen.manifest is not None)
-    cluster = nullcontext() if chosen.dask is None else clusters.dask_executor(chosen.dask)
+    cluster = nullcontext() if chosen.dask is None else workers.dask_executor(chosen.dask)
     with cluster as executor, closing(shown):
         results = convert_many(
             jobs,

@@ -46,8 +46,8 @@ class Head(NamedTuple):
         """The names of the entries, if these are the first bytes of a zip file."""
         if not self.data.startswith(b"PK\3\4"):
             return []
-        found = re.finditer(rb"PK\x03\x04.{22}(.)(.)..", self.data, re.DOTALL)
-        names = (self.data[match.end() :][: match[1][0] | match[2][0] << 8] for match in found)
+        headers = re.finditer(rb"PK\x03\x04.{22}(.)(.)..", self.data, re.DOTALL)
+        names = (self.data[match.end() :][: match[1][0] | match[2][0] << 8] for match in headers)
         return [name.decode("utf-8", "replace") for name in names]
 
 
@@ -315,8 +315,8 @@ def afterthought(source: Source, is_truncated: bool) -> str:
 
 def explained(message: str, source: Source, path: Path | None, *, is_truncated: bool = False) -> str:
     """What the file in `source` is, if it is something else than a model; otherwise `message`, with a hint."""
-    found = recognise(source, path)
-    return found.message if found else message + afterthought(source, is_truncated)
+    kind = recognise(source, path)
+    return kind.message if kind else message + afterthought(source, is_truncated)
 
 
 def folder_error(path: Path, extensions: Container[str]) -> OSError:

@@ -11,7 +11,7 @@ from formats.errors import OptionError, UnknownFormatError
 from formats.options import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
     from importlib.metadata import EntryPoint
 
 ONNXRUNTIME = "onnxruntime"  # a runtime without a format of its own
@@ -92,8 +92,8 @@ def by_name(name: str) -> Codec:
     """
     codec = _first(lambda codec: codec.name == name)
     if codec is None:
-        known = ", ".join(codec.name for codec in codecs())
-        raise OptionError(f"no format is called {name!r}; there are {known}{_problems()}")
+        names = ", ".join(codec.name for codec in codecs())
+        raise OptionError(f"no format is called {name!r}; there are {names}{_problems()}")
     return codec
 
 
@@ -130,29 +130,29 @@ def runtime_named(text: str) -> RuntimeName:
     if not isinstance(text, str):
         raise TypeError(text)
     name, equals, release = text.partition("==")
-    known = _releases_by_runtime()
-    if name not in known:
-        raise OptionError(_unknown_runtime(text, known))
+    releases = _releases_by_runtime()
+    if name not in releases:
+        raise OptionError(_unknown_runtime(text, releases))
     if not equals:
         return RuntimeName(name)
     minor = ".".join(release.split(".")[:2])
-    if minor not in known[name]() or not all(part.isdecimal() for part in release.split(".")):
-        listed = ", ".join(known[name]())
+    if minor not in releases[name]() or not all(part.isdecimal() for part in release.split(".")):
+        listed = ", ".join(releases[name]())
         raise OptionError(f"`runtime` is {text!r:.100}, but the known releases of {name} are {listed}")
     return RuntimeName(name, minor)
 
 
-def _unknown_runtime(text: str, known: Mapping[str, Callable[[], Collection[str]]]) -> str:
+def _unknown_runtime(text: str, names: Collection[str]) -> str:
     """What to say of a runtime that does not exist: how it is written, if it is one that exists."""
     import re
     from difflib import get_close_matches
 
     parts = re.fullmatch(r"([a-z]*)[^0-9a-z]*(\d[\w.]*)?", text.strip().lower())
     word, release = (parts[1], parts[2]) if parts else (text, None)
-    name = next(iter(get_close_matches(word, known, 1)), ONNXRUNTIME if word == "ort" else "")
+    name = next(iter(get_close_matches(word, names, 1)), ONNXRUNTIME if word == "ort" else "")
     if name and release:
         return f"no runtime is called {text!r:.100}; two equals signs come before a release: {name}=={release}"
-    meant = f"did you mean {name}?" if name else f"there are {' and '.join(known)}"
+    meant = f"did you mean {name}?" if name else f"there are {' and '.join(names)}"
     return f"no runtime is called {text!r:.100}; {meant}"
 
 

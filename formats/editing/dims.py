@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.editing.edits import Done, Edit, counted
-from formats.editing.expressions import replaced, words_of
-from formats.editing.inference import after, infer_again
-from formats.editing.scopes import main_graph
-from formats.editing.shapes import all_dims, shape_of
+from formats.editing.inference import after, infer_again, replaced, words_of
+from formats.editing.options import Done, Edit, counted
+from formats.editing.scopes import all_dims, main_graph, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.edits import Done, Edit, counted
+from formats.editing.options import Done, Edit, counted
 from formats.editing.scopes import main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
 from formats.ir.copies import copied
@@ -22,8 +22,7 @@ from formats.ir.model import (
     ValueInfo,
     entries,
 )
-from formats.onnxpb.inference import inferred
-from formats.onnxpb.value_types import type_of, value_types
+from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.words import nearest
 

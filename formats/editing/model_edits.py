@@ -1,4 +1,11 @@
-"""The edits as functions from a model to a new one, and several at once in the order of their options."""
+"""The edits as functions from a model to a new one, and several at once in the order of their options.
+
+The metadata of a model: texts by key.
+
+Spec: onnx.proto, `ModelProto.metadata_props`.
+
+The methods of models that edit: each returns a new model, which shares the sources of the weights.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +13,25 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.dims import set_dims_in
-from formats.editing.edits import Done
 from formats.editing.extraction import extract_in
-from formats.editing.joining.joined_sets import with_same_sets
-from formats.editing.joining.merging import merge_in
+from formats.editing.inference import infer_in
+from formats.editing.merging import merge_in, with_same_sets
+from formats.editing.options import Done, Edit, EditOptions, ExtractOptions, MergeOptions
 from formats.editing.renaming import rename_in
+from formats.editing.scopes import main_graph
+from formats.editing.surgery import bypass_in, insert_in, sort_in, values_of
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
 from formats.ir.copies import copied, shallow
+from formats.ir.model import StringStringEntry
+from formats.options import METADATA, bad_value, texts_by_name
+from formats.words import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from formats.editing.options import EditOptions
-    from formats.ir.model import Model
+    from formats.editing.surgery import Value
+    from formats.ir.model import Model, Node
 
 
 def edited(
@@ -78,3 +90,91 @@ def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] |
     new.graph = shallow(model.graph)
     done = extract_in(new, inputs, outputs)
     return copied(new), done  # only of what is left
+
+
+def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, Done]:
+    """A new model with the texts of these keys, and what was done; an empty text removes its key, all else is shared.
+
+    Raises: EditError if a key is empty, or if a key to be removed is not there.
+    """
+    done = []
+    entries = [*model.metadata_props]
+    for key, text in texts.items():
+        if not key:
+            raise EditError("a key of the metadata is empty")
+        places = [place for place, entry in enumerate(entries) if entry.key == key]
+        if not text and not places:
+            known = [entry.key or "" for entry in entries]
+            raise EditError(f"the metadata has no key {key!r}, so it cannot be removed{nearest(key, known)}")
+        place = places[0] if places else len(entries)
+        said = shallow(entries[place]) if places else StringStringEntry(key)
+        said.value = text
+        others = [entry for entry in entries if entry.key != key]
+        entries = [*others[:place], *([said] if text else []), *others[place:]]
+        done.append(f"the metadata says {key}={text:.100}" if text else f"{key} is removed from the metadata")
+    new = shallow(model)
+    new.metadata_props = entries
+    return new, Done(tuple(Edit("metadata", detail) for detail in done))
+
+
+def edit(model: Model, metadata: Any, **options: Any) -> Model:
+    """A new model with the edits of `EditOptions`, and with texts in its metadata."""
+    chosen = EditOptions(**options)
+    try:
+        texts = texts_by_name(metadata or {})
+    except TypeError:
+        raise bad_value("metadata", METADATA, metadata) from None
+    new, _ = edited(model, chosen, chosen.weights or {})  # type: ignore[arg-type]  # `Model.edit` takes no path
+    return with_metadata(new, texts)[0] if texts else new
+
+
+def extract(model: Model, inputs: Any, outputs: Any) -> Model:
+    """A new model of a part."""
+    chosen = ExtractOptions(inputs, outputs)
+    return part_of(model, chosen.inputs, chosen.outputs)[0]
+
+
+def merge(model: Model, second: Model, connect: Any, prefix: str | None) -> Model:
+    """A new model of two."""
+    chosen = MergeOptions(connect, prefix)
+    return merged(model, second, chosen.connect or (), chosen.prefix or "")[0]
+
+
+def insert(model: Model, node: Node | str, after: str, attributes: dict[str, Any]) -> Model:
+    """A new model with a node behind a value."""
+    new = copied(model)
+    insert_in(new, node if isinstance(node, str) else copied(node), after, attributes)
+    return new
+
+
+def bypass(model: Model, nodes: str | Callable[[Node], bool]) -> Model:
+    """A new model without some nodes."""
+    new = copied(model)
+    bypass_in(new, nodes)
+    return new
+
+
+def sort(model: Model) -> Model:
+    """A new model with its nodes in order."""
+    new = copied(model)
+    sort_in(new)
+    return new
+
+
+def to_float16(model: Model, *, keep_io_types: bool) -> Model:
+    """A new model that computes in float16."""
+    from formats.editing.float16.conversion import to_float16 as in_float16  # few programs need it
+
+    return in_float16(model, keep_io_types=keep_io_types)[0]
+
+
+def infer_shapes(model: Model) -> Model:
+    """A new model with inferred types."""
+    new = copied(model)
+    infer_in(new)
+    return new
+
+
+def values(model: Model) -> dict[str, Value]:
+    """The values of the main graph."""
+    return values_of(main_graph(model))

@@ -13,18 +13,24 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from formats.editing.alike_forms import EVEN, ends_to_convert, has_references, uneven_split, wrong_in_onnx
-from formats.editing.attribute_forms import (
+from formats.editing.older_forms import (
+    EVEN,
+    SET,
+    WRITTEN,
+    ends_to_convert,
     first_with_inputs,
     from_the_start,
+    has_references,
+    uneven_split,
     with_addend,
     with_attributes,
     with_one_scale,
     with_region,
     with_tensor,
+    written,
+    wrong_in_onnx,
 )
 from formats.editing.scopes import main_graph
-from formats.editing.written_forms import SET, WRITTEN, written
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
 from formats.ir.copies import copied
@@ -41,9 +47,8 @@ from formats.ir.model import (
     ValueInfo,
     entries,
 )
-from formats.onnxpb.inference import without_weights
 from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures_of, versions_of
-from formats.onnxpb.value_types import type_text
+from formats.onnxpb.value_types import type_text, without_weights
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.ort.writing.operators import operator as operator_of
@@ -54,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from formats.editing.edits import Done
+    from formats.editing.options import Done
     from formats.onnxpb.operator_sets import Form, Signature
 
     Within: TypeAlias = Callable[[Model, int], tuple[Model, Done]]

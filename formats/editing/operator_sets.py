@@ -1,14 +1,19 @@
-"""A model in another version of ONNX's operator set, which shares the weights of the given one."""
+"""A model in another version of ONNX's operator set, which shares the weights of the given one.
+
+A model in another IR version, which shares the weights of the given one.
+
+Spec: onnx.proto, `Version`; ONNX docs, IR.md.
+"""
 
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.attribute_forms import INDICES
-from formats.editing.edits import Done, Edit, counted
 from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
-from formats.editing.scopes import defined_in, names_used, subgraphs
+from formats.editing.older_forms import INDICES
+from formats.editing.options import Done, Edit, counted
+from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import walk
 from formats.ir.copies import copied
@@ -17,19 +22,21 @@ from formats.ir.model import (
     Dimension,
     Function,
     Graph,
+    Message,
     Model,
     Node,
     Tensor,
     TensorShape,
     TensorType,
     Type,
+    ValueInfo,
     entries,
 )
 from formats.ir.storage import from_numpy
-from formats.onnxpb.inference import inferred
+from formats.onnxpb.newer_parts import FIELDS, newer_parts
 from formats.onnxpb.operator_rows import NEWEST as SETS
-from formats.onnxpb.value_types import type_of, value_types
-from formats.tensordata.plan import RARE, SPECIAL, Loss
+from formats.onnxpb.value_types import inferred, type_of, value_types
+from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
 from formats.words import listed
 
 if TYPE_CHECKING:
@@ -37,6 +44,8 @@ if TYPE_CHECKING:
 
     from formats.editing.node_conversion import Converted, Lone
     from formats.ir.model import OperatorSetId
+    from formats.tensordata.plan import Seen
+
 
 ONNX = ("", "ai.onnx")
 NEWEST = SETS["ai.onnx"]
@@ -329,3 +338,88 @@ def _constant(attribute: Attribute) -> Tensor | None:
 def _as_node(tensor: Tensor) -> Node:
     """A constant as a node, which functions and models before IR version 4 need."""
     return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])
+
+
+# Newer fields without which a model computes the same: what they are, and who misses them.
+OPTIONAL: dict[str, tuple[str, Seen]] = {
+    "metadata_props": ("metadata of nodes and other parts", DOCUMENTATION),
+    "value_info": ("types of values in functions", DOCUMENTATION),
+    "quantization_annotation": ("quantisation annotations", USE),
+    "device_configurations": ("device configurations of nodes", USE),
+    "configuration": ("device configurations", USE),
+}
+
+
+def with_ir_version(model: Model, version: int) -> tuple[Model, Done]:
+    """The model in this IR version, and what was done; newer fields without which it computes the same are dropped.
+
+    Raises: UnsupportedError that names the parts that are newer.
+    """
+    given = model.ir_version or 0
+    if given == version:
+        return model, Done()
+    new = copied(model)
+    new.ir_version = version
+    done = Done((Edit("ir_version", f"IR version {given} -> {version}"),))
+    if version < given:
+        done += Done(losses=tuple(_drop_optional(new, version)))
+        if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
+            shown = listed(parts, NAMED, "; ", "part")
+            raise UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
+        if version < INTERFACE_WITH_WEIGHTS <= given:
+            done += _add_inputs(new)
+    return new, done
+
+
+def _drop_optional(model: Model, version: int) -> Iterator[Loss]:
+    """Drop the newer fields whose loss is only reported."""
+    wanted = {key for key, first in FIELDS.items() if first > version and key[1] in OPTIONAL}
+    counts = Counter(name for message in _messages(model) for name in _dropped(message, wanted))
+    for name, number in counts.items():
+        words, seen = OPTIONAL[name]
+        yield Loss(name, "", f"IR version {version} has no {words}: {counted(number, 'part')} lost them", seen)
+
+
+def _dropped(message: Any, wanted: set[tuple[str, str]]) -> Iterator[str]:
+    for owner, name in wanted:
+        if owner == message.message and entries(message, name):
+            setattr(message, name, [])
+            yield name
+
+
+def _messages(model: Model) -> Iterator[Message]:
+    """All messages that may have a field that can be dropped."""
+    yield model
+    for graph in all_messages(model):
+        yield graph
+        yield from graph.node
+        yield from entries(graph, "value_info")
+        if not isinstance(graph, Function):
+            yield from (*graph.input, *graph.output, *graph.initializer)
+        for node in graph.node:
+            yield from (each.t for each in entries(node, "attribute") if each.t is not None)
+
+
+def _add_inputs(model: Model) -> Done:
+    """Make all initializers inputs as well.
+
+    Raises: UnsupportedError for those of subgraphs, which have no such inputs.
+    """
+    for graph in all_messages(model):
+        if not isinstance(graph, Function) and graph is not main_graph(model) and graph.initializer:
+            found = f"a subgraph has the initializer {graph.initializer[0].name!r:.80}"
+            raise UnsupportedError(
+                f"before IR version {INTERFACE_WITH_WEIGHTS}, an initializer must be an input; {found}"
+            )
+    known = {value.name for value in main_graph(model).input}
+    new = list(_inputs(main_graph(model), known))
+    main_graph(model).input = [*main_graph(model).input, *new]
+    words = f"{counted(len(new), 'initializer')} became inputs as well, which this version needs"
+    return Done((Edit("ir_version", words),)) if new else Done()
+
+
+def _inputs(graph: Graph, known: set[str | None]) -> Iterator[ValueInfo]:
+    for tensor in graph.initializer:
+        if tensor.name not in known:
+            shape = TensorShape([Dimension(size) for size in tensor.dims])
+            yield ValueInfo(tensor.name, Type(tensor_type=TensorType(tensor.data_type, shape)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.edits import Done, Edit, counted
+from formats.editing.options import Done, Edit, counted
 from formats.editing.scopes import scopes_of
 from formats.errors import EditError
 from formats.ir.model import Function, entries

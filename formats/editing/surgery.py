@@ -1,21 +1,141 @@
-"""Nodes put behind a value, and nodes taken out."""
+"""Nodes put behind a value, and nodes taken out.
+
+Nodes in an order in which each one comes after those whose values it uses, and who makes and uses a value.
+
+Nodes, attributes and value infos made of Python values.
+
+Spec: onnx.proto, AttributeProto, NodeProto and ValueInfoProto.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.making import make_node
 from formats.editing.renaming import Renamer
-from formats.editing.scopes import main_graph, scope_of, scopes_of
+from formats.editing.scopes import all_messages, main_graph, names_used, scope_of, scopes_of
 from formats.errors import EditError
-from formats.ir.model import Graph, Node, entries
+from formats.ir import dtypes
+from formats.ir.model import (
+    VALUE_FIELDS,
+    Attribute,
+    Dimension,
+    Graph,
+    Node,
+    SparseTensor,
+    Tensor,
+    TensorShape,
+    TensorType,
+    Type,
+    ValueInfo,
+    entries,
+)
+from formats.ir.node_order import after_needs
+from formats.ir.storage import from_numpy
 from formats.words import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from formats.editing.scopes import Scope
-    from formats.ir.model import Model
+    from formats.ir.model import Function, Model
+
+
+_FIELDS = {Tensor: "t", Graph: "g", SparseTensor: "sparse_tensor", Type: "tp"}
+_LISTS = {"f": "floats", "i": "ints", "s": "strings", "t": "tensors", "g": "graphs"}
+_LISTS |= {"sparse_tensor": "sparse_tensors", "tp": "type_protos"}
+
+
+def make_node(
+    op_type: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    name: str | None = None,
+    domain: str | None = None,
+    **attributes: Any,
+) -> Node:
+    """Make a node; keywords are its attributes, as `make_attribute` takes them, and one that is `None` is left out.
+
+    Raises: EditError for a value that no attribute can have.
+    """
+    made = [make_attribute(key, value) for key, value in attributes.items() if value is not None]
+    return Node([*inputs], [*outputs], name, op_type, domain, attribute=made)
+
+
+def make_attribute(name: str, value: Any) -> Attribute:
+    """Make an attribute of a number, a text, bytes, an array, a tensor, a graph, a type, or a list of one of these.
+
+    Numbers are integers if all of them are; a truth value is 0 or 1.
+
+    Raises: EditError for any other value, and for an empty list, whose type nobody knows.
+    """
+    if isinstance(value, (list, tuple, range)):
+        if not value:
+            raise EditError(f"the type of the attribute {name} is not known, because its list is empty")
+        pairs = [_field_and_value(name, each) for each in value]
+        fields = {field for field, _ in pairs}
+        field = "f" if fields == {"i", "f"} else pairs[0][0]
+        if fields - {field} not in (set(), {"i"}) or (fields != {field} and field != "f"):
+            raise EditError(f"the attribute {name} is a list of values of different kinds")
+        held = [float(each) if field == "f" else each for _, each in pairs]
+        return _attribute(name, _LISTS[field], held)
+    return _attribute(name, *_field_and_value(name, value))
+
+
+def _attribute(name: str, field: str, value: Any) -> Attribute:
+    """The attribute with a value in one of its fields."""
+    made = Attribute(name, type=VALUE_FIELDS.index(field))
+    setattr(made, field, value)
+    return made
+
+
+def _field_and_value(name: str, value: Any) -> tuple[str, Any]:
+    """The field of an attribute for one value, and the value in it."""
+    for kind, field in _FIELDS.items():
+        if isinstance(value, kind):
+            return field, value
+    if isinstance(value, (str, bytes)):
+        return "s", value.encode() if isinstance(value, str) else value
+    if hasattr(value, "dtype"):
+        if getattr(value, "shape", None) != ():
+            return "t", from_numpy(value)
+        value = value.item()
+    if isinstance(value, (int, float)):
+        return ("f", value) if isinstance(value, float) else ("i", int(value))
+    raise EditError(f"the attribute {name} cannot be {value!r:.80} ({type(value).__name__})")
+
+
+def make_value_info(name: str, elem_type: Any, dims: Sequence[int | str | None] | None = None) -> ValueInfo:
+    """Make the description of a tensor: its name, element type and dims.
+
+    The type is that of numpy, a name such as "float32" or "FLOAT", or a number of ONNX. A dim is a size, a name, or
+    `None` if it is unknown; without `dims`, their number is unknown.
+
+    Raises: EditError for a type that ONNX does not have.
+    """
+    shape = None
+    if dims is not None:
+        shape = TensorShape([_dimension(dim) for dim in dims])
+    return ValueInfo(name, Type(tensor_type=TensorType(_number(elem_type), shape)))
+
+
+def _dimension(dim: int | str | None) -> Dimension:
+    return Dimension(dim_param=dim) if isinstance(dim, str) else Dimension(dim_value=dim)
+
+
+def _number(elem_type: Any) -> int:
+    if isinstance(elem_type, int) and elem_type in dtypes.BY_NUMBER:
+        return elem_type
+    for row in dtypes.DATA_TYPES:
+        if isinstance(elem_type, str) and elem_type.lower() in (row.name.lower(), row.numpy_name):
+            return row.number
+    if not isinstance(elem_type, (int, str)):
+        import numpy
+
+        row_of = dtypes.from_numpy_dtype(numpy.dtype(elem_type))
+        if row_of is not None:
+            return row_of.number
+    raise EditError(f"ONNX has no element type {elem_type!r:.80}")
 
 
 def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, Any]) -> None:
@@ -114,3 +234,49 @@ def _bypass(scope: Scope, node: Node) -> bool:
         values.setdefault(value.name, value)
     message.value_info = [value for name, value in values.items() if name not in outputs]
     return True
+
+
+class Value(NamedTuple):
+    """A value of a graph: its name, the node that makes it, and the nodes that use it.
+
+    A node uses what its subgraphs use. `producer` is `None` for an input, an initializer, and a value from outside.
+    """
+
+    name: str
+    producer: Node | None
+    users: tuple[Node, ...]
+
+
+def values_of(graph: Graph) -> dict[str, Value]:
+    """The values of a graph by name, in the order in which they are first mentioned."""
+    makers: dict[str, Node] = {}
+    users: dict[str, list[Node]] = {}
+    for name in (*(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)):
+        users.setdefault(name or "", [])
+    for node in graph.node:
+        for name in dict.fromkeys(names_used(node)):
+            users.setdefault(name, []).append(node)
+        for name in filter(None, node.output):
+            makers[name] = node
+            users.setdefault(name, [])
+    return {name: Value(name, makers.get(name), tuple(nodes)) for name, nodes in users.items()}
+
+
+def sort_in(model: Model) -> None:
+    """Bring the nodes of all graphs and functions into order; nodes that are in order keep theirs.
+
+    Raises: EditError if nodes need each other in a circle.
+    """
+    for message in all_messages(model):
+        message.node = _sorted(message)
+
+
+def _sorted(message: Graph | Function) -> list[Node]:
+    nodes = message.node
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    order = after_needs([{makers[name] for name in names_used(node) if name in makers} for node in nodes])
+    if len(order) < len(nodes):
+        stuck = nodes[min({*range(len(nodes))}.difference(order))]
+        name = f"{stuck.op_type} {stuck.name or ', '.join(stuck.output)}"
+        raise EditError(f"nodes need each other in a circle, such as {name}")
+    return [nodes[index] for index in order]

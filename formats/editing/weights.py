@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.edits import Done, Edit, counted
-from formats.editing.shapes import all_messages
+from formats.editing.options import Done, Edit, counted
+from formats.editing.scopes import all_messages
 from formats.errors import EditError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Tensor, entries

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Graph, ValueInfo
-    from formats.ir.names import Names
+    from formats.ir.node_order import Names
     from formats.tensordata.sources.source import Source
     from formats.tensordata.sources.transform import Array, Buffer
 

@@ -13,7 +13,7 @@ from formats.ir.model import Attribute, Node
 
 if TYPE_CHECKING:
     from formats.ir.model import Graph
-    from formats.ir.names import Names
+    from formats.ir.node_order import Names
 
 BLOCKED: Final = "com.microsoft.nchwc"
 CHANNELS_LAST: Final = "com.ms.internal.nhwc"

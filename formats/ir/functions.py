@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from formats.ir.model import Attribute, Function, Graph, Node, Tensor, ValueInfo
-    from formats.ir.names import Names
+    from formats.ir.node_order import Names
 
     Key = tuple[str, str, str]
 

@@ -36,7 +36,7 @@ def in_usual_layout(model: Model) -> Usual:
         return Usual(model)
     from formats.ir.blocked import blocks_of, put_back
     from formats.ir.copies import copied
-    from formats.ir.names import Names
+    from formats.ir.node_order import Names
 
     new = copied(model)
     graphs = list(walk.graphs(new))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from formats.editing.ordering import Value
+    from formats.editing.surgery import Value
     from formats.tensordata.sources.source import Source
 
     T = TypeVar("T")
@@ -678,9 +678,9 @@ class Model(Message):
 
         Raises: EditError if an edit does not fit the model; OptionError for an invalid value.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.edit(self, metadata, weights=weights, dim=dim, rename=rename)
+        return model_edits.edit(self, metadata, weights=weights, dim=dim, rename=rename)
 
     def rename(self, names: Mapping[str, str]) -> Model:
         """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`."""
@@ -693,9 +693,9 @@ class Model(Message):
 
         Raises: EditError for an unknown name, or if an output needs something else than the inputs.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.extract(self, inputs, outputs)
+        return model_edits.extract(self, inputs, outputs)
 
     def merge(
         self, second: Model, connect: Mapping[str, str | SequenceOf[str]] | None = None, prefix: str | None = None
@@ -704,9 +704,9 @@ class Model(Message):
 
         Raises: EditError for an unknown name, or for models that do not fit each other.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.merge(self, second, connect, prefix)
+        return model_edits.merge(self, second, connect, prefix)
 
     def insert(self, node: Node | str, after: str, **attributes: Any) -> Model:
         """Return a new model with a node behind a value: what used the value, uses the first output of the node.
@@ -715,9 +715,9 @@ class Model(Message):
 
         Raises: EditError for an unknown value, or a node that does not use it.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.insert(self, node, after, attributes)
+        return model_edits.insert(self, node, after, attributes)
 
     def bypass(self, nodes: str | Callable[[Node], bool]) -> Model:
         """Return a new model without the nodes of an operator, or those that a function chooses.
@@ -726,27 +726,27 @@ class Model(Message):
 
         Raises: EditError for a node with several inputs or outputs.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.bypass(self, nodes)
+        return model_edits.bypass(self, nodes)
 
     def sort(self) -> Model:
         """Return a new model in which each node comes after those whose values it uses.
 
         Raises: EditError if nodes need each other in a circle.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.sort(self)
+        return model_edits.sort(self)
 
     def infer_shapes(self) -> Model:
         """Return a new model with the types and shapes that the package onnx infers; weights are not read.
 
         Raises: MissingPackageError if onnx is not installed; EditError if the model contradicts itself.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.infer_shapes(self)
+        return model_edits.infer_shapes(self)
 
     def to_float16(self, *, keep_io_types: bool = False) -> Model:
         """Return a new model with float16 in place of float32, as `formats.convert` writes it with `dtype="float16"`.
@@ -755,15 +755,15 @@ class Model(Message):
 
         Raises: UnsupportedError for a type that is not known.
         """
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.to_float16(self, keep_io_types=keep_io_types)
+        return model_edits.to_float16(self, keep_io_types=keep_io_types)
 
     def values(self) -> dict[str, Value]:
         """Return the values of the main graph by name, each with the node that makes it and those that use it."""
-        from formats.editing import methods
+        from formats.editing import model_edits
 
-        return methods.values(self)
+        return model_edits.values(self)
 
     def close(self) -> None:
         """Close the files that contain the weights, so that they can be replaced and removed, even on Windows.

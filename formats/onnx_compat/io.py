@@ -25,8 +25,8 @@ from formats.ir.model import Model, Tensor
 from formats.onnx_compat.loading import DEFAULTS, ParseOptions, name_of, parse_part, read_model, read_whole
 from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
-from formats.onnx_compat.protos.errors import protobuf_errors
 from formats.onnx_compat.protos.message import ProtoMessage
+from formats.onnx_compat.protos.values import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, is_whole, plan_message, plan_whole
 from formats.onnxpb import serialization
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC

@@ -27,7 +27,7 @@ _NAMES = {
         "TypeProto ValueInfoProto Version unwrap wrap"
     ),
     "onnx_compat.saving": "SerializeOptions",
-    "onnx_compat.swap.installation": "Installation install uninstall",
+    "onnx_compat.installation": "Installation install uninstall",
     "onnxpb": "external_data_helper serialization unknown_fields",
     "onnxpb.external_data_helper": (
         "ExternalDataInfo convert_model_from_external_data convert_model_to_external_data "
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
             return import_module(f"{module}.{name}")
         return globals().setdefault(name, getattr(import_module(module), name))
     if name in _OF_ONNX.split():
-        from formats.onnx_compat.swap.modules import of_onnx
+        from formats.onnx_compat.installation import of_onnx
 
         return globals().setdefault(name, of_onnx(name))
     raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
@@ -76,7 +76,7 @@ class _ModulesOfOnnx:
         """How to import a module, or `None`."""
         if not fullname.startswith("formats.onnxpb.") or fullname.split(".")[2] not in _OF_ONNX.split():
             return None
-        from formats.onnx_compat.swap.modules import spec_of
+        from formats.onnx_compat.installation import spec_of
 
         return spec_of(fullname)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from formats.onnx_compat.encrypted import load_encrypted, load_encrypted_string, save_encrypted, save_encrypted_string
+from formats.onnx_compat.installation import Installation, install, uninstall
 from formats.onnx_compat.io import (
     load,
     load_from_string,
@@ -61,7 +62,6 @@ from formats.onnx_compat.protos.classes import (
     wrap,
 )
 from formats.onnx_compat.saving import SerializeOptions
-from formats.onnx_compat.swap.installation import Installation, install, uninstall
 from formats.onnxpb import external_data_helper, serialization, unknown_fields
 from formats.onnxpb.external_data_helper import (
     ExternalDataInfo,

@@ -77,13 +77,13 @@ class OnnxCodec(Codec):
 
     def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
         """The SHA-1 of data files, if tensors have it."""
-        from formats.onnxpb.external.checksums import checksums_of
+        from formats.onnxpb.external.data_files import checksums_of
 
         return checksums_of(model)
 
     def shared_data(self, plan: WritePlan, overwrite: bool, model_extensions: Collection[str]) -> Iterable[Loss]:
         """Each other model whose weights the plan replaces, and each data file that it leaves behind."""
-        from formats.onnxpb.external.shared_data import check_shared_data, left_behind
+        from formats.onnxpb.external.data_files import check_shared_data, left_behind
 
         stays = left_behind(plan, model_extensions) if overwrite else ()
         return (*check_shared_data(plan, overwrite), *stays)

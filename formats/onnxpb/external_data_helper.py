@@ -20,11 +20,11 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, Message, StringStringEntry, Tensor
 from formats.ir.storage import places_of
-from formats.onnx_compat.at_once import keep, read_small_weights
+from formats.onnx_compat.loading import keep, read_small_weights
 from formats.onnx_compat.protos.classes import unwrap
 from formats.onnx_compat.protos.copies import in_ir
-from formats.onnx_compat.protos.errors import protobuf_errors
 from formats.onnx_compat.protos.message import ProtoMessage
+from formats.onnx_compat.protos.values import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, check_place, is_initialiser, moves_of
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.data_files import Outside
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
     """A name that only the module of `onnx` has: its functions for parts of a model, over our classes."""
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from formats.onnx_compat.swap.modules import OWN_EXTERNAL_DATA, of_onnx
+    from formats.onnx_compat.installation import OWN_EXTERNAL_DATA, of_onnx
 
     return getattr(of_onnx(OWN_EXTERNAL_DATA), name)
 

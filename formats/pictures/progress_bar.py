@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from formats.tensordata.moved import Amounts
+    from formats.tensordata.file import Amounts
 
 PROGRESS_DELAY_SECONDS = 0.5
 WATCH_SECONDS = 0.1
@@ -155,7 +155,7 @@ def is_importing() -> bool:
 
 def amounts_moved() -> Amounts:
     """What was received and sent since the start of the process."""
-    from formats.tensordata.moved import MOVED
+    from formats.tensordata.file import MOVED
 
     return MOVED.amounts
 

@@ -1,17 +1,25 @@
 """Executes a plan: the only code that writes.
 
 It knows nothing about formats: it gets a plan and writes files. `tasks.py` splits a plan into tasks.
+
+Checks a plan without writing: anything that would prevent its execution is an error.
+
+Weights are not read, except those whose computation can show an error.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.errors import FormatError, file_exists
 from formats.options import (
     MOST_WORKERS,
     SWITCH,
@@ -25,9 +33,8 @@ from formats.options import (
 )
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
-from formats.tensordata.local.open_files import room_for_files
-from formats.tensordata.local.osio import SYSTEM, Capabilities, processors
-from formats.tensordata.local.output import OutputFile, destination_of, follows_link
+from formats.tensordata.local.osio import SYSTEM, Capabilities, processors, room_for_files
+from formats.tensordata.local.output import OutputFile, check_name, destination_of, follows_link, replaced_mode
 from formats.tensordata.plan import (
     OWNER_ACCESS,
     FilePlan,
@@ -38,9 +45,9 @@ from formats.tensordata.plan import (
     WritePlan,
     check_plan,
 )
-from formats.tensordata.replacing.further_name import FurtherName
+from formats.tensordata.replacing.further_name import FurtherName, OneNameError, check_further_name
 from formats.tensordata.replacing.hidden import told_as
-from formats.tensordata.replacing.publication import finish_interrupted, publish
+from formats.tensordata.replacing.publication import expected_names, finish_interrupted, publish
 from formats.tensordata.sources.digest import new_digester
 from formats.tensordata.sources.source import Literal
 from formats.tensordata.tasks import carry_out, tasks_of
@@ -53,6 +60,7 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
     from formats.tensordata.tasks import Target, Task
     from formats.tensordata.threads import InThread
+
 
 MAX_THREADS = 8  # more threads are not faster with any disk or memory bus
 WRITE_BYTES = 16 << 10  # the bytes that are moved in the time that the interpreter needs for a write
@@ -196,7 +204,6 @@ def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:
 
 
 def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]) -> Result:
-    from formats.tensordata.rehearsal import rehearse
 
     rehearse(plan, renamed, overwrite=options.overwrite, parents=options.parents, capabilities=options.capabilities)
     return Result(plan.nbytes, {})
@@ -417,3 +424,95 @@ def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[st
         pending.append(data)  # not copied: the directory of an archive may be large
         end = write.end
     target.pwrite(start, memoryview(b"".join(pending)))
+
+
+def rehearse(
+    plan: WritePlan,
+    renamed: Sequence[Renamed] = (),
+    *,
+    overwrite: bool = False,
+    parents: bool = False,
+    capabilities: Capabilities = SYSTEM,
+) -> None:
+    """Check that the engine could carry out the plan now.
+
+    Raises: the errors of `engine.execute` that can be known before it: later, another process may be faster, or a disk
+    may fail.
+    """
+    paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
+    if paths:
+        _check_places(plan, renamed, paths[-1], overwrite=overwrite, parents=parents, capabilities=capabilities)
+    sources = [source for _, source in plan.digests]
+    for write in chain.from_iterable(file.writes for file in plan.files):
+        sources.append(write.source)
+        try:
+            for source in write.source.doubtful():
+                source.read()
+        except FormatError as error:
+            error.where = error.where or write.label or None
+            raise
+    for file in {file for source in sources for file in source.files()}:
+        file.check_unchanged()
+
+
+def _check_places(
+    plan: WritePlan,
+    renamed: Sequence[Renamed],
+    model: Path,
+    *,
+    overwrite: bool,
+    parents: bool,
+    capabilities: Capabilities,
+) -> None:
+    """Raises OSError or DecodeError if a file cannot be written to its place, in the order of the engine."""
+    if parents and not model.parent.exists():
+        _check_folder_to_make(model.parent)
+        for path in (*(file.path for file in renamed), *(file.path for file in plan.files)):
+            check_name(path, capabilities)
+        return
+    follow_link = follows_link(model, len(renamed) + len(plan.files))
+    owner = destination_of(model, follow_link, capabilities)
+    expected = {} if overwrite else expected_names(owner)
+    for found in renamed:
+        check_further_name(found, overwrite=overwrite, capabilities=capabilities)
+        if found.old.stat().st_dev != found.path.parent.stat().st_dev or not capabilities.hard_link:
+            raise OneNameError(found.old)
+    for file in plan.files:
+        check_name(file.path, capabilities)
+        destination = destination_of(file.path, follow_link and file is plan.files[-1], capabilities)
+        there = expected.get(destination.name) if destination.parent == owner.parent else None
+        if there:
+            raise file_exists(file.path)
+        if there is None:
+            replaced_mode(file.path, destination, overwrite=overwrite)
+        _check_writable(destination.parent, destination.parent)
+    _check_space(plan.files, owner.parent, capabilities)
+
+
+def _check_folder_to_make(folder: Path) -> None:
+    """Raises OSError if a folder, with its missing parents, cannot be made."""
+    while not folder.parent.exists():
+        folder = folder.parent
+    if not folder.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    _check_writable(folder.parent, folder)
+
+
+def _check_writable(folder: Path, told: Path) -> None:
+    """Raises PermissionError, or OSError for a filesystem that is read-only, if no name can be made in a folder."""
+    if hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(told))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(told))
+
+
+def _check_space(files: Sequence[FilePlan], folder: Path, capabilities: Capabilities) -> None:
+    """Raises OSError for the first file that does not fit on the disk, on systems that reserve space before writing."""
+    if not (capabilities.allocate and hasattr(os, "statvfs")):
+        return
+    status = os.statvfs(folder)
+    free = (status.f_bfree if os.geteuid() == 0 else status.f_bavail) * status.f_frsize
+    for file in files:
+        free -= file.nbytes
+        if free < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file.path))

@@ -1,6 +1,12 @@
 """A file that is open for reading, here or elsewhere: the interface for sources, without details of a format.
 
 `osio.py` has the files of this system, `remote_file.py` the files in stores of objects and on other machines.
+
+What this process has received from streams and stores and sent to them, and how often it began to replace files.
+
+They pass before and after the work of the engine, which knows its own progress. So a sign of work shows these numbers.
+
+The part of a data file that is not there, for readers that only describe a model.
 """
 
 from __future__ import annotations
@@ -8,9 +14,11 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard
 
+from formats.errors import ExternalDataError
 from formats.tensordata.sources.source import FileSpan
 
 if TYPE_CHECKING:
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
     from formats.tensordata.local.osio import Capabilities
     from formats.tensordata.remote.address import Address
     from formats.tensordata.streams import Stream
+
 
 ALL_PERMISSIONS = 0o777
 
@@ -163,3 +172,110 @@ class File:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {self.nbytes} bytes)"
+
+
+class Amounts(NamedTuple):
+    """Numbers of bytes; `to_send` are all that will be sent, as far as is known.
+
+    `publications` is how often files began to take their places; before, other programs see nothing of what is written.
+    """
+
+    received: int = 0
+    sent: int = 0
+    to_send: int = 0
+    publications: int = 0
+
+
+class _Moved:
+    """The bytes since the start of the process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.amounts = Amounts()
+
+    def add(self, received: int = 0, sent: int = 0, to_send: int = 0) -> None:
+        """Count bytes."""
+        self._add(received, sent, to_send, 0)
+
+    def publish(self) -> None:
+        """Count that files begin to take their places."""
+        self._add(0, 0, 0, 1)
+
+    def _add(self, *more: int) -> None:
+        with self._lock:
+            self.amounts = Amounts(*map(sum, zip(self.amounts, more, strict=True)))
+
+
+MOVED = _Moved()
+
+
+class AbsentFile(File):
+    """A file that is missing, or shorter than a model needs; reading it is an error.
+
+    `nbytes` is the size that the model needs, as far as is known, and `found_nbytes` the size of the file that is
+    there, if there is one. The `cause` is for people; it is empty if the file is only too short.
+    """
+
+    __slots__ = ("cause", "found_nbytes", "nbytes", "path")
+
+    def __init__(self, path: Path, cause: str = "", found_nbytes: int | None = None) -> None:
+        self.path = path
+        self.cause = cause
+        self.found_nbytes = found_nbytes
+        self.nbytes = 0
+
+    @property
+    def reason(self) -> str:
+        """What is wrong with the file, and how many bytes it must have."""
+        if self.cause:
+            return f"{self.cause}; the model needs {self.nbytes:,} bytes of it" if self.nbytes else self.cause
+        return too_short(self.found_nbytes or 0, self.nbytes)
+
+    def wanted(self, offset: int, nbytes: int) -> FileSpan:
+        """A range that the model needs."""
+        self.nbytes = max(self.nbytes, offset + nbytes)
+        return FileSpan(self, offset, nbytes)
+
+    def _refuse(self) -> NoReturn:
+        raise ExternalDataError(self.reason, path=self.path)
+
+    def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
+        """Raises ExternalDataError."""
+        self._refuse()
+
+    def pread(self, offset: int, nbytes: int) -> bytes:
+        """Raises ExternalDataError."""
+        self._refuse()
+
+    def map(self, offset: int, nbytes: int) -> memoryview:
+        """Raises ExternalDataError."""
+        self._refuse()
+
+    def is_same(self, other: File) -> bool:
+        """Whether it is the same object."""
+        return self is other
+
+    def is_current(self) -> bool:
+        """True: nothing was read from it."""
+        return True
+
+    def check_unchanged(self) -> None:
+        """Raises ExternalDataError."""
+        self._refuse()
+
+    def check_in_place(self, descriptor: int | None = None) -> None:
+        """Raises ExternalDataError."""
+        self._refuse()
+
+    def descriptor(self) -> NoReturn:
+        """Raises ExternalDataError."""
+        self._refuse()
+
+    def close(self) -> None:
+        """Do nothing: it is not open."""
+
+
+def too_short(nbytes: int, wanted_nbytes: int) -> str:
+    """The words for a data file that has too few bytes."""
+    needs = f"the data file has {nbytes:,} bytes, but the model needs {wanted_nbytes:,}"
+    return f"{needs}; it is incomplete: copy or download it again"

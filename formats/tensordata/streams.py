@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from formats.errors import EncodeError, FormatError, TensorDataError, UnsupportedError
 from formats.tensordata.engine import Result, source_files_of, transfer
-from formats.tensordata.file import ALL_PERMISSIONS, File
+from formats.tensordata.file import ALL_PERMISSIONS, MOVED, File
 from formats.tensordata.local.osio import SYSTEM, LocalFile, Located
 from formats.tensordata.local.output import OpenedFile
-from formats.tensordata.moved import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -59,12 +59,12 @@ class InThread(Thread, Generic[T]):
 
 def started(function: Callable[[], T]) -> InThread[T] | None:
     """The thread of a function, which has begun; `None` if the system has no room for it."""
+    thread = InThread(function)
     try:
         mmap.mmap(-1, ROOM_BYTES).close()
-        thread = InThread(function)
         thread.start()
     except (OSError, MemoryError, RuntimeError):
-        return None
+        return thread if thread.is_alive() else None
     return thread
 
 

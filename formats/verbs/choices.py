@@ -355,7 +355,7 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         for name in ("opset", "ir_version", "dtype"):
             if getattr(options, name) is not None:
                 raise OptionError(f"`{name}` is only for ONNX formats; {target.title} is not one")
-        if named is not None and named.name != target.only_runtime:
+        if named is not None and named.name != target.name:
             raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
         return of_target if named is None or named.release is None else replace(of_target, release=named.release)
     if options.dtype is not None and getattr(of_target, "link", False):
@@ -374,7 +374,8 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
     if target.only_runtime is not None:
         raise OptionError(f"`runtime` is {named.name}, which does not read the format of {target.title}")
     runtime = lookup.runtime(named.name)
-    if named.release not in (None, *(newest := runtime.releases()[-1:])):
+    newest = runtime.releases()[-1:]
+    if named.release not in (None, *newest):
         written = f"ONNX is written for {named.name} {newest[0]} only"
         raise OptionError(f"`runtime` is {named}, but {written}; name that release, or none")
     if options.opset is not None:

@@ -19,6 +19,7 @@ from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
+from formats.ir.copies import differing, is_left_alike, is_plainly_equal, is_same
 from formats.ir.model import (
     Attribute,
     Differing,
@@ -34,15 +35,13 @@ from formats.ir.model import (
     ValueInfo,
     set_names,
 )
-from formats.ir.sameness import differing, is_left_alike, is_plainly_equal, is_same
 from formats.options import made
 from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
 from formats.verbs.compare_elements import compare_elements
-from formats.verbs.steps.opening import for_each, models_in, open_model
-from formats.verbs.trust import check_key
+from formats.verbs.steps.opening import check_key, for_each, models_in, open_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

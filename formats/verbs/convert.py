@@ -1,4 +1,8 @@
-"""Write a model to a path or bytes, and convert a file: open, plan, execute and report, one after the other."""
+"""Write a model to a path or bytes, and convert a file: open, plan, execute and report, one after the other.
+
+A graph that refers to the weights in an archive, so that programs without archive support can use them.
+"""
+
 # ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
 
 from __future__ import annotations
@@ -17,20 +21,19 @@ from formats.tensordata.file import or_stream, with_storage
 from formats.verbs.arguments import model_of, path_of
 from formats.verbs.choices import ConversionOptions, choose, in_one_file
 from formats.verbs.report import report_of
-from formats.verbs.steps.executing import carry_out
-from formats.verbs.steps.opening import located, open_model
-from formats.verbs.steps.planning import is_translated, plan_of, plan_of_any, target_of
-from formats.verbs.trust import common_permissions, permissions
+from formats.verbs.steps.opening import common_permissions, located, open_model, permissions
+from formats.verbs.steps.planning import carry_out, is_translated, plan_of, plan_of_any, target_of
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
 
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Change, Codec
-    from formats.editing.edits import Done
+    from formats.editing.options import Done
     from formats.ir.model import Model
-    from formats.keywords import ConvertKeywords, WriteKeywords
+    from formats.keywords import ConvertKeywords, ReadKeywords, WriteKeywords
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnyModel, AnySource
@@ -207,3 +210,23 @@ def _planned(
             "edits": (*(done.edits if done else ()), *edits),
         }
     return plan, changes, of_source
+
+
+def link(
+    archive: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    fsync: bool | None = None,
+    **options: Unpack[ReadKeywords],
+) -> ConversionReport:
+    """Write a graph to `destination` that refers to the weights in `archive`, an `.onnxz` file in the same folder.
+
+    It has a few KB, and programs that read `.onnx` files with external data can load it; onnxruntime maps the archive.
+    RTen accepts it only if the archive's name ends in `.data`. If the archive changes, link it again; our readers
+    refuse the graph until then. `options` are those of `load`.
+
+    Raises: EncodeError if the archive is in another folder, a symbolic link, has no entries, or has a tensor
+    whose offset is not a multiple of the size of its elements; others as `convert` does.
+    """
+    return convert(archive, destination, to_format="onnx", link=True, overwrite=overwrite, fsync=fsync, **options)

@@ -1,32 +1,43 @@
-"""Change a model on its way from one file to another, or in its archive; no weight is read."""
+"""Change a model on its way from one file to another, or in its archive; no weight is read.
+
+Write two models as one; no weight is read.
+
+Write a part of a model, or one of its tensors; no weight is read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
-from formats.editing.edits import Done, Edit
-from formats.editing.files.weight_files import has_weights, read_weights
-from formats.editing.metadata import with_metadata
-from formats.editing.model_edits import edited
-from formats.editing.options import EditOptions
+from formats.editing.model_edits import edited, merged, part_of, with_metadata
+from formats.editing.options import Done, Edit, EditOptions, ExtractOptions, MergeOptions
 from formats.editing.scopes import main_graph
+from formats.editing.weight_files import SUFFIXES, has_weights, read_weights, tensor_plan
+from formats.editing.weights import tensor_named
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.writing import editing
 from formats.options import check_names, made, names_of
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
-from formats.tensordata.plan import in_order
+from formats.tensordata.plan import WritePlan, in_order
 from formats.verbs.arguments import local_path_of, path_of
-from formats.verbs.choices import ConversionOptions, MetadataOptions, RuntimeOptions
+from formats.verbs.choices import (
+    ConversionOptions,
+    MetadataOptions,
+    ReplacementOptions,
+    RuntimeOptions,
+    check_replacement,
+)
 from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile
-from formats.verbs.steps.executing import check_losses
-from formats.verbs.steps.opening import located, open_model
+from formats.verbs.steps.opening import located, open_model, permissions
+from formats.verbs.steps.planning import check_losses, execute_plan
 from formats.verbs.steps.versions import in_versions
 from formats.words import in_units
 
@@ -38,7 +49,7 @@ if TYPE_CHECKING:
 
     from formats.codecs.contract import Codec
     from formats.ir.model import Model
-    from formats.keywords import EditKeywords
+    from formats.keywords import EditKeywords, ExtractKeywords, MergeKeywords
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnySource
 
@@ -153,3 +164,120 @@ def _archive(src: AnySource, way: Way) -> Path:
         if value is not None:
             raise OptionError(f"`{name}` needs a destination")
     return local_path_of(src)
+
+
+def merge(
+    first: AnySource,
+    second: AnySource,
+    dst: AnyDestination,
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    strict: bool = False,
+    allow: Sequence[str] | None = None,
+    lenient: bool = False,
+    options: object = None,
+    **keywords: Unpack[MergeKeywords],
+) -> ConversionReport:
+    """Write the models in the files `first` and `second` as one to `dst`; `connect` says which outputs are inputs.
+
+    Outputs that are connected are no outputs of the new model. Names of the second model that meet those of the first
+    one get a number, or all of them a `prefix`. Weights that are the same bytes of the same file are stored once. Other
+    keywords and `options` are those of `convert`.
+
+    Raises: EditError for an unknown name, or for models that do not fit each other; others as `convert` does. If it
+    raises, nothing was written.
+    """
+    given: dict[str, Any] = {**keywords}
+    wanted = made(MergeOptions, {name: given.pop(name) for name in names_of(MergeOptions) & given.keys()})
+    reading = made(ReadOptions, {name: given[name] for name in names_of(ReadOptions) & given.keys()})
+    others: list[tuple[Source, Codec]] = []
+    files: list[Any] = []
+    path = or_stream(path_of(second))
+
+    def change(model: Model) -> tuple[Model, Done]:
+        opened = open_model(path, from_format, reading, lenient=lenient, key_is_for_it=False, called="from_format")
+        others.append((opened.source, opened.codec))
+        files.extend(opened.files(path))
+        return merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True)
+
+    way = Way(merge, from_format, to_format, strict, allow, lenient, options, change, others)
+    report = converted(first, dst, way, given)
+    return replace(report, source_files=(*report.source_files, *files))
+
+
+def extract(
+    src: AnySource,
+    dst: AnyDestination,
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    strict: bool = False,
+    allow: Sequence[str] | None = None,
+    lenient: bool = False,
+    options: object = None,
+    **keywords: Unpack[ExtractKeywords],
+) -> ConversionReport:
+    """Write the part of the model in `src` that computes `outputs` from `inputs` to `dst`, with all that it needs.
+
+    Without one of them, those of the model count. With `tensor` instead, `dst` is a .npy or .safetensors file for the
+    weight with this name. Other keywords and `options` are those of `convert`.
+
+    Raises: EditError for an unknown name, or if an output needs something else than the inputs; others as `convert`
+    does. If it raises, nothing was written.
+    """
+    given: dict[str, Any] = {**keywords}
+    wanted = made(ExtractOptions, {name: given.pop(name) for name in names_of(ExtractOptions) & given.keys()})
+
+    def change(model: Model) -> tuple[Model, Done]:
+        return part_of(model, wanted.inputs, wanted.outputs)
+
+    way = Way(extract, from_format, to_format, strict, allow, lenient, options, change)
+    if wanted.tensor is not None:
+        return _tensor(src, dst, wanted.tensor, way, given)
+    if wanted.inputs is None and wanted.outputs is None:
+        raise OptionError("name what to extract: `inputs`, `outputs` or a `tensor`")
+    return converted(src, dst, way, given)
+
+
+def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Mapping[str, Any]) -> ConversionReport:
+    """Write one tensor."""
+    started = perf_counter()
+    path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
+    if destination.suffix.lower() not in SUFFIXES:
+        raise OptionError(f"`tensor` is written to a {' or '.join(SUFFIXES)} file, and {destination.name} is none")
+    for word, value in (("to_format", way.to_format), ("options", way.options)):
+        if value is not None:
+            raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
+    ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
+    check_names(given, (EngineOptions, ReplacementOptions, ReadOptions), " for a `tensor`", way.called)
+    engine, replacement, reading = (
+        made(EngineOptions, _of(EngineOptions, given)),
+        made(ReplacementOptions, _of(ReplacementOptions, given)),
+        made(ReadOptions, _of(ReadOptions, given)),
+    )
+    check_replacement(replacement, overwrite=engine.overwrite)
+    opened = open_model(path, way.from_format, reading, lenient=way.lenient, called="from_format")
+    with located(path):
+        tensor = tensor_named(opened.model, name)
+        allowed = permissions(opened.source, opened.codec, by_name("onnx"))
+        plan = WritePlan((tensor_plan(tensor, name, destination),), permissions=allowed)
+    plan, done = execute_plan(plan, engine, replacement)
+    report = ConversionReport(
+        source=path,
+        destination=destination,
+        source_format=opened.codec.name,
+        target_format=destination.suffix.lower().removeprefix("."),
+        files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
+        seconds=perf_counter() - started,
+        losses=plan.losses,
+        source_files=opened.files(path),
+        dry_run=engine.dry_run,
+        edits=(Edit("tensor", f"{name} {list(tensor.dims)}"),),
+    )
+    return replace(report, backup=next(iter(done.backups), None), removed=done.removed)
+
+
+def _of(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the given keywords that are options of a class."""
+    return {name: given[name] for name in given.keys() & names_of(options)}

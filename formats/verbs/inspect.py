@@ -14,14 +14,13 @@ from formats.codecs import lookup
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
-from formats.editing.edits import Done
+from formats.editing.options import Done
 from formats.errors import OptionError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
 from formats.options import made
-from formats.tensordata.absent import AbsentFile
-from formats.tensordata.file import is_address
+from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.steps.opening import models_in, read_model
@@ -494,7 +493,8 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
     if named.name == ONNXRUNTIME:
         return _of_onnxruntime(model, chosen, losses)
     runtime = lookup.runtime(named.name)
-    if named.release not in (None, *(newest := runtime.releases()[-1:])):
+    newest = runtime.releases()[-1:]
+    if named.release not in (None, *newest):
         raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest[0]} is known")
     found = runtime.runnable(model, False)
     return RuntimeFindings(str(named), found.changes, found.stops, (*losses, *found.losses))

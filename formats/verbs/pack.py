@@ -27,9 +27,8 @@ from formats.tensordata.local.directory import made_folders, move
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, in_order
 from formats.verbs.arguments import local_path_of
 from formats.verbs.report import verdict
-from formats.verbs.steps.opening import located, open_model, recognised
+from formats.verbs.steps.opening import check_key, common_permissions, located, open_model, permissions, recognised
 from formats.verbs.steps.planning import own_codec, raise_model
-from formats.verbs.trust import check_key, common_permissions, permissions
 from formats.words import in_units
 
 if TYPE_CHECKING:

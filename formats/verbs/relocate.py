@@ -25,8 +25,7 @@ from formats.options import SWITCH, made_each, names_of, option, progress_option
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.interrupted import owner_of
-from formats.tensordata.local.directory import made_folders, sync_directory, unlink
-from formats.tensordata.local.folder import unlink_same
+from formats.tensordata.local.directory import made_folders, sync_directory, unlink, unlink_same
 from formats.tensordata.local.osio import Located
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan
 from formats.tensordata.replacing.lock import locked_together

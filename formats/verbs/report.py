@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.codecs.contract import Change, Codec
-    from formats.editing.edits import Edit
+    from formats.editing.options import Edit
     from formats.tensordata.plan import Loss, WritePlan
 
 DIFFERS = "differs:"  # the first word of a verdict that says so

@@ -20,9 +20,8 @@ from formats.collector import collector_paused
 from formats.errors import OptionError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.onnxpb.codecs import CODEC
-from formats.onnxpb.external.data_files import Outside
+from formats.onnxpb.external.data_files import Outside, check_shared_data, left_behind
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
-from formats.onnxpb.external.shared_data import check_shared_data, left_behind
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
 from formats.tensordata.engine import EngineOptions, transfer
@@ -32,10 +31,8 @@ from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.report import WrittenFile, loss_lines, replacement_lines, verdict
-from formats.verbs.steps.executing import execute_plan
-from formats.verbs.steps.opening import open_model
-from formats.verbs.steps.planning import is_translated, raise_model
-from formats.verbs.trust import check_key, permissions
+from formats.verbs.steps.opening import check_key, open_model, permissions
+from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
 from formats.words import in_units
 
 if TYPE_CHECKING:

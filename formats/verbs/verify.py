@@ -20,20 +20,17 @@ from formats.ir.model import Function, SparseTensor
 from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
 from formats.onnxpb.operator_sets import ONNX
 from formats.options import made
-from formats.tensordata.absent import AbsentFile
-from formats.tensordata.file import File, with_storage
+from formats.tensordata.file import AbsentFile, File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
 from formats.tensordata.sources.source import FileSpan, Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
 from formats.verbs.steps.opening import models_in, read_model
 from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, found
-from formats.verbs.verifying.functions import function_problems
-from formats.verbs.verifying.graphs import name_problems
+from formats.verbs.verifying.graphs import function_problems, name_problems
 from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NodeCheck
-from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem
+from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem, version_problems
 from formats.verbs.verifying.types import type_problems
-from formats.verbs.verifying.versions import version_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -178,7 +178,7 @@ def test_no_scheduler_and_wrong_addresses_are_told(fleet: Path, monkeypatch: pyt
 
 def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """If Dask is not installed, the error says how to install it."""
-    from formats.batch.clusters import dask_executor
+    from formats.batch.workers import dask_executor
 
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingPackageError, match=r"onnx-formats\[dask\]"), dask_executor("tcp://x:1"):

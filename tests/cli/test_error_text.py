@@ -18,7 +18,7 @@ from formats.cli.command_line import Request, Verb
 from formats.cli.error_text import KEYWORD, describe, error_to_json, in_flags
 from formats.cli.report_lines import summary
 from formats.cli.verbs import VERBS
-from formats.editing.edits import Edit
+from formats.editing.options import Edit
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
 from formats.verbs.report import ConversionReport, WrittenFile

@@ -11,7 +11,7 @@ from changed_codecs import changed
 import formats
 import formats.testing
 from formats.codecs import lookup
-from formats.codecs.contract import Codec, Match
+from formats.codecs.contract import Codec, Match, Runnable, Runtime
 from formats.errors import OptionError, UnknownFormatError, UnsupportedError
 from formats.ir.model import Model, OperatorSetId
 from formats.tensordata.plan import Loss, WritePlan
@@ -167,6 +167,31 @@ def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
     offered(entry("mine", mine))
     with pytest.raises(UnsupportedError, match="cannot be converted"):
         formats.dumps(own, "onnx")
+
+
+def test_runtimes_of_other_packages(offered: Callable[..., None]) -> None:
+    """ONNX is written for another package's runtime, which may know no releases, and no name of a data file."""
+
+    class Mine(Runtime):
+        title = "My runtime"
+        data_alignment = 64
+
+        def runnable(self, model: Model, exact: bool) -> Runnable:
+            return Runnable(model, (Loss("mine", "", "rewritten for mine"),), ())
+
+        def check_name(self, data_file: str) -> None:
+            if data_file.endswith(".data"):
+                raise OptionError("no .data")
+
+    offered(entry("mine", changed(lookup.by_name("onnx"), name="mine", extensions=(".mine",), runtime=Mine())))
+    model = formats.testing.linear(3)
+    assert formats.loads(formats.dumps(model, "onnx", runtime="mine"))
+    for options, words in (
+        ({"runtime": "mine==1.0"}, "the known releases of mine are "),
+        ({"runtime": "mine", "external_data": "w.data"}, "no .data"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            formats.dumps(model, "onnx", **options)
 
 
 def test_usual_models_ask_nobody(offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.editing.dims import set_dims_in
-from formats.editing.expressions import replaced, words_of
+from formats.editing.inference import replaced, words_of
 from formats.ir.copies import copied
 
 FLOAT = TensorProto.FLOAT

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.editing import alike_forms, node_conversion
+from formats.editing import node_conversion, older_forms
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
 from formats.errors import UnsupportedError
 from formats.onnxpb.operator_sets import signatures_of
@@ -238,7 +238,7 @@ REFUSED = {
         18,
         {},
         13,
-        alike_forms.EVEN,
+        older_forms.EVEN,
     ),
     "what onnx gets wrong": (
         [NODE("Scan", ["x"], ["y"], num_scan_inputs=1)],
@@ -467,7 +467,7 @@ def test_other_sets_get_an_older_number_where_no_form_differs() -> None:
 
 def test_alike_forms_exist() -> None:
     """Each row of forms that do the same is a form of an operator, which has an older one."""
-    for version, names in alike_forms.ALIKE.items():
+    for version, names in older_forms.ALIKE.items():
         for operator in names.split():
             versions = [*signatures_of("ai.onnx", operator)]
             assert version in versions, operator
@@ -480,7 +480,7 @@ def test_alike_forms_exist() -> None:
 )
 def test_only_what_lies_between_alike_forms_is_converted(given: int, wanted: int, ends: tuple[int, int]) -> None:
     """Steps between forms that do the same are left out at both ends."""
-    assert alike_forms.ends_to_convert("Add", [1, 6, 7, 13, 14], given, wanted) == ends
+    assert older_forms.ends_to_convert("Add", [1, 6, 7, 13, 14], given, wanted) == ends
 
 
 def quantized(scale: Any, zero: Any, opset: int = 17) -> formats.Model:

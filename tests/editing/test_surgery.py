@@ -13,8 +13,7 @@ from nested_models import X, nested, results, small
 from onnx import helper
 
 import formats
-from formats.editing.making import make_attribute, make_node, make_value_info
-from formats.editing.ordering import sort_in
+from formats.editing.surgery import make_attribute, make_node, make_value_info, sort_in
 
 MOST_LINES = 26  # of the ten changes with onnx-ir
 

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from safetensors.numpy import save_file
 
 import formats
-from formats.editing.files.weight_files import read_weights
+from formats.editing.weight_files import read_weights
 from formats.editing.weights import set_weights_in
 from formats.ir.copies import copied
 from formats.tensordata.sources.source import FileSpan

@@ -1,6 +1,6 @@
 """New names differ from existing ones."""
 
-from formats.ir.names import Names
+from formats.ir.node_order import Names
 
 
 def test_new():

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import formats
-from formats.ir.small_constants import READ_AT_LOAD
+from formats.ir.storage import READ_AT_LOAD
 
 X = "float[2,2] x"
 ONE = np.array([1], np.int64)

@@ -11,7 +11,7 @@ import pytest
 
 import formats.onnxpb
 from formats.errors import FormatError
-from formats.onnx_compat import at_once
+from formats.onnx_compat import loading
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_small_files_may_change_after_loading(path: Path, kind: str) -> None:
 
 def test_large_files_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights of a large model stay in its files; if these change, the error says how to read all at once."""
-    monkeypatch.setattr(at_once, "AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(loading, "AT_ONCE_BYTES", 1000)
     found, read = formats.onnxpb.load(path), formats.onnxpb.load(path, num_threads=0)
     expected = read.SerializeToString()
     change(path, "overwritten")
@@ -61,8 +61,8 @@ def test_large_files_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_models(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of models can be kept: few files are open, and all weights can be read."""
-    monkeypatch.setattr(at_once, "AT_ONCE_BYTES", 1000)
-    monkeypatch.setattr(at_once, "KEPT_OPEN", len(at_once._open) + 10)
+    monkeypatch.setattr(loading, "AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(loading, "KEPT_OPEN", len(loading._open) + 10)
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     expected = onnx.load(path).SerializeToString()
     models = [formats.onnxpb.load(path) for _ in range(50)]

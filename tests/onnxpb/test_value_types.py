@@ -11,8 +11,7 @@ from onnx import TensorProto, helper, parser
 import formats
 from formats.ir import walk
 from formats.ir.model import Graph, Model
-from formats.onnxpb.inference import inferred
-from formats.onnxpb.value_types import type_text, value_types
+from formats.onnxpb.value_types import inferred, type_text, value_types
 
 FLOAT = TensorProto.FLOAT
 HEAD = '<ir_version: 10, opset_import: ["" : 23, "ai.onnx.ml" : 3, "com.microsoft" : 1]>\n'

@@ -24,7 +24,7 @@ from formats.onnxzip.reading.contents import read_contents, read_hashes
 from formats.tensordata.file import File
 from formats.tensordata.replacing import tail_replacement
 from formats.tensordata.sources.source import Literal
-from formats.verbs.layout import layout
+from formats.verbs.model_files import layout
 
 SHARED = np.arange(1000, dtype="float32")
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from formats.codecs.contract import Region
-from formats.pictures import disk
+from formats.pictures import pages
 from formats.pictures.drawing import WIDE, Drawing
-from formats.verbs.layout import FileLayout, layout
+from formats.verbs.model_files import FileLayout, layout
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def svg_of(files: Sequence[FileLayout]) -> str:
     """Return the picture of files."""
     drawing = Drawing()
-    disk.draw(drawing, files)
+    pages.draw(drawing, files)
     return drawing.svg()
 
 

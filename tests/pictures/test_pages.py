@@ -15,7 +15,7 @@ from formats import Graph, Model, Tensor
 from formats.pictures.pages import compared_tiles, comparison_picture, model_picture
 from formats.tensordata.sources.source import Literal
 from formats.verbs.inspect import inspect
-from formats.verbs.layout import layout
+from formats.verbs.model_files import layout
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ["<script>alert(1)</script>", 'a"b&c', "nul\0 bell\7", "Gewicht ü 重み", "", "\u202eevil", "x" * 10_000]

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from formats.pictures import disk, pages
+from formats.pictures import pages
 from formats.pictures.drawing import NARROW, WIDE, Drawing, fitting
 from formats.pictures.treemap import Box, Group, Tile, draw, squarified
 
@@ -145,9 +145,9 @@ def luminance(colour: str) -> float:
 def test_texts_have_contrast() -> None:
     """Every text on a colour can be read: the contrast is at least 4.5, as WCAG 2 asks of small letters."""
     light = [*pages.TYPE_COLOURS.values(), pages.OTHERS[0], *(colour for colour, _ in pages.STATES.values())]
-    light += [colour for kind, (colour, _) in disk.COLOURS.items() if kind not in disk.DARK_TEXT]
-    pairs = [("#ffffff", colour) for colour in (*light, disk.SECOND_TENSOR_COLOUR)]
-    pairs += [("#222222", disk.COLOURS[kind][0]) for kind in disk.DARK_TEXT]
+    light += [colour for kind, (colour, _) in pages.COLOURS.items() if kind not in pages.DARK_TEXT]
+    pairs = [("#ffffff", colour) for colour in (*light, pages.SECOND_TENSOR_COLOUR)]
+    pairs += [("#222222", pages.COLOURS[kind][0]) for kind in pages.DARK_TEXT]
     pairs += [("#55606a", "#e4e9ed"), ("#b4bcc2", "#333b41"), ("#e6e6e6", "#333b41"), ("#aaaaaa", "#1c1f21")]
     for one, other in pairs:
         dark, bright = sorted((luminance(one), luminance(other)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import formats
-from formats.verbs.layout import layout
+from formats.verbs.model_files import layout
 
 
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "ort", "rten"])

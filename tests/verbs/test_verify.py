@@ -19,7 +19,7 @@ from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntr
 from formats.tensordata.sources.source import Literal
 from formats.verbs.compare import diff
 from formats.verbs.inspect import inspect
-from formats.verbs.layout import layout
+from formats.verbs.model_files import layout
 from formats.verbs.verify import verify
 
 FLOAT, INT64, STRING = 1, 7, 8

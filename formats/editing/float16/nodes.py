@@ -1,22 +1,120 @@
-"""Nodes whose attributes say float32, with float16 in its place."""
+"""Nodes whose attributes say float32, with float16 in its place.
+
+What an operator does with float16: which inputs and outputs may have it, and which attributes name the type.
+
+Spec: ONNX operators. The operators that stay in float32 although ONNX defines them for float16 are those of the block
+list of onnxconverter-common 1.16: onnxruntime lacks float16 there, or results suffer.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.float16.operators import TYPE_ATTRIBUTES
 from formats.editing.float16.values import with_element
-from formats.editing.making import make_attribute
 from formats.editing.operator_sets import ONNX
+from formats.editing.surgery import make_attribute
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
 from formats.ir.model import entries
 from formats.ir.storage import from_numpy
+from formats.onnxpb.operator_sets import signature_of
 
 if TYPE_CHECKING:
-    from formats.editing.float16.values import Value
-    from formats.editing.float16.weights import Halved
-    from formats.ir.model import Attribute, Node, Tensor
+    from formats.editing.float16.values import Halved, Value
+    from formats.ir.model import Attribute, Node, OperatorSetId, Tensor
+
+
+_STAY: Final = {
+    "": (
+        "CumSum Max Min NonMaxSuppression RandomUniformLike Range Resize RoiAlign TopK Upsample "
+        # not in that list, but onnxruntime makes no float16s with these, nor casts what they make
+        "Bernoulli BlackmanWindow EyeLike HammingWindow HannWindow MelWeightMatrix RandomNormal RandomNormalLike "
+        "RandomUniform "
+        "MeanVarianceNormalization "  # of which onnxruntime makes nodes with float32s
+        "BitCast"  # the bits of float32s
+    ),
+    "ai.onnx.ml": (
+        "ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder "
+        "LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler "
+        "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap"
+    ),
+}
+# Operators that stay in float32 if float16 cannot hold a weight of theirs: their results are often smaller.
+SCALING: Final = ("BatchNormalization", "Conv", "ConvTranspose", "Div", "Gemm", "MatMul", "Mul", "Pow")
+REDUCING: Final = ("ScatterElements", "ScatterND")  # with a reduction, onnxruntime has no float16
+# Attributes with the type of the output, and their value if they are missing; 0: then an input says it.
+TYPE_ATTRIBUTES: Final = {"Cast": ("to", 0), "DequantizeLinear": ("output_dtype", 0), "SequenceEmpty": ("dtype", FLOAT)}
+_FLOAT16: Final = frozenset(("tensor(float16)", "seq(tensor(float16))", "optional(tensor(float16))"))
+_FLOAT32: Final = frozenset(("tensor(float)", "seq(tensor(float))", "optional(tensor(float))"))
+
+
+class Parameters(NamedTuple):
+    """The inputs or outputs of an operator: for each, whether it may be float16, and whether it may be float32."""
+
+    half: tuple[bool, ...]
+    single: tuple[bool, ...]
+
+    def is_half(self, index: int) -> bool:
+        """Whether a float32 there becomes float16; the last parameter stands for all that follow."""
+        return bool(self.half) and self.half[min(index, len(self.half) - 1)]
+
+    def may_be_float(self, index: int) -> bool:
+        """Whether a float32 is possible there."""
+        return not self.single or self.single[min(index, len(self.single) - 1)]
+
+
+class Form(NamedTuple):
+    """An operator in one version of its set: `is_known` if there is a schema, `stays` if it computes in float32."""
+
+    inputs: Parameters = Parameters((), ())
+    outputs: Parameters = Parameters((), ())
+    is_known: bool = False
+    stays: bool = True
+
+
+def in_float32(form: Form) -> Form:
+    """The form of an operator that stays in float32, although it need not."""
+    inputs, outputs = (each._replace(half=tuple(False for _ in each.half)) for each in (form.inputs, form.outputs))
+    return Form(inputs, outputs, form.is_known)
+
+
+def reduces(node: Node) -> bool:
+    """Whether a node combines numbers at one place, for which onnxruntime has no float16."""
+    return node.op_type in REDUCING and any(
+        each.name == "reduction" and each.s not in (None, b"none") for each in entries(node, "attribute")
+    )
+
+
+class Operators:
+    """The operators of a model, in the versions that it imports."""
+
+    def __init__(self, imports: list[OperatorSetId]) -> None:
+        self._versions = {("" if (each.domain or "") in ONNX else each.domain): each.version or 0 for each in imports}
+
+    def form_of(self, node: Node) -> Form:
+        """The form of a node's operator; one without a schema stays in float32."""
+        domain = "" if (node.domain or "") in ONNX else node.domain or ""
+        return _form(node.op_type or "", self._versions.get(domain, 0), domain)
+
+
+@cache
+def _form(name: str, version: int, domain: str) -> Form:
+    signature = signature_of(domain, name, version)
+    if signature is None:
+        return Form()
+    inputs, outputs = (
+        [signature.allowed(each) for each in parameters] for parameters in (signature.inputs, signature.outputs)
+    )
+    every = [each for each in (*inputs, *outputs) if each & _FLOAT32]
+    stays = name in _STAY.get(domain, "").split() or not any(each & _FLOAT16 for each in every)
+    return Form(_parameters(inputs, stays), _parameters(outputs, stays), True, stays and bool(every))
+
+
+def _parameters(allowed: list[frozenset[str]], stays: bool) -> Parameters:
+    return Parameters(
+        tuple(bool(each & _FLOAT16) and not stays for each in allowed), tuple(bool(each & _FLOAT32) for each in allowed)
+    )
 
 
 def is_constant(node: Node) -> bool:

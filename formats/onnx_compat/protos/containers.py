@@ -17,7 +17,7 @@ from weakref import ref
 
 from formats.onnx_compat.protos.copies import COPIERS, all_copied, copied
 from formats.onnx_compat.protos.values import State, state_of
-from formats.onnxpb.text.fields import INTEGER_RANGES
+from formats.onnxpb.text.textfile import INTEGER_RANGES
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal, Source
 

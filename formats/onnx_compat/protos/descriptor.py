@@ -16,7 +16,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
-from formats.onnxpb.text.fields import INTEGER_RANGES, to_float
+from formats.onnxpb.text.textfile import INTEGER_RANGES, to_float
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 
 if TYPE_CHECKING:

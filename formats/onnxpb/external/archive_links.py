@@ -18,10 +18,8 @@ from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink, is_name
 from formats.ir.model import EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data
-from formats.onnxpb.external.references import referring
-from formats.onnxpb.wire.encoder import encode
-from formats.tensordata.absent import AbsentFile
-from formats.tensordata.file import is_address, is_stream
+from formats.onnxpb.wire.encoder import encode, referring
+from formats.tensordata.file import AbsentFile, is_address, is_stream
 from formats.tensordata.plan import SMALL_BYTES, USE, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.sources.source import FileSpan
 

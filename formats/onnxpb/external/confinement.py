@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
 from formats.ir.storage import places_of
-from formats.tensordata.absent import AbsentFile
-from formats.tensordata.file import File, is_address
-from formats.tensordata.local.folder import Folder, LinkFoundError
+from formats.tensordata.file import AbsentFile, File, is_address
+from formats.tensordata.local.directory import Folder, LinkFoundError
 from formats.tensordata.local.osio import SYSTEM, Capabilities, LocalFile
 
 if TYPE_CHECKING:

@@ -1,23 +1,50 @@
 """The layout of data files: which tensors they contain, where, and their names.
 
 Spec: onnx.proto, `TensorProto.external_data`.
+
+How transformers.js finds the data files of a model: by their number, and by names made from the model's name.
+
+Spec: @huggingface/transformers 4.3.1, src/utils/model-loader.js and src/utils/hub/constants.js.
+
+The checksums in a model for its external data.
+
+Spec: onnx.proto, `TensorProto.external_data`: `checksum` is the SHA-1 of the whole file at `location`.
+
+Data files that exist before a model is written: those of other models, and those that no model will use afterwards.
+
+If another model in the folder refers to a data file, replacing the file changes that model, too.
+
+Spec: onnx.proto, `TensorProto.external_data`.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.errors import OptionError
+from formats.codecs.contract import Checksum
+from formats.errors import EncodeError, OptionError
+from formats.ir import walk
 from formats.ir.model import Tensor
+from formats.ir.storage import entries_of
+from formats.onnxpb.external import archive_links
 from formats.onnxpb.external.confinement import check_location
+from formats.onnxpb.external.other_graphs import OtherGraphs, referred
+from formats.onnxpb.options import BROWSER_LIMIT_BYTES
+from formats.tensordata.file import AbsentFile
 from formats.tensordata.plan import (
+    INTERFACE,
+    LEFT_BEHIND,
     SMALL_BYTES,
+    USE,
     Digest,
     FilePlan,
+    Loss,
     PlacedWrite,
     Segment,
     lay_out,
@@ -25,7 +52,11 @@ from formats.tensordata.plan import (
 from formats.tensordata.sources.source import Concat, Literal, place_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from formats.ir.model import Model
     from formats.onnxpb.options import OnnxOptions
+    from formats.tensordata.plan import WritePlan
     from formats.tensordata.sources.source import Source
 
 
@@ -137,9 +168,7 @@ class Outside:
         if self.files and not files:
             return []
         if self.options.data_names is not None:
-            from formats.onnxpb.external import transformers_js
-
-            return transformers_js.names(destination, len(files))
+            return transformers_js_names(destination, len(files))
         given = self.options.external_data if isinstance(self.options.external_data, str) else None
         name = f"{destination.name}.data" if given is None else given
         check_location(name)
@@ -165,3 +194,103 @@ def _names_by_tensor(labels: list[str], stem: str) -> list[str]:
             candidate = f"{stem}.{plain}_{count}.data"
         names[candidate.lower()] = candidate
     return list(names.values())
+
+
+TRANSFORMERS_JS_EXTENSION = ".onnx"
+TRANSFORMERS_JS_MAX_FILES = 100  # MAX_EXTERNAL_DATA_CHUNKS
+
+
+def transformers_js_names(destination: Path, count: int) -> list[str]:
+    """The names of the data files of a model.
+
+    Raises: OptionError for a model that the library does not find; EncodeError for more files than it loads.
+    """
+    if not destination.name.endswith(TRANSFORMERS_JS_EXTENSION):
+        raise OptionError(
+            f"transformers.js loads models that are called NAME{TRANSFORMERS_JS_EXTENSION}, not {destination.name}"
+        )
+    if count > TRANSFORMERS_JS_MAX_FILES:
+        reason = f"there would be {count} data files, but transformers.js loads at most {TRANSFORMERS_JS_MAX_FILES}"
+        raise EncodeError(f"{reason}; set a larger `max_external_file_size`", path=destination)
+    return [f"{destination.name}_data{f'_{index}' if index else ''}" for index in range(count)]
+
+
+def transformers_js_settings(destination: Path, count: int) -> dict[str, Any]:
+    """The setting for the `config.json` of the model, so that the library loads this many data files."""
+    return {"transformers.js_config": {"use_external_data_format": {destination.name: count}}}
+
+
+def browser_losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
+    """The losses for files that no browser loads."""
+    for file in files:
+        if file.nbytes >= BROWSER_LIMIT_BYTES:
+            detail = f"{file.path.name} has {file.nbytes} bytes, but browsers load only files of less than 2 GiB"
+            yield Loss("browser_limit", "", detail, INTERFACE)
+
+
+def checksums_of(model: Model) -> Iterator[Checksum]:
+    """The checksum that each tensor has for its file, and that the linked archive has for its entries."""
+    yield from archive_links.checksums_of(model)
+    for where, tensor in walk.external_tensors(model):
+        stated = next((value or "" for key, value in entries_of(tensor) if key == "checksum"), None)
+        if stated is not None and tensor.external_source is not None:
+            for file in tensor.external_source.files():
+                if not isinstance(file, AbsentFile):
+                    yield Checksum(where, "sha1", stated.lower(), file.span())
+
+
+def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
+    """A loss for each model in the folder, other than those to be written, whose weights the plan replaces.
+
+    A model that cannot be read may be one of them.
+
+    Raises: FileExistsError if there is one that can be read, without `overwrite`.
+    """
+    companions, models = plan.files[: -plan.models], [file.path for file in plan.files[-plan.models :]]
+    names = {file.path.name for file in companions if os.path.lexists(file.path)}
+    folder = models[-1].parent
+    losses = []
+    for naming in OtherGraphs(folder, models).naming([folder / name for name in names]) if names else ():
+        path = naming.path
+        references = naming.references()
+        if references is None:
+            listed = ", ".join(sorted(names))
+            detail = f"{path.name} cannot be read, so it may also have its weights in {listed}, whose content changes"
+            losses.append(Loss("shared_data", path.name, detail, USE))
+            continue
+        found = names & references
+        if found:
+            detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
+            losses.append(Loss("shared_data", path.name, detail, INTERFACE))
+            if not overwrite:
+                reason = f"the data file exists, and {path.name} uses it; choose another name with `external_data`"
+                raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
+    return losses
+
+
+def left_behind(plan: WritePlan, model_extensions: Collection[str]) -> Iterator[Loss]:
+    """If the plan replaces a model: a loss for each of its data files to which no model in the folder will refer.
+
+    The file is not removed: programs elsewhere may need it. One with an extension of models is a model, no data file.
+    """
+    models = [file.path for file in plan.files[-plan.models :]]
+    folder = models[-1].parent
+    old = {name for model in models if os.path.lexists(model) for name in referred(model)}
+    old -= {os.path.relpath(file.path, folder) for file in plan.files}
+    paths = {name: Path(name) for name in old}
+    old = {
+        name for name, path in paths.items() if path.suffix.lower() not in model_extensions and _is_below(path, folder)
+    }
+    for naming in OtherGraphs(folder, models).naming([folder / name for name in old]) if old else ():
+        old -= referred(naming.path)
+    for name in sorted(old):
+        detail = (
+            f"{name} belonged to the replaced model, and stays; remove it if nothing else needs it, or next time use "
+            "`clean=True`"
+        )
+        yield Loss(LEFT_BEHIND, name, detail, USE)
+
+
+def _is_below(location: Path, folder: Path) -> bool:
+    """Whether there is such a file in the folder or below it."""
+    return not location.is_absolute() and ".." not in location.parts and (folder / location).is_file()

@@ -19,10 +19,9 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
 from formats.ir.storage import entries_of, raw_source, with_raw_data, with_reference
 from formats.onnxpb.external.confinement import DataFiles
-from formats.onnxpb.external.data_files import Moving, Outside
-from formats.onnxpb.external.references import referring
+from formats.onnxpb.external.data_files import Moving, Outside, browser_losses, transformers_js_settings
 from formats.onnxpb.wire.decoder import decode_and_look
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encode, referring
 from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
@@ -108,10 +107,8 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     plan = plan_files([placed], data_files, losses)
     if options.data_names is None:
         return plan
-    from formats.onnxpb.external import transformers_js
-
-    settings = transformers_js.settings(destination, len(plan.files) - 1)
-    return plan._replace(settings=settings, losses=(*plan.losses, *transformers_js.losses(plan.files)))
+    settings = transformers_js_settings(destination, len(plan.files) - 1)
+    return plan._replace(settings=settings, losses=(*plan.losses, *browser_losses(plan.files)))
 
 
 def laid_out(moving: list[Moving], options: OnnxOptions) -> Outside:
@@ -179,8 +176,8 @@ def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: 
     """The `id` of each small tensor that onnxruntime reads before it opens a data file, so that it stays inside."""
     if options.external_data is False or not movable:
         return set()
-    from formats.ir.small_constants import SMALL_BYTES as FROM_BYTES  # from here on, a constant is no small one
-    from formats.ir.small_constants import in_attribute, is_small, read_at_load
+    from formats.ir.storage import SMALL_BYTES as FROM_BYTES  # from here on, a constant is no small one
+    from formats.ir.storage import in_attribute, is_small, read_at_load
 
     if options.external_data and options.size_threshold >= FROM_BYTES:
         return set()

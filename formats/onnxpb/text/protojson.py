@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import MAX_DEPTH
 from formats.errors import DecodeError, EncodeError, FormatError, LimitError
-from formats.onnxpb.text.fields import (
+from formats.onnxpb.text.textfile import (
     INTEGER_RANGES,
     Limits,
     build,

@@ -19,8 +19,7 @@ from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
 from formats.ir.model import DEFAULT, EXTERNAL, Model, Tensor
 from formats.ir.storage import entries_of, raw_source, with_raw_data
-from formats.onnxpb.external.references import referring
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encode, referring
 from formats.onnxzip import records
 from formats.onnxzip.names import HASHES_NAME, EntryNames, entry_of, hashes_nbytes
 from formats.onnxzip.reading.external_tensors import KEYS

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.flatbuffer.builder import Shared
 from formats.ir import dtypes
+from formats.ir.copies import content
 from formats.ir.model import Attribute, values_held
-from formats.ir.sameness import content
 from formats.ir.storage import raw_source
 from formats.ort.writing.operators import ONNX, operator
 from formats.ort.writing.preparation import lifted

@@ -10,8 +10,7 @@ from formats.errors import UnsupportedError
 from formats.ir import dtypes
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
 from formats.ir.model import Tensor
-from formats.ir.names import Names
-from formats.ir.node_order import defined
+from formats.ir.node_order import Names, defined
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.storage import with_raw_data
 from formats.tensordata.sources.source import Literal

@@ -12,8 +12,7 @@ from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
 from formats.ir.functions import expand
 from formats.ir.model import Function, Graph, Type
-from formats.ir.names import Names
-from formats.ir.node_order import defined
+from formats.ir.node_order import Names, defined
 from formats.ir.node_order import graphs as all_graphs
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode

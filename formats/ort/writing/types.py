@@ -9,7 +9,7 @@ from formats.ir import dtypes
 from formats.ir.model import Dimension, Tensor, TensorShape, TensorType, Type
 from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
-from formats.onnxpb.inference import inferred
+from formats.onnxpb.value_types import inferred
 from formats.ort.writing.operators import operator
 
 if TYPE_CHECKING:

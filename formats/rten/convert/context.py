@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
 from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, ValueInfo
-from formats.ir.names import Names
+from formats.ir.node_order import Names
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused

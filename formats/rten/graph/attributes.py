@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from formats.ir.copies import message_of
+from formats.ir.copies import content, message_of
 from formats.ir.model import Attribute, Graph, Message, Node, Tensor, set_fields
-from formats.ir.sameness import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

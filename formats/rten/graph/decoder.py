@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
-from formats.ir.copies import copies
+from formats.ir.copies import content, copies
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo, set_fields
-from formats.ir.names import Names
-from formats.ir.sameness import content
+from formats.ir.node_order import Names
 from formats.rten.graph.attribute_tables import decode_attributes
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import RTEN_DOMAIN

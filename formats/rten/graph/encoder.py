@@ -16,8 +16,7 @@ from formats.errors import EncodeError
 from formats.flatbuffer.forms import NAME, FilledTables, Form, Gap
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
-from formats.ir.names import Names
-from formats.ir.node_order import defined, graphs, mentioned, subgraphs
+from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.refusal import Refusal
 from formats.rten.graph.attribute_tables import Problem, encode_attributes

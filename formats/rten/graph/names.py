@@ -7,8 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from formats.ir.model import Graph
-from formats.ir.names import Names
-from formats.ir.node_order import defined, graphs, subgraphs
+from formats.ir.node_order import Names, defined, graphs, subgraphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from formats.ir.names import Names
-from formats.ir.node_order import defined, graphs, mentioned, subgraphs
+from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import is_constant
 from formats.rten.operators import shape

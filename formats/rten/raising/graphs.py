@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Attribute, Tensor
-    from formats.ir.names import Names
+    from formats.ir.node_order import Names
     from formats.rten.convert.loss_report import Losses
     from formats.rten.operators.shared.spec import OperatorSpec, Subgraphs
     from formats.rten.raising.interface import Interface

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
-from formats.ir.names import Names
-from formats.ir.node_order import graphs
+from formats.ir.node_order import Names, graphs
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses

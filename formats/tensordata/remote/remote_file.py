@@ -17,12 +17,18 @@ from threading import Lock, RLock, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.tensordata.file import File
+from formats.tensordata.file import MOVED, File
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import OpenedFile
-from formats.tensordata.moved import MOVED
-from formats.tensordata.remote.attempts import attempt
-from formats.tensordata.remote.stores import ChangedError, Identity, changed, filesystem_of, longest_seconds, store_of
+from formats.tensordata.remote.stores import (
+    ChangedError,
+    Identity,
+    attempt,
+    changed,
+    filesystem_of,
+    longest_seconds,
+    store_of,
+)
 from formats.tensordata.threads import InThread, started_or_done
 
 if TYPE_CHECKING:

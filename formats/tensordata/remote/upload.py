@@ -19,9 +19,8 @@ from formats.errors import FormatError, UnsupportedError, file_exists
 from formats.tensordata.engine import Result, execute
 from formats.tensordata.file import File
 from formats.tensordata.remote.address import WEB, Address
-from formats.tensordata.remote.attempts import attempt
 from formats.tensordata.remote.remote_file import PART_BYTES, RemoteFile
-from formats.tensordata.remote.stores import ChangedError, filesystem_of, longest_seconds, send
+from formats.tensordata.remote.stores import ChangedError, attempt, filesystem_of, longest_seconds, send
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,7 +28,7 @@ from formats.tensordata.replacing.hidden import (
     is_temporary,
     open_hidden,
 )
-from formats.tensordata.replacing.holder import boot
+from formats.tensordata.replacing.lock import boot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

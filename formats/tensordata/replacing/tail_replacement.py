@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, TensorDataError
 from formats.tensordata.engine import EngineOptions, transfer
+from formats.tensordata.file import MOVED
 from formats.tensordata.local.directory import remove, unlink
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import ExistingFile, OutputFile
-from formats.tensordata.moved import MOVED
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
 from formats.tensordata.replacing.hidden import HiddenFileError, open_hidden, undo_path
 from formats.tensordata.replacing.lock import ModelLock, try_lock

@@ -1,4 +1,8 @@
-"""Open a file or bytes: recognise the format, and read the model in it."""
+"""Open a file or bytes: recognise the format, and read the model in it.
+
+Checks who may have made a file if a key is given, and limits who may read the files made from it.
+"""
+
 # ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
 
 from __future__ import annotations
@@ -11,16 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.codecs import contract, lookup
 from formats.codecs.contract import READ_DEFAULTS, ReadOptions
 from formats.collector import collector_paused
-from formats.errors import DecodeError, FormatError, OptionError, TruncatedError, UnknownFormatError
+from formats.errors import CryptError, DecodeError, FormatError, OptionError, TruncatedError, UnknownFormatError
 from formats.ir import walk
 from formats.ir.storage import check_is_alone
 from formats.options import made
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
-from formats.tensordata.plan import USE, Loss
+from formats.tensordata.plan import OWNER_ACCESS, USE, Loss, Permissions
 from formats.tensordata.sources.source import Literal
 from formats.verbs.arguments import buffer_of, path_of, shown
-from formats.verbs.trust import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +35,40 @@ if TYPE_CHECKING:
     from formats.keywords import ReadKeywords
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnySource
+
+
+def check_key(options: ReadOptions, *codecs: Codec) -> None:
+    """Check that a file is encrypted if a key was given.
+
+    A user who gives a key expects that only owners of the key can have made the file.
+
+    Raises: CryptError if none of the files is encrypted, so that anyone could have made them.
+    """
+    if options.key is not None and not any(codec.encrypted for codec in codecs):
+        found = " and ".join(codec.title for codec in codecs)
+        raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anyone could have made it")
+
+
+def common_permissions(given: Iterable[Permissions]) -> Permissions:
+    """Return the permissions that all of these allow, for a file that is made from several."""
+    found = Permissions(0o777)
+    for each in given:
+        found = Permissions(found.new & each.new, found.replaced & each.replaced)
+    return found
+
+
+def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
+    """Return the permissions of a file in the format `target` that is made from `source`, a file in the format `codec`.
+
+    Users other than its owner have no more permissions than for the source. A file that is replaced keeps its own
+    permissions, which a user chose; but decrypted content never gets more readers than the encrypted file had.
+    """
+    most = 0o777
+    for file in source.files():
+        most &= file.permissions
+    if codec.encrypted and not target.encrypted:
+        return Permissions(most & Permissions().new, most)
+    return Permissions((most | OWNER_ACCESS) & Permissions().new)
 
 
 class Opened(NamedTuple):

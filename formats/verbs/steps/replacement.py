@@ -21,11 +21,10 @@ from formats.ir import walk
 from formats.ir.storage import change_location, places_of
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
 from formats.onnxpb.wire.encoder import encode
-from formats.tensordata.absent import AbsentFile
 from formats.tensordata.engine import execute
-from formats.tensordata.file import File
+from formats.tensordata.file import AbsentFile, File
 from formats.tensordata.interrupted import owner_of
-from formats.tensordata.local.folder import unlink_same
+from formats.tensordata.local.directory import unlink_same
 from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
 from formats.tensordata.replacing.further_name import OneNameError
 from formats.tensordata.replacing.hidden import hidden_path

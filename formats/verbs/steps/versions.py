@@ -13,9 +13,8 @@ from formats.codecs.onnxruntime_releases import (
     is_before,
     limits_of,
 )
-from formats.editing.edits import Done
-from formats.editing.ir_versions import with_ir_version
-from formats.editing.operator_sets import version_of, with_opset, with_other_set
+from formats.editing.operator_sets import version_of, with_ir_version, with_opset, with_other_set
+from formats.editing.options import Done
 from formats.errors import UnsupportedError
 from formats.ir.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss

@@ -1,19 +1,88 @@
 """Checks the names in graphs and functions: each value is made once, before it is used, and outputs are made.
 
 Spec: ONNX docs, "IR.md", "Graphs" and "Names Within a Graph".
+
+Finds the cycles of a graph: nodes that need each other's results.
+
+Checks the functions of a model together: their names, their calls of each other, and their operator sets.
+
+Spec: onnx.proto, FunctionProto; ONNX docs, "IR.md", "Model Local Functions".
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from formats.ir import walk
+from formats.ir.functions import called, key_of
 from formats.ir.model import Function, entries
 from formats.ir.node_order import mentioned
-from formats.onnxpb.operator_sets import ONNX
-from formats.verbs.verifying.cycles import cycle_numbers, shortest_cycle
+from formats.onnxpb.operator_sets import ONNX, newest, signatures_of
 from formats.verbs.verifying.parts import subgraph_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from formats.ir.model import Model
+
+
+def cycle_numbers(needs: Sequence[Collection[int]]) -> dict[int, int]:
+    """For each index on a cycle, the number of its group: in a group, each index needs each other, directly or not.
+
+    `needs[i]` are the indices that index `i` needs. This is Tarjan's algorithm, without recursion.
+    """
+    order: dict[int, int] = {}  # when each was first met
+    lowest: dict[int, int] = {}
+    open_ones: list[int] = []
+    is_open: set[int] = set()
+    groups: dict[int, int] = {}
+    for start in range(len(needs)):
+        if start in order:
+            continue
+        order[start] = lowest[start] = len(order)
+        open_ones.append(start)
+        is_open.add(start)
+        stack = [(start, iter(needs[start]))]
+        while stack:
+            index, rest = stack[-1]
+            other = next(rest, None)
+            if other is None:
+                stack.pop()
+                if stack:
+                    lowest[stack[-1][0]] = min(lowest[stack[-1][0]], lowest[index])
+                if lowest[index] == order[index]:
+                    group: list[int] = []
+                    while not group or group[-1] != index:
+                        group.append(open_ones.pop())
+                    is_open.difference_update(group)
+                    if len(group) > 1 or index in needs[index]:
+                        groups.update(dict.fromkeys(group, index))
+            elif other not in order:
+                order[other] = lowest[other] = len(order)
+                open_ones.append(other)
+                is_open.add(other)
+                stack.append((other, iter(needs[other])))
+            elif other in is_open:
+                lowest[index] = min(lowest[index], order[other])
+    return groups
+
+
+def shortest_cycle(first: int, needs: Sequence[Collection[int]], groups: dict[int, int]) -> list[int]:
+    """The shortest way from an index on a cycle to itself, each index before one that needs it."""
+    users: dict[int, int] = {}  # by index, one that needs it, on the shortest way to `first`
+    waiting = deque([first])
+    while first not in users:
+        index = waiting.popleft()
+        for other in needs[index]:
+            if groups.get(other) == groups[first] and other not in users:
+                users[other] = index
+                waiting.append(other)
+    cycle = [first]
+    while users[cycle[-1]] != first:
+        cycle.append(users[cycle[-1]])
+    return cycle
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -216,3 +285,48 @@ def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
             yield walk.inner_place(place, "g"), attribute.g
         for number, graph in enumerate(graphs):
             yield walk.inner_place(place, "graphs", number), graph
+
+
+def function_problems(model: Model) -> Iterator[Problem]:
+    """What is wrong with the functions of a model as a whole, as (code, place, detail)."""
+    keys = [key_of(function.domain, function.name, function.overload) for function in model.functions]
+    for (domain, name, _), count in Counter(keys).items():
+        if count > 1:
+            yield "V317", "functions", f"{count} functions are called {name:.80} of {domain or ONNX:.80}"
+    first = {key: index for index, key in reversed([*enumerate(keys)])}
+    needs = [
+        list(dict.fromkeys(first[key] for node in function.node for key in called(node) if key in first))
+        for function in model.functions
+    ]
+    groups = cycle_numbers(needs)
+    for start in sorted({min(i for i in groups if groups[i] == group) for group in set(groups.values())}):
+        cycle = shortest_cycle(start, needs, groups)
+        names = [f"{keys[index][1]:.80}" for index in (*cycle, cycle[0])]
+        yield "V318", f"functions[{start}]", f"functions call each other in a cycle: {' <- '.join(names[:8])}"
+    versions = {entry.domain or ONNX: entry.version or 0 for entry in model.opset_import}
+    for index, function in enumerate(model.functions):
+        yield from _imports(f"functions[{index}]", function, versions)
+
+
+def _imports(where: str, function: Function, versions: Mapping[str, int]) -> Iterator[Problem]:
+    """What is wrong with the operator sets of a function: a runtime may compute it with those of the model."""
+    others = {
+        domain: version
+        for domain, version in ((entry.domain or ONNX, entry.version or 0) for entry in function.opset_import)
+        if versions.get(domain, version) != version and newest(domain) is not None
+    }
+    told = set()
+    for index, node in enumerate(function.node if others else ()):
+        domain, name = node.domain or ONNX, node.op_type or ""
+        if domain not in others or (domain, name) in told:
+            continue
+        told.add((domain, name))
+        own, models = (_since(domain, name, number) for number in (others[domain], versions[domain]))
+        if own != models:
+            detail = f"the function imports version {others[domain]} of {domain}, the model {versions[domain]}"
+            yield "V211", f"{where}.node[{index}]", f"{detail}, in which {name:.80} differs"
+
+
+def _since(domain: str, name: str, version: int) -> int:
+    """The version in which an operator got the form that it has in `version`; 0 if it has none."""
+    return max((since for since in signatures_of(domain, name) if since <= version), default=0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.ir import dtypes, walk
+from formats.ir.copies import content
 from formats.ir.model import VALUE_FIELDS, entries, values_held
-from formats.ir.sameness import content
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
 from formats.onnxpb.wire.schema import ENUMS

@@ -11,8 +11,8 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir import walk
+from formats.ir.copies import content
 from formats.ir.model import entries
-from formats.ir.sameness import content
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, signature_of
 from formats.onnxpb.value_types import tensor_text, type_text, types_made
 from formats.verbs.verifying.dims import dims_of_results, dims_problem

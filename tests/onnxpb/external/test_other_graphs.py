@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import formats
-from formats.onnxpb.external import graph_search, other_graphs
+from formats.onnxpb.external import other_graphs
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, remembering
 
 PLACES = ("initializer", "attribute", "subgraph", "sparse", "function", "training")
@@ -73,7 +73,7 @@ def test_a_reference_is_found_anywhere(
 ) -> None:
     """A reference is found wherever it is in a graph, of any size; a graph without it is not named."""
     for name, value in limits.items():
-        monkeypatch.setattr(graph_search, name, value)
+        monkeypatch.setattr(other_graphs, name, value)
     for name, location in (("a", "w.bin"), ("b", None), ("c", "other.bin")):
         (tmp_path / f"{name}.onnx").write_bytes(graph(location, place, 1000).SerializeToString())
     assert ["a.onnx"] == naming(tmp_path)
@@ -148,10 +148,10 @@ def test_a_hostile_graph_is_bounded(
     formats.save(
         formats.loads(graph(None, weights=300).SerializeToString()), tmp_path / "m.onnx", external_data="w.bin"
     )
-    monkeypatch.setattr(graph_search, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(graph_search, "PIECE_BYTES", 64)
+    monkeypatch.setattr(other_graphs, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(other_graphs, "PIECE_BYTES", 64)
     (tmp_path / "a.onnx").write_bytes(graph(location, weights=1000).SerializeToString())
-    monkeypatch.setattr(other_graphs if limit == "MAX_DECODED_BYTES" else graph_search, limit, 0)
+    monkeypatch.setattr(other_graphs, limit, 0)
     (found,) = OtherGraphs(tmp_path, [tmp_path / "m.onnx"]).naming([tmp_path / "w.bin"])
     assert found.is_too_large
     assert found.references() is None

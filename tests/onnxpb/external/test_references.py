@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from formats.ir.model import Graph, Model, StringStringEntry, Tensor
 from formats.ir.storage import with_reference
-from formats.onnxpb.external.references import referring
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encode, referring
 from formats.tensordata.sources.source import Literal
 
 PLACES = {"location": "w.data", "offset": "4096", "length": str(1 << 40)}

@@ -25,7 +25,7 @@ from formats.ir.storage import places_of
 from formats.onnxpb.external import safetensors as data_files
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal
-from formats.verbs.layout import layout
+from formats.verbs.model_files import layout
 
 SEEDS = range(20)
 

@@ -143,7 +143,7 @@ def test_a_model_within_itself_is_refused(notation: Notation) -> None:
 @both
 def test_number_of_messages_is_limited(notation: Notation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small text cannot make the parser create an unlimited number of objects."""
-    monkeypatch.setattr("formats.onnxpb.text.fields.MAX_MESSAGES", 1000)
+    monkeypatch.setattr("formats.onnxpb.text.textfile.MAX_MESSAGES", 1000)
     notation.parse(notation.to_text(ir.Graph(node=[ir.Node()] * 999)), ir.Graph)
     with pytest.raises(LimitError, match="messages"):
         notation.parse(notation.to_text(ir.Graph(node=[ir.Node()] * 1001)), ir.Graph)

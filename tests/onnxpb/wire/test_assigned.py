@@ -17,8 +17,8 @@ from protos import CLASSES, encoded, message_type
 import formats
 from formats.errors import EncodeError
 from formats.ir.model import VALUE_FIELDS, Attribute, Dimension, Graph, Model, Node, OperatorSetId, Type, ValueInfo
-from formats.onnxpb.wire.assigned import check_assigned
 from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import check_assigned
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES, MessageField
 from formats.tensordata.sources.source import Literal
 

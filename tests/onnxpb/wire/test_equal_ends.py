@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from formats.onnxpb.wire.equal_ends import equal_ends
+from formats.onnxpb.wire.fields_in_source import equal_ends
 from formats.onnxpb.wire.varints import encode_varint
 
 FIELDS = st.lists(

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 from systems import PATIENCE_SECONDS
 
-from formats.tensordata.local.open_files import room_for_files
+from formats.tensordata.local.osio import room_for_files
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 FILES = 300

@@ -16,7 +16,7 @@ from remote_servers import S3Server, WebServer, s3_server, web_server
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the waits before repeated requests short."""
-    monkeypatch.setattr("formats.tensordata.remote.attempts.WAIT_SECONDS", 0.001)
+    monkeypatch.setattr("formats.tensordata.remote.stores.WAIT_SECONDS", 0.001)
 
 
 @pytest.fixture

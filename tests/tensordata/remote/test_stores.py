@@ -17,7 +17,7 @@ from remote_servers import Asked, S3Server, large_model
 
 import formats
 from formats.errors import FormatError, TensorDataError
-from formats.tensordata.remote import attempts, remote_file
+from formats.tensordata.remote import remote_file, stores
 from formats.tensordata.remote.address import Address
 
 MIB = 1 << 20
@@ -148,7 +148,7 @@ def test_which_errors_may_pass(number: int | None, status: int | None, is_passin
     """The status of an answer says whether to repeat a request; without an answer, the error of the system does."""
     error = OSError(number, "no answer") if number else RuntimeError("no answer")
     error.status = status  # type: ignore[union-attr]  # as libraries for HTTP have it
-    found = attempts._translated(error, Address("memory://m.onnx"))
+    found = stores._translated(error, Address("memory://m.onnx"))
     assert is_passing == found.is_passing  # type: ignore[attr-defined]  # it is a RemoteError
 
 

@@ -341,7 +341,7 @@ def test_the_server_says_how_long_to_wait(
     change = status(503, **{"Retry-After": asked})
     web.fault = lambda number, _, answer: change(answer) if number == 0 else None
     waits: list[float] = []
-    monkeypatch.setattr("formats.tensordata.remote.attempts.sleep", waits.append)
+    monkeypatch.setattr("formats.tensordata.remote.stores.sleep", waits.append)
     formats.convert(model, tmp_path / "out.onnx", retries=1)
     (wait,) = waits
     assert least <= wait <= most

@@ -27,10 +27,10 @@ from formats.errors import DecodeError, FormatError
 from formats.tensordata import interrupted
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM
-from formats.tensordata.replacing import hidden, holder, journal, lock, publication, tail_replacement
+from formats.tensordata.replacing import hidden, journal, lock, publication, tail_replacement
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden, temporary_path
-from formats.tensordata.replacing.holder import Holder
 from formats.tensordata.replacing.journal import Journal, Move, Old, journal_path
+from formats.tensordata.replacing.lock import Holder
 
 SECRET = b"precious" * 100
 needs_unix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -336,7 +336,7 @@ def test_a_clock_that_jumps_makes_no_file_old(tmp_path: Path, change: str) -> No
             file.seek(99_999)
             file.write(b"x")
     os.utime(path, ns=(status.st_mtime_ns, status.st_mtime_ns))
-    assert (change == "none") == Journal((move,), holder.boot()).is_old(move, path)
+    assert (change == "none") == Journal((move,), lock.boot()).is_old(move, path)
 
 
 # Undo files
@@ -526,7 +526,7 @@ def test_an_inode_that_is_used_again_makes_no_file_new(tmp_path: Path, kind: str
     if kind == "other content":
         place.write_bytes(b"their bytes")
         os.utime(place, ns=(status.st_mtime_ns, status.st_mtime_ns))
-    steps = publication._Steps(path, Journal((new, last), holder.boot()), syncs=False, capabilities=SYSTEM)
+    steps = publication._Steps(path, Journal((new, last), lock.boot()), syncs=False, capabilities=SYSTEM)
     steps.backward()
     assert place.exists() == (kind == "other content")
 
@@ -587,7 +587,7 @@ def test_without_locks_a_full_disk_leaves_no_lock(
         return os.pwrite(descriptor, data[:fits], 0)
 
     with monkeypatch.context() as patched:
-        patched.setattr(holder.os, "write", write)
+        patched.setattr(lock.os, "write", write)
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             lock.ModelLock(tmp_path / "m.onnx", 0.05).__enter__()
     assert [] == os.listdir(tmp_path)

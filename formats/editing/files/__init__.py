@@ -1,1 +1,0 @@
-"""Files of tensors that are no models: `.npy`, `.npz` and `.safetensors`."""

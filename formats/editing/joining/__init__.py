@@ -1,1 +1,0 @@
-"""Two models that become one: their operator sets, names, dims, functions and weights."""

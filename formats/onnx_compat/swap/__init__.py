@@ -1,1 +1,0 @@
-"""The modules of `onnx` over our message classes, and our classes inside `onnx`."""
