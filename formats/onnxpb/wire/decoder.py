@@ -60,6 +60,7 @@ T = TypeVar("T")
 
 MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
+VISITED_BYTES, MAX_VISITED = 256, 4096  # the longest attribute, and the number of attributes, that are remembered
 WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
@@ -194,6 +195,7 @@ class Decoder:
         self.is_checked = least > 0
         self.least = least or BULK_BYTES
         self.visit = visit
+        self.visited: set[bytes] = set()  # attributes with nothing to visit: most nodes have the same ones
         self.messages = 0
         self.max_messages = inf if visit else MAX_MESSAGES
         self.has_references = False  # of what was decoded
@@ -526,11 +528,16 @@ class Decoder:
                             if inner.finish:
                                 inner.finish(present)
                             continue
+                        is_attribute = inner is self.attribute and action == VISIT and size <= VISITED_BYTES
+                        if is_attribute and depth < self.max_depth and data[begin:position] in self.visited:
+                            continue
                         fields: dict[str, Any] = {}
                         self.fields(fields, inner, data, begin, position, origin, depth + 1)
                         if action == VISIT:
                             if fields and self.visit:
                                 self.visit(fields, depth + 1)
+                            elif is_attribute and len(self.visited) < MAX_VISITED:
+                                self.visited.add(data[begin:position])
                             continue
                         if inner.finish:
                             inner.finish(fields)
