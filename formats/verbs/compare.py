@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from math import inf, isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.codecs.contract import ReadOptions
 from formats.collector import collector_paused
@@ -40,22 +41,26 @@ from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
-from formats.verbs.compare_elements import compare_elements
 from formats.verbs.steps.opening import check_key, for_each, models_in, open_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    import numpy as np
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Codec
+    from formats.ir.dtypes import DataType
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
     from formats.tensordata.plan import FilePlan
     from formats.verbs.arguments import AnySource
     from formats.verbs.steps.opening import Opened
 
+    Array: TypeAlias = np.ndarray[Any, Any]
+
 MAX_TEXT = 60
+BLOCK_BYTES = 3 << 16  # that are compared at a time: whole elements of any size
 # The fields that identify an entry of a list, so that a new entry at the front does not make all entries different.
 _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     Attribute: lambda entry: entry.name,
@@ -458,3 +463,83 @@ def _literal(value: Any) -> str:
     if isinstance(value, float) and isnan(value):
         return f"nan (0x{struct.pack('>f', value).hex()})"
     return repr(value)
+
+
+def compare_elements(first: Tensor, second: Tensor) -> tuple[str, float | None]:
+    """How the elements of two tensors of one type and shape differ, "" if they do not, and the largest difference."""
+    if first.string_data or second.string_data:
+        return "" if first.string_data == second.string_data else "the strings differ", None
+    mine, theirs = _elements(first), _elements(second)
+    if isinstance(mine, str) or isinstance(theirs, str):  # the reason why they cannot be read
+        reason = mine if isinstance(mine, str) else theirs
+        return "" if mine == theirs else f"one has elements that cannot be read: {reason}", None
+    if mine == theirs:
+        return "", None
+    return _compare_sources(mine, theirs, dtypes.BY_NUMBER[first.data_type or 0], dtypes.count(first.dims))
+
+
+def _elements(tensor: Tensor) -> Source | str:
+    """The elements in raw form, or why they cannot be read."""
+    try:
+        return tensor.source()
+    except FormatError as error:
+        return error.message
+
+
+def _compare_sources(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float | None]:
+    """Where two sources of the same size differ, in how many elements, and the largest difference; "" if nowhere."""
+    import numpy
+
+    first, second = (side if side.granule_bytes else Literal(side.read()) for side in (first, second))
+    unit = row.bits // 8 or 1
+    word = numpy.dtype(f"<u{min(unit, 8)}")  # what is compared: an element of 16 bytes is two words
+    count = first_place = 0
+    largest = 0.0
+    for offset in range(0, first.nbytes, BLOCK_BYTES):
+        nbytes = min(BLOCK_BYTES, first.nbytes - offset)
+        mine, theirs = (numpy.frombuffer(side.read(offset, nbytes), word) for side in (first, second))
+        differs = mine != theirs
+        if unit > word.itemsize:
+            differs = differs.reshape(-1, unit // word.itemsize).any(axis=1)
+        if differs.any():
+            first_place = first_place if count else offset // unit + int(differs.argmax())
+            count += int(numpy.count_nonzero(differs))
+            largest = max(largest, _largest_difference(_numbers(mine, row), _numbers(theirs, row)))
+    if not count:
+        return "", None
+    detail = f"{count} of {elements} elements differ, the first is element {first_place}"
+    if row.bits < 8:
+        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {first_place}"
+    return f"{detail}; the largest difference is {largest:.6g}", largest
+
+
+def _numbers(words: Array, row: DataType) -> Array:
+    """The elements of a block as numbers that numpy can subtract."""
+    from formats.tensordata.sources.transform import unpack
+
+    if row.bits < 8:
+        words = unpack(words.data, row.bits, len(words) * 8 // row.bits)
+    return _float32s(row.number).take(words) if row.bits <= 16 else words.view(dtypes.numpy_dtype(row.number))
+
+
+@cache
+def _float32s(number: int) -> Array:
+    """The float32 for each element of a narrow type, by its bits: numpy converts these types a number at a time."""
+    import numpy
+
+    unit = dtypes.BY_NUMBER[number].bits // 8 or 1
+    with numpy.errstate(invalid="ignore"):
+        return numpy.arange(1 << 8 * unit).astype(f"<u{unit}").view(dtypes.numpy_dtype(number)).astype("f4")
+
+
+def _largest_difference(first: Array, second: Array) -> float:
+    """The largest difference of numbers, rounded once; infinite if two differ so, or if only one is NaN."""
+    import numpy
+
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        wide = "c16" if first.dtype.kind == "c" else "f8"
+        differences = numpy.abs(numpy.subtract(first, second, dtype=wide, casting="unsafe"))
+        if not isnan(largest := float(differences.max(initial=0.0))):
+            return largest
+        differences[(first == second) | (numpy.isnan(first) & numpy.isnan(second))] = 0.0
+    return float(numpy.where(numpy.isnan(differences), inf, differences).max(initial=0.0))

@@ -266,7 +266,7 @@ def test_the_largest_difference_is_exact(row: DataType, seed: int, monkeypatch: 
     expected = np.where(np.isnan(apart), np.inf, apart).max()
     tensors = [formats.from_numpy(array, "w") for array in (first, second)]
     for block_bytes in (48, 480, 3 << 10, 3 << 16):
-        monkeypatch.setattr("formats.verbs.compare_elements.BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr("formats.verbs.compare.BLOCK_BYTES", block_bytes)
         (difference,) = differences(*tensors)
         assert expected == difference.largest
 
@@ -274,7 +274,7 @@ def test_the_largest_difference_is_exact(row: DataType, seed: int, monkeypatch: 
 @pytest.mark.parametrize("order", [1, -1])
 def test_differences_that_one_float32_stands_for(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several differences that are equal as float32, the largest is found, wherever it is."""
-    monkeypatch.setattr("formats.verbs.compare_elements.BLOCK_BYTES", 48)
+    monkeypatch.setattr("formats.verbs.compare.BLOCK_BYTES", 48)
     apart = np.array([0.25, 1.0, 1.0 + 2.0**-30, 1.0 + 2.0**-29, 1.0 - 2.0**-40, 0.5])[::order].repeat(12)
     first = np.where(apart < 1, 0.0, 1.0).astype("float32")
     second = (first - apart).astype("float32")
