@@ -41,6 +41,7 @@ from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
+from formats.verbs.report import as_json, fields_as_json
 from formats.verbs.steps.opening import check_key, for_each, models_in, open_model
 
 if TYPE_CHECKING:
@@ -129,16 +130,13 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """The comparison in strings, numbers, lists and dictionaries."""
         return {
-            "paths": [str(path) for path in self.paths],
-            "formats": list(self.formats),
-            "equal": self.equal,
-            "count": self.count,
+            **fields_as_json(self, "paths formats equal count"),
             "largest_difference": _finite(self.largest_difference),
             "differences": [
                 {**difference._asdict(), "largest": _finite(difference.largest)} for difference in self.differences
             ],
             "form": self.form,
-            "notes": [note.to_json() for note in self.notes],
+            "notes": as_json(self.notes),
         }
 
 

@@ -1,8 +1,7 @@
-"""Change a model on its way from one file to another, or in its archive; no weight is read.
+"""The verbs that change what is in a model: `edit`, `merge` and `extract`; no weight is read.
 
-Write two models as one; no weight is read.
-
-Write a part of a model, or one of its tensors; no weight is read.
+Each is a conversion with a change on the way (`Way.change`), which is a function of `editing/model_edits.py`. Without a
+destination, `edit` writes only the end of its archive again.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
@@ -22,7 +21,7 @@ from formats.editing.weights import tensor_named
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.writing import editing
-from formats.options import check_names, made, names_of
+from formats.options import made_each, made_of, names_of
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import WritePlan, in_order
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnySource
 
+T = TypeVar("T")
+
 
 def edit(
     src: AnySource,
@@ -74,9 +75,7 @@ def edit(
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
     """
-    given: dict[str, Any] = {**keywords}
-    edits = made(EditOptions, {name: given.pop(name) for name in names_of(EditOptions) & given.keys()})
-
+    edits, given = _taken(EditOptions, keywords)
     others: list[tuple[Source, Codec]] = []
 
     def change(model: Model) -> tuple[Model, Done]:
@@ -112,11 +111,7 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     path = _archive(src, way)
     conversion = ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
     kinds = (EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
-    check_names(given, kinds, " without a destination", way.called)
-    engine = made(EngineOptions, {name: given[name] for name in given.keys() & names_of(EngineOptions)})
-    reading = made(ReadOptions, {name: given[name] for name in given.keys() & names_of(ReadOptions)})
-    versions = made(RuntimeOptions, {name: given[name] for name in given.keys() & names_of(RuntimeOptions)})
-    texts = made(MetadataOptions, {name: given[name] for name in given.keys() & names_of(MetadataOptions)}).metadata
+    engine, reading, versions, texts = made_each(kinds, given, of=" without a destination", by=way.called)
     if versions.named is not None and versions.named.name != ONNXRUNTIME:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     if versions.dtype is not None:
@@ -128,8 +123,8 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     with located(path):
         cautions = [*opened.cautions()]
         model, done = way.change(opened.model)
-        if texts:
-            model, more = with_metadata(model, texts)
+        if texts.metadata:
+            model, more = with_metadata(model, texts.metadata)
             done += more
         model, more = in_versions(model, versions)
         done += more
@@ -188,9 +183,8 @@ def merge(
     Raises: EditError for an unknown name, or for models that do not fit each other; others as `convert` does. If it
     raises, nothing was written.
     """
-    given: dict[str, Any] = {**keywords}
-    wanted = made(MergeOptions, {name: given.pop(name) for name in names_of(MergeOptions) & given.keys()})
-    reading = made(ReadOptions, {name: given[name] for name in names_of(ReadOptions) & given.keys()})
+    wanted, given = _taken(MergeOptions, keywords)
+    reading = made_of(ReadOptions, given)
     others: list[tuple[Source, Codec]] = []
     files: list[Any] = []
     path = or_stream(path_of(second))
@@ -226,8 +220,7 @@ def extract(
     Raises: EditError for an unknown name, or if an output needs something else than the inputs; others as `convert`
     does. If it raises, nothing was written.
     """
-    given: dict[str, Any] = {**keywords}
-    wanted = made(ExtractOptions, {name: given.pop(name) for name in names_of(ExtractOptions) & given.keys()})
+    wanted, given = _taken(ExtractOptions, keywords)
 
     def change(model: Model) -> tuple[Model, Done]:
         return part_of(model, wanted.inputs, wanted.outputs)
@@ -250,12 +243,8 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
     ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
-    check_names(given, (EngineOptions, ReplacementOptions, ReadOptions), " for a `tensor`", way.called)
-    engine, replacement, reading = (
-        made(EngineOptions, _of(EngineOptions, given)),
-        made(ReplacementOptions, _of(ReplacementOptions, given)),
-        made(ReadOptions, _of(ReadOptions, given)),
-    )
+    kinds = (EngineOptions, ReplacementOptions, ReadOptions)
+    engine, replacement, reading = made_each(kinds, given, of=" for a `tensor`", by=way.called)
     check_replacement(replacement, overwrite=engine.overwrite)
     opened = open_model(path, way.from_format, reading, lenient=way.lenient, called="from_format")
     with located(path):
@@ -278,6 +267,8 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
     return replace(report, backup=next(iter(done.backups), None), removed=done.removed)
 
 
-def _of(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given keywords that are options of a class."""
-    return {name: given[name] for name in given.keys() & names_of(options)}
+def _taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
+    """The options of a class among keywords, and the other keywords."""
+    return made_of(options, keywords), {
+        name: value for name, value in keywords.items() if name not in names_of(options)
+    }

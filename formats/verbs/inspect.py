@@ -23,6 +23,7 @@ from formats.options import made
 from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
+from formats.verbs.report import as_json, fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
@@ -152,13 +153,9 @@ class RuntimeFindings(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """The findings in strings, truth values, lists and dictionaries."""
         return {
-            "name": self.name,
-            "runs": self.runs,
-            "loads": self.loads,
+            **fields_as_json(self, "name runs loads"),
             "can_be_rewritten": not self.stops,
-            "stops": list(self.stops),
-            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
-            "losses": [loss.to_json() for loss in self.losses],
+            **fields_as_json(self, "stops changes losses"),
         }
 
 
@@ -247,50 +244,17 @@ class Inspection:
         return dict(sorted(counts.items(), reverse=True))
 
     def to_json(self) -> dict[str, Any]:
-        """The inspection in strings, numbers, lists and dictionaries."""
-        return self._file_to_json() | (
-            {"models": [each.to_json() for each in self.models]} if self.models else self._model_to_json()
-        )
-
-    def _file_to_json(self) -> dict[str, Any]:
-        """What is true of the file, whatever models are in it."""
+        """The inspection in strings, numbers, lists and dictionaries; what was not requested is left out."""
+        of_file = fields_as_json(self, "path format files nbytes missing" + " bundled" * bool(self.bundled))
+        if self.models:
+            return {**of_file, "models": as_json(self.models)}
+        requested = [name for name in ("runtime", "nodes", "parts") if getattr(self, name) is not None]
         return {
-            "path": str(self.path),
-            "format": self.format,
-            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
-            "nbytes": self.nbytes,
-            "missing": [file.to_json() for file in self.missing],
-            **(
-                {"bundled": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.bundled]}
-                if self.bundled
-                else {}
-            ),
-        }
-
-    def _model_to_json(self) -> dict[str, Any]:
-        """What is in one model."""
-        return {
-            "model": self.model,
-            "ir_version": self.ir_version,
-            "producer_name": self.producer_name,
-            "producer_version": self.producer_version,
-            "opsets": dict(self.opsets),
-            "releases": {name: list(releases) for name, releases in self.releases.items()},
-            "metadata": dict(self.metadata),
-            "inputs": [value._asdict() for value in self.inputs],
-            "outputs": [value._asdict() for value in self.outputs],
-            "operators": dict(self.operators),
-            "parameters": self.parameters,
-            "data_types": {name: total._asdict() for name, total in self.data_types.items()},
+            **of_file,
+            **fields_as_json(self, "model ir_version producer_name producer_version opsets releases metadata"),
+            **fields_as_json(self, "inputs outputs operators parameters data_types"),
             "alignments": {str(alignment): count for alignment, count in self.alignments.items()},
-            "tensors": [
-                {**entry._asdict(), "dims": list(entry.dims), "file": None if entry.file is None else str(entry.file)}
-                for entry in self.tensors
-            ],
-            "archive": None if self.archive is None else str(self.archive),
-            **({} if self.runtime is None else {"runtime": self.runtime.to_json()}),
-            **({} if self.nodes is None else {"nodes": [node.to_json() for node in self.nodes]}),
-            **({} if self.parts is None else {"parts": [part._asdict() for part in self.parts]}),
+            **fields_as_json(self, f"tensors archive {' '.join(requested)}"),
         }
 
 

@@ -26,6 +26,7 @@ from formats.options import made
 from formats.tensordata.file import AbsentFile
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.inspect import raw_nbytes, span_of, tolerant
+from formats.verbs.report import fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class OwnFile(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The file as strings, numbers and `None`."""
-        leads_to = None if self.leads_to is None else str(self.leads_to)
-        return {**self._asdict(), "path": str(self.path), "leads_to": leads_to}
+        return fields_as_json(self, " ".join(self._fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,7 @@ class ModelFiles:
 
     def to_json(self) -> dict[str, Any]:
         """The files in strings, numbers and lists."""
-        files = [file.to_json() for file in self.files]
-        return {"path": str(self.path), "format": self.format, "nbytes": self.nbytes, "files": files}
+        return fields_as_json(self, "path format nbytes files")
 
 
 class OpenedFiles(NamedTuple):

@@ -26,7 +26,7 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, in_order
 from formats.verbs.arguments import local_path_of
-from formats.verbs.report import verdict
+from formats.verbs.report import fields_as_json, verdict
 from formats.verbs.steps.opening import check_key, common_permissions, located, open_model, permissions, recognised
 from formats.verbs.steps.planning import own_codec, raise_model
 from formats.words import in_units
@@ -122,18 +122,8 @@ class Packed:
 
     def to_json(self) -> dict[str, Any]:
         """The report as strings, numbers, lists and `None`."""
-        return {
-            "path": str(self.path),
-            "nbytes": self.nbytes,
-            "models": [*self.models],
-            "files": [*self.files],
-            "shared_nbytes": self.shared_nbytes,
-            "skipped": [str(path) for path in self.skipped],
-            "verdict": self.verdict,
-            "losses": [loss.to_json() for loss in self.losses],
-            "seconds": round(self.seconds, 6),
-            "dry_run": self.dry_run,
-        }
+        names = "path nbytes models files shared_nbytes skipped verdict losses"
+        return {**fields_as_json(self, names), "seconds": round(self.seconds, 6), "dry_run": self.dry_run}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +153,7 @@ class Unpacked:
 
     def to_json(self) -> dict[str, Any]:
         """The report as strings, numbers and lists."""
-        return {
-            "folder": str(self.folder),
-            "nbytes": self.nbytes,
-            "models": [str(path) for path in self.models],
-            "files": [str(path) for path in self.files],
-            "entries": self.entries,
-            "has_hashes": self.has_hashes,
-        }
+        return fields_as_json(self, "folder nbytes models files entries has_hashes")
 
 
 def pack(

@@ -34,7 +34,7 @@ from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
 from formats.verbs.repair import check_finished, finish
-from formats.verbs.report import WrittenFile
+from formats.verbs.report import WrittenFile, fields_as_json
 from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model
 
 if TYPE_CHECKING:
@@ -105,14 +105,9 @@ class Relocation:
     def to_json(self) -> dict[str, Any]:
         """The files in strings and lists."""
         return {
-            "source": str(self.source),
-            "destination": None if self.destination is None else str(self.destination),
-            "written": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.written],
-            "removed": [str(path) for path in self.removed],
+            **fields_as_json(self, "source destination written removed"),
             "kept": [{"path": str(path), "reason": reason} for path, reason in self.kept],
-            "dry_run": self.dry_run,
-            "backup": None if self.backup is None else str(self.backup),
-            "cleaned": [str(path) for path in self.cleaned],
+            **fields_as_json(self, "dry_run backup cleaned"),
         }
 
 

@@ -16,6 +16,7 @@ from formats.tensordata.interrupted import is_interrupted, owner_of, strange_fil
 from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, undo_path
 from formats.verbs.arguments import local_path_of
+from formats.verbs.report import fields_as_json
 from formats.verbs.steps.replacement import backup_of
 
 MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
@@ -38,15 +39,8 @@ class Repair:
     refused: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The repair in strings, booleans, lists and dictionaries."""
-        return {
-            "path": str(self.path),
-            "completed": self.completed,
-            "put_back": self.put_back,
-            "removed": [str(path) for path in self.removed],
-            "notes": [*self.notes],
-            "refused": self.refused,
-        }
+        """The repair in strings, booleans and lists."""
+        return fields_as_json(self, "path completed put_back removed notes refused")
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:

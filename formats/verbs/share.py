@@ -30,7 +30,7 @@ from formats.tensordata.plan import LEFT_BEHIND, Digest, Permissions, WritePlan,
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
-from formats.verbs.report import WrittenFile, loss_lines, replacement_lines, verdict
+from formats.verbs.report import WrittenFile, fields_as_json, loss_lines, replacement_lines, verdict
 from formats.verbs.steps.opening import check_key, open_model, permissions
 from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
 from formats.words import in_units
@@ -155,22 +155,9 @@ class Sharing:
                 {"source": str(source), "destination": str(model), "data_files": self._names_of(model)}
                 for source, model in zip(self.sources, self.models, strict=True)
             ],
-            "data_files": [
-                {"path": str(file.path), "nbytes": file.nbytes, "models": [str(model) for model in file.models]}
-                for file in self.data_files
-            ],
-            "source_nbytes": self.source_nbytes,
-            "nbytes": self.nbytes,
-            "shared_nbytes": self.shared_nbytes,
-            "saved_nbytes": self.saved_nbytes,
+            **fields_as_json(self, "data_files source_nbytes nbytes shared_nbytes saved_nbytes"),
             "seconds": round(self.seconds, 6),
-            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
-            "verdict": self.verdict,
-            "losses": [loss.to_json() for loss in self.losses],
-            "dry_run": self.dry_run,
-            "unused": [str(path) for path in self.unused],
-            "backups": [str(path) for path in self.backups],
-            "removed": [str(path) for path in self.removed],
+            **fields_as_json(self, "files verdict losses dry_run unused backups removed"),
         }
 
     def _names_of(self, model: Path) -> list[str]:

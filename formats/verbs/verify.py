@@ -25,6 +25,7 @@ from formats.tensordata.interrupted import is_interrupted, strange_files
 from formats.tensordata.sources.source import FileSpan, Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
+from formats.verbs.report import fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
 from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, found
 from formats.verbs.verifying.graphs import function_problems, name_problems
@@ -86,17 +87,7 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         """The verification in strings, numbers, lists and dictionaries."""
-        return {
-            "path": str(self.path),
-            "format": self.format,
-            "ok": self.ok,
-            "tensors": self.tensors,
-            "checksums": self.checksums,
-            "read_bytes": self.read_bytes,
-            "unchecked": self.unchecked,
-            "errors": [finding._asdict() for finding in self.errors],
-            "notes": [finding._asdict() for finding in self.notes],
-        }
+        return fields_as_json(self, "path format ok tensors checksums read_bytes unchecked errors notes")
 
 
 def verify(
