@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.options import Done, Edit, counted
-from formats.editing.scopes import main_graph, names_used, scope_of, subgraphs
+from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
 from formats.ir.copies import copied
+from formats.ir.functions import functions_of, key_of
 from formats.ir.model import (
     Dimension,
     Graph,
@@ -220,13 +221,7 @@ def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> 
     for node in nodes:
         if not inputs.keys().isdisjoint(node.output):
             node = copied(node)  # the other one belongs to another model
-            for index, name in enumerate(node.output):
-                if name in inputs:
-                    number = 2
-                    while (new := f"{name}_{number}") in taken:
-                        number += 1
-                    taken.add(new)
-                    node.output[index] = new
+            node.output = [fresh(name, taken) if name in inputs else name for name in node.output]
         renamed.append(node)
     return renamed
 
@@ -254,18 +249,16 @@ def all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
 
 def _functions(model: Model) -> list[Function]:
     """The functions that the graph calls, directly or through others, in their order."""
-    by_name = {
-        (function.domain or "", function.name, function.overload or ""): function for function in model.functions
-    }
+    functions = functions_of(model.functions)
     called: set[Any] = set()
     waiting: list[Graph | Function] = [main_graph(model)]
     while waiting:
         for node in all_nodes([waiting.pop()]):
-            key = node.domain or "", node.op_type, node.overload or ""
-            if key in by_name and key not in called:
+            key = key_of(node.domain, node.op_type, node.overload)
+            if key in functions and key not in called:
                 called.add(key)
-                waiting.append(by_name[key])
-    return [function for key, function in by_name.items() if key in called]
+                waiting.append(functions[key])
+    return [function for key, function in functions.items() if key in called]
 
 
 def _keep_imports(model: Model) -> None:

@@ -1,6 +1,7 @@
 """Types and shapes of values, inferred again after an edit.
 
-Names of dims that are computed from others, as exporters write them: "batch*seq", "(s0 - 1)//2 + 1".
+Exporters write dims that are computed from others as texts, such as "batch*seq" and "(s0 - 1)//2 + 1"; the last part of
+the module reads them.
 """
 
 from __future__ import annotations
@@ -24,81 +25,6 @@ if TYPE_CHECKING:
 
     from formats.ir.model import TensorShape, ValueInfo
 
-
-MAX_CHARACTERS = 500
-MAX_DIGITS = 20
-LARGEST = (1 << 63) - 1
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_OPERATORS: dict[type, Any] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_FUNCTIONS = {"max": max, "Max": max, "min": min, "Min": min}
-
-
-def words_of(text: str) -> set[str]:
-    """The names of other dims in the name of a dim, if that is computed from them; otherwise the name itself."""
-    if _WORD.fullmatch(text) or _parsed(text) is None:
-        return {text}
-    return {word for word in _WORD.findall(text) if word not in _FUNCTIONS}
-
-
-def replaced(text: str, name: str, value: int | str) -> int | str | None:
-    """The dim after another dim got a value or a name: a size, a text, or `None` if it is no possible size."""
-    if text == name:
-        return value
-    if name not in words_of(text):
-        return text
-    text = _WORD.sub(lambda word: str(value) if word[0] == name else word[0], text)
-    if words_of(text):
-        return text
-    try:
-        size = _computed(_parsed(text))
-    except (ArithmeticError, ValueError):
-        return None
-    return size if 0 <= size <= LARGEST else None
-
-
-@cache
-def _parsed(text: str) -> ast.expr | None:
-    """The expression, or `None` if the text is just a name."""
-    if len(text) > MAX_CHARACTERS or re.search(rf"\d{{{MAX_DIGITS}}}", text):
-        return None
-    try:
-        found = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return found if _is_arithmetic(found) else None
-
-
-def _is_arithmetic(found: ast.expr) -> bool:
-    if isinstance(found, ast.BinOp):
-        return type(found.op) in _OPERATORS and _is_arithmetic(found.left) and _is_arithmetic(found.right)
-    if isinstance(found, ast.UnaryOp):
-        return isinstance(found.op, ast.USub) and _is_arithmetic(found.operand)
-    if isinstance(found, ast.Call):
-        is_known = isinstance(found.func, ast.Name) and found.func.id in _FUNCTIONS
-        return is_known and bool(found.args) and not found.keywords and all(map(_is_arithmetic, found.args))
-    return isinstance(found, ast.Name) or (isinstance(found, ast.Constant) and type(found.value) is int)
-
-
-def _computed(found: Any) -> int:
-    if isinstance(found, ast.BinOp):
-        result: int = _OPERATORS[type(found.op)](_computed(found.left), _computed(found.right))
-        if abs(result) > LARGEST:
-            raise OverflowError(result)
-        return result
-    if isinstance(found, ast.UnaryOp):
-        return -_computed(found.operand)
-    if isinstance(found, ast.Call):
-        return int(_FUNCTIONS[found.func.id](map(_computed, found.args)))  # type: ignore[attr-defined]  # a name
-    return int(found.value)
-
-
 RECURRENT = ("GRU", "LSTM", "RNN")
 GENERATED = "unk__"  # the start of names that onnx gives to dims
 
@@ -108,11 +34,11 @@ def infer_in(model: Model) -> None:
 
     Raises: MissingPackageError if onnx is not installed; EditError if the model contradicts itself.
     """
-    found = inferred(model, strict=True)
-    if found is None:
+    with_types = inferred(model, strict=True)
+    if with_types is None:
         raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
     names = _stated_names(model)
-    for graph, other in zip(_graphs(model), _graphs(found), strict=True):
+    for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
         known = _named([*other.value_info, *other.output])
         for value in (*graph.output, *graph.value_info):
             new = known.get(value.name or "")
@@ -127,6 +53,13 @@ def infer_in(model: Model) -> None:
             for dim in (dim for shape in shapes_of(value.type) for dim in shape.dim):
                 if value.name not in stated:
                     _without_generated(dim, names)
+
+
+class _Stated(NamedTuple):
+    """A value, and the dims that the model stated for it."""
+
+    value: ValueInfo
+    dims: list[Dimension]
 
 
 def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[int | str | None]]) -> Done:
@@ -198,13 +131,6 @@ def _dropped(
         for shape in shapes_of(value.type):
             shape.dim = [Dimension(denotation=dim.denotation) for dim in shape.dim]
     return gone, outputs, stated
-
-
-class _Stated(NamedTuple):
-    """A value, and the dims that the model stated for it."""
-
-    value: ValueInfo
-    dims: list[Dimension]
 
 
 def _without(shape: TensorShape | None, symbols: Collection[str]) -> list[Dimension]:
@@ -325,51 +251,121 @@ def _without_generated(dim: Dimension, names: Collection[str]) -> None:
 
 def _check_reshapes(model: Model) -> None:
     """Raises EditError for a Reshape whose constant shape has another number of elements than its input now has."""
-    values = _named([*main_graph(model).value_info, *main_graph(model).input, *main_graph(model).output])
-    for node in main_graph(model).node:
+    graph = main_graph(model)
+    values = _named([*graph.value_info, *graph.input, *graph.output])
+    for node in graph.node:
         if node.op_type == "Reshape" and node.input and node.output:
-            counts = [_count(values.get(name)) for name in (node.input[0], node.output[0])]
-            if None not in counts and counts[0] != counts[1]:
-                dims = [[dim.dim_value for dim in _dims(values[name])] for name in (node.input[0], node.output[0])]
+            before, after_it = (_sizes(values.get(name)) for name in (node.input[0], node.output[0]))
+            if before is None or after_it is None or None in before or None in after_it:
+                continue
+            if dtypes.count(before) != dtypes.count(after_it):  # type: ignore[arg-type]  # all are numbers
                 name = node.name or node.output[0]
-                raise EditError(f"the model does not fit these dims: Reshape {name} turns {dims[0]} into {dims[1]}")
+                raise EditError(f"the model does not fit these dims: Reshape {name} turns {before} into {after_it}")
 
 
 def _check_states(model: Model) -> None:
-    """Raises EditError for an LSTM, GRU or RNN whose states or lengths have another batch size than its input."""
+    """Raises EditError for an LSTM, GRU or RNN whose states or lengths have another batch size than its input.
+
+    Spec: ONNX operators, LSTM: the attribute `layout` says whether the batch is the first axis or the second.
+    """
     graph = main_graph(model)
-    shapes = {value.name or "": _sizes(value) for value in (*graph.value_info, *graph.input, *graph.output)}
+    shapes = {value.name or "": _sizes(value) or [] for value in (*graph.value_info, *graph.input, *graph.output)}
     shapes |= {tensor.name or "": [*tensor.dims] for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type not in RECURRENT or not node.input:
             continue
-        is_first = any(each.name == "layout" and each.i for each in entries(node, "attribute"))
-        axes = {0: 0 if is_first else 1, 4: 0, 5: 0 if is_first else 1, 6: 0 if is_first else 1}  # of the batch
-        found = [
-            (shapes[name][axes[index]], name)
-            for index, name in enumerate(node.input)
-            if index in axes and axes[index] < len(shapes.get(name, ())) and shapes[name][axes[index]] is not None
+        axis = 0 if any(attribute.name == "layout" and attribute.i for attribute in entries(node, "attribute")) else 1
+        batches = [  # of X, sequence_lens, initial_h and initial_c
+            (shapes[name][axis_of_batch], name)
+            for index, axis_of_batch in ((0, axis), (4, 0), (5, axis), (6, axis))
+            for name in node.input[index : index + 1]
+            if axis_of_batch < len(shapes.get(name, ())) and shapes[name][axis_of_batch] is not None
         ]
-        other = next((each for each in found if each[0] != found[0][0]), None)
+        other = next((batch for batch in batches if batch[0] != batches[0][0]), None)
         if other is not None:
             name = node.name or next(filter(None, node.output), "")
-            both = f"{found[0][0]} in {found[0][1]} and of {other[0]} in {other[1]}"
+            both = f"{batches[0][0]} in {batches[0][1]} and of {other[0]} in {other[1]}"
             raise EditError(f"the model does not fit these dims: {node.op_type} {name} has a batch of {both}")
 
 
-def _sizes(value: ValueInfo) -> list[int | None]:
-    """The sizes of the dims of a value, as far as they are known."""
-    return [dim.dim_value for dim in _dims(value)]
-
-
-def _dims(value: ValueInfo) -> Any:
-    shape = shape_of(value)
-    return [] if shape is None else shape.dim
-
-
-def _count(value: ValueInfo | None) -> int | None:
-    """The number of elements of a value, if all dims are known."""
+def _sizes(value: ValueInfo | None) -> list[int | None] | None:
+    """The sizes of the dims of a value, `None` for those that are not known; `None` without a shape."""
     shape = None if value is None else shape_of(value)
-    if shape is None or any(dim.dim_value is None for dim in shape.dim):
+    return None if shape is None else [dim.dim_value for dim in shape.dim]
+
+
+# Computed dims
+
+
+MAX_CHARACTERS = 500
+MAX_DIGITS = 20
+LARGEST = (1 << 63) - 1
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_OPERATORS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_FUNCTIONS = {"max": max, "Max": max, "min": min, "Min": min}
+
+
+def words_of(text: str) -> set[str]:
+    """The names of other dims in the name of a dim, if that is computed from them; otherwise the name itself."""
+    if _WORD.fullmatch(text) or _parsed(text) is None:
+        return {text}
+    return {word for word in _WORD.findall(text) if word not in _FUNCTIONS}
+
+
+def replaced(text: str, name: str, value: int | str) -> int | str | None:
+    """The dim after another dim got a value or a name: a size, a text, or `None` if it is no possible size."""
+    if text == name:
+        return value
+    if name not in words_of(text):
+        return text
+    text = _WORD.sub(lambda word: str(value) if word[0] == name else word[0], text)
+    if words_of(text):
+        return text
+    try:
+        size = _computed(_parsed(text))
+    except (ArithmeticError, ValueError):
         return None
-    return dtypes.count([dim.dim_value or 0 for dim in shape.dim])
+    return size if 0 <= size <= LARGEST else None
+
+
+@cache
+def _parsed(text: str) -> ast.expr | None:
+    """The expression, or `None` if the text is just a name."""
+    if len(text) > MAX_CHARACTERS or re.search(rf"\d{{{MAX_DIGITS}}}", text):
+        return None
+    try:
+        found = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return found if _is_arithmetic(found) else None
+
+
+def _is_arithmetic(found: ast.expr) -> bool:
+    if isinstance(found, ast.BinOp):
+        return type(found.op) in _OPERATORS and _is_arithmetic(found.left) and _is_arithmetic(found.right)
+    if isinstance(found, ast.UnaryOp):
+        return isinstance(found.op, ast.USub) and _is_arithmetic(found.operand)
+    if isinstance(found, ast.Call):
+        is_known = isinstance(found.func, ast.Name) and found.func.id in _FUNCTIONS
+        return is_known and bool(found.args) and not found.keywords and all(map(_is_arithmetic, found.args))
+    return isinstance(found, ast.Name) or (isinstance(found, ast.Constant) and type(found.value) is int)
+
+
+def _computed(found: Any) -> int:
+    if isinstance(found, ast.BinOp):
+        result: int = _OPERATORS[type(found.op)](_computed(found.left), _computed(found.right))
+        if abs(result) > LARGEST:
+            raise OverflowError(result)
+        return result
+    if isinstance(found, ast.UnaryOp):
+        return -_computed(found.operand)
+    if isinstance(found, ast.Call):
+        return int(_FUNCTIONS[found.func.id](map(_computed, found.args)))  # type: ignore[attr-defined]  # a name
+    return int(found.value)

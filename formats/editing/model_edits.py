@@ -1,10 +1,11 @@
-"""The edits as functions from a model to a new one, and several at once in the order of their options.
+"""All edits: functions from a model to a new one, which shares the sources of the weights, and what was done.
 
-The metadata of a model: texts by key.
+To add an edit, write a function `NAME_in(model, value) -> Done` in a module of this room: it changes the model, which
+nobody else uses, and returns an `Edit` for each thing that it did and a `Loss` for each that it dropped. It needs two
+more lines: a field of `EditOptions` (`options.py`), from which the keyword, the flag, their help and `Model.edit`
+follow, and the call in `edited`, at its place in the order of edits.
 
-Spec: onnx.proto, `ModelProto.metadata_props`.
-
-The methods of models that edit: each returns a new model, which shares the sources of the weights.
+The second part of the module has the methods of `Model` that edit.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] |
 def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, Done]:
     """A new model with the texts of these keys, and what was done; an empty text removes its key, all else is shared.
 
+    Spec: onnx.proto, `ModelProto.metadata_props`.
+
     Raises: EditError if a key is empty, or if a key to be removed is not there.
     """
     done = []
@@ -115,6 +118,9 @@ def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, Done]:
     new = shallow(model)
     new.metadata_props = entries
     return new, Done(tuple(Edit("metadata", detail) for detail in done))
+
+
+# The methods of `Model`
 
 
 def edit(model: Model, metadata: Any, **options: Any) -> Model:

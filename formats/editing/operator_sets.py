@@ -1,6 +1,4 @@
-"""A model in another version of ONNX's operator set, which shares the weights of the given one.
-
-A model in another IR version, which shares the weights of the given one.
+"""A model in other versions, of ONNX's operator sets and of the IR, which shares the weights of the given one.
 
 Spec: onnx.proto, `Version`; ONNX docs, IR.md.
 """
@@ -60,6 +58,11 @@ class Waiting(NamedTuple):
     place: str
     node: Node
     key: tuple[int, bytes]
+
+
+def set_name(domain: str | None) -> str:
+    """The name of an operator set; "" is ONNX's own."""
+    return "" if (domain or "") in ONNX else domain or ""
 
 
 def version_of(imports: list[OperatorSetId]) -> int | None:

@@ -1,6 +1,6 @@
-"""The options of an edit: what changes in a model.
+"""What changes in a model, as options, and what an edit did, as data for reports.
 
-What an edit did, as data: for reports.
+`model_edits.py` says how to add an edit.
 """
 
 from __future__ import annotations

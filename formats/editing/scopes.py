@@ -1,11 +1,9 @@
-"""The scopes of the names in a model: graphs, the subgraphs in them, and functions.
+"""Where names and types stand in a model: in graphs, the subgraphs in them, and functions.
 
 A name in a subgraph means the value of the nearest graph around it that defines the name. A function sees no names of
 the graph that calls it.
 
 Spec: ONNX IR, "Names Within a Graph"; onnx.proto, FunctionProto and TrainingInfoProto.
-
-The shapes that a model states: of inputs, outputs, inner values, and types in attributes.
 """
 
 from __future__ import annotations
@@ -119,6 +117,15 @@ def captured(node: Node) -> set[str]:
 def names_used(node: Node) -> list[str]:
     """The names that a node uses: its inputs, and what its subgraphs take from outside."""
     return [*filter(None, node.input), *sorted(captured(node))]
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """The name with the first number that makes it a free one, which is then taken."""
+    number = 2
+    while (new := f"{name}_{number}") in taken:
+        number += 1
+    taken.add(new)
+    return new
 
 
 def shapes_of(kind: Type | None) -> Iterator[TensorShape]:

@@ -1,6 +1,7 @@
-"""Write a model to a path or bytes, and convert a file: open, plan, execute and report, one after the other.
+"""The verbs that write a model: `save`, `dumps`, `convert` and `link`.
 
-A graph that refers to the weights in an archive, so that programs without archive support can use them.
+All are one path: open (`steps/opening.py`), plan and execute (`steps/planning.py`), report (`report.py`). `converted`
+has it for a file; the verbs of `edit.py` put a change of the model into it.
 """
 
 # ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions

@@ -16,7 +16,7 @@ from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.model_edits import edited, merged, part_of, with_metadata
 from formats.editing.options import Done, Edit, EditOptions, ExtractOptions, MergeOptions
 from formats.editing.scopes import main_graph
-from formats.editing.weight_files import SUFFIXES, has_weights, read_weights, tensor_plan
+from formats.editing.weight_files import WRITTEN, has_weights, read_weights, tensor_plan
 from formats.editing.weights import tensor_named
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
@@ -237,8 +237,8 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
     """Write one tensor."""
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
-    if destination.suffix.lower() not in SUFFIXES:
-        raise OptionError(f"`tensor` is written to a {' or '.join(SUFFIXES)} file, and {destination.name} is none")
+    if destination.suffix.lower() not in WRITTEN:
+        raise OptionError(f"`tensor` is written to a {' or '.join(WRITTEN)} file, and {destination.name} is none")
     for word, value in (("to_format", way.to_format), ("options", way.options)):
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")

@@ -190,10 +190,10 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
 
 def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
     """Raises TensorDataError if another graph in the folder cannot be read, and may use data files of the model."""
-    if opened.unread:
+    if opened.unread is not None:
         data = next(file.path.name for file in opened.listed.files if file.location)
         text = f"it cannot be read, so it may use {data}, as {opened.listed.path.name} does; {remedy}"
-        raise TensorDataError(text, path=opened.unread[0])
+        raise TensorDataError(text, path=opened.unread)
 
 
 def _with_reason(file: OwnFile, model: Path) -> OwnFile:

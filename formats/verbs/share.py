@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,12 +25,12 @@ from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
-from formats.tensordata.plan import LEFT_BEHIND, Digest, Permissions, WritePlan, in_order
+from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.report import WrittenFile, fields_as_json, loss_lines, replacement_lines, verdict
-from formats.verbs.steps.opening import check_key, open_model, permissions
+from formats.verbs.steps.opening import check_key, common_permissions, open_model, permissions
 from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
 from formats.words import in_units
 
@@ -327,7 +326,8 @@ def _plan(
     ]
     placed.sort(key=lambda model: model.destination.name)
     plan = plan_files(placed, outside, losses)
-    plan = plan._replace(permissions=reduce(_least, (permissions(each.source, each.codec, CODEC) for each in opened)))
+    allowed = (permissions(each.source, each.codec, CODEC) for each in opened)
+    plan = plan._replace(permissions=common_permissions(allowed))
     return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
 
 
@@ -382,7 +382,3 @@ def _locations(
             raise OptionError(f"`external_data` is {shared!r}, and {location} is the name of another file")
         taken.append(location)
     return locations
-
-
-def _least(first: Permissions, second: Permissions) -> Permissions:
-    return Permissions(first.new & second.new, first.replaced & second.replaced)

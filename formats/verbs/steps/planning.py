@@ -1,6 +1,7 @@
-"""Plan what is written: choose the codec, give the model the operators of the target, and plan its files.
+"""Plan what is written, and write it.
 
-Execute a plan: refuse losses if asked to, write the files, and see to the model that they replace.
+A plan: the codec is chosen, the model gets the operators of the target, and its files are laid out. Its execution
+refuses losses if asked to, writes the files, and sees to the model that they replace.
 """
 
 from __future__ import annotations

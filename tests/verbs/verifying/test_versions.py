@@ -51,28 +51,3 @@ def test_fields_newer_than_the_ir_version_are_found(tmp_path: Path) -> None:
     assert [] == errors(proto, tmp_path)
     for message, name in FIELDS:
         assert name in {row.name for row in MESSAGES[message]}
-
-
-@pytest.mark.parametrize(
-    ("change", "wanted"),
-    [
-        pytest.param(lambda proto: proto.ClearField("ir_version"), ("version", "ir_version"), id="ir_version"),
-        pytest.param(lambda proto: proto.ClearField("opset_import"), ("opset", "graph.node[0]"), id="no set"),
-        pytest.param(
-            lambda proto: proto.opset_import[0].ClearField("version"), ("version", "opset_import[0]"), id="no version"
-        ),
-        pytest.param(lambda proto: setattr(proto, "ir_version", 2), ("version", "opset_import"), id="too old for sets"),
-        pytest.param(
-            lambda proto: [proto.metadata_props.add(key="a", value=v) for v in "bc"],
-            ("metadata", "metadata_props"),
-            id="key twice",
-        ),
-    ],
-)
-def test_missing_versions_are_found(change: object, wanted: tuple[str, str], tmp_path: Path) -> None:
-    """A model without versions, or that says the same thing twice, is wrong, and `onnx.checker` says so, too."""
-    proto = model()
-    change(proto)  # type: ignore[operator]
-    assert wanted in errors(proto, tmp_path)
-    with pytest.raises(onnx.checker.ValidationError):
-        onnx.checker.check_model(proto)
