@@ -105,7 +105,7 @@ def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
         for attribute in entries(node, "attribute")
         if attribute.t is not None
     )
-    found = []
+    doubtful = []
     for node in main_graph(model).node:
         if node.op_type in SHAPERS and len(node.input) > 1 and node.input[1] not in follows:
             tensor = constants.get(node.input[1])
@@ -123,10 +123,10 @@ def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
                 )
             )
         if is_doubtful:
-            found.append(node.name or node.output[0])
-    if found and sizes:
+            doubtful.append(node.name or node.output[0])
+    if doubtful and sizes:
         why = "may still need the old size, so the model may fail or compute something else: run it"
-        yield Loss("dim", "graph.node", f"{', '.join(found)} {why}", RESULTS, short=f"{listed(found, 1)} {why}")
+        yield Loss("dim", "graph.node", f"{', '.join(doubtful)} {why}", RESULTS, short=f"{listed(doubtful, 1)} {why}")
 
 
 def symbols_of(model: Model) -> dict[str, None]:
@@ -184,13 +184,13 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
         text = dim.dim_param
         if not text:
             continue
-        found = [text] if text in sizes else []
-        if not found and (words := words_of(text)) <= known.keys():
-            found = [name for name in sizes if name in words]
-        for name in found:
+        names = [text] if text in sizes else []
+        if not names and (words := words_of(text)) <= known.keys():
+            names = [name for name in sizes if name in words]
+        for name in names:
             places[name] += 1
-        if found:
-            new = _replaced_all(text, {name: sizes[name] for name in found})
+        if names:
+            new = _replaced_all(text, {name: sizes[name] for name in names})
             if new is None:
                 impossible[text] = None
             _set(dim, new)

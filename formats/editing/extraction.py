@@ -147,13 +147,13 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
     why = ""
     if any(not _is_complete(known.get(name)) for name in wanted):
         try:
-            found = inferred(model)
+            with_types = inferred(model)
         except MissingPackageError as error:
-            found, why = None, f"; {error.message}"
+            with_types, why = None, f"; {error.message}"
             derived = value_types(model).get("graph", {})
             missing = [name for name in wanted if known.get(name) is None]
             known |= {name: ValueInfo(name, of) for name in missing if (of := type_of(derived.get(name, "")))}
-        for name, value in _types(main_graph(found), wanted).items() if found is not None else ():
+        for name, value in _types(main_graph(with_types), wanted).items() if with_types is not None else ():
             if not _is_complete(known.get(name)):
                 known[name] = value
     for kind, names in (("input", inputs), ("output", outputs)):

@@ -159,11 +159,11 @@ def _restore(model: Model, dropped: Mapping[str, ValueInfo], stated: Sequence[_S
 
 def after(graph: Graph, names: Collection[str]) -> set[str]:
     """The names of the values of a graph that are computed from some others, with these."""
-    found = set(names)
+    following = set(names)
     for node in graph.node:
-        if not found.isdisjoint(names_used(node)):
-            found.update(filter(None, node.output))
-    return found
+        if not following.isdisjoint(names_used(node)):
+            following.update(filter(None, node.output))
+    return following
 
 
 def _is_known_dim(dim: Dimension) -> bool:
@@ -341,31 +341,35 @@ def _parsed(text: str) -> ast.expr | None:
     if len(text) > MAX_CHARACTERS or re.search(rf"\d{{{MAX_DIGITS}}}", text):
         return None
     try:
-        found = ast.parse(text, mode="eval").body
+        expression = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return found if _is_arithmetic(found) else None
+    return expression if _is_arithmetic(expression) else None
 
 
-def _is_arithmetic(found: ast.expr) -> bool:
-    if isinstance(found, ast.BinOp):
-        return type(found.op) in _OPERATORS and _is_arithmetic(found.left) and _is_arithmetic(found.right)
-    if isinstance(found, ast.UnaryOp):
-        return isinstance(found.op, ast.USub) and _is_arithmetic(found.operand)
-    if isinstance(found, ast.Call):
-        is_known = isinstance(found.func, ast.Name) and found.func.id in _FUNCTIONS
-        return is_known and bool(found.args) and not found.keywords and all(map(_is_arithmetic, found.args))
-    return isinstance(found, ast.Name) or (isinstance(found, ast.Constant) and type(found.value) is int)
+def _is_arithmetic(expression: ast.expr) -> bool:
+    if isinstance(expression, ast.BinOp):
+        return (
+            type(expression.op) in _OPERATORS and _is_arithmetic(expression.left) and _is_arithmetic(expression.right)
+        )
+    if isinstance(expression, ast.UnaryOp):
+        return isinstance(expression.op, ast.USub) and _is_arithmetic(expression.operand)
+    if isinstance(expression, ast.Call):
+        is_known = isinstance(expression.func, ast.Name) and expression.func.id in _FUNCTIONS
+        return (
+            is_known and bool(expression.args) and not expression.keywords and all(map(_is_arithmetic, expression.args))
+        )
+    return isinstance(expression, ast.Name) or (isinstance(expression, ast.Constant) and type(expression.value) is int)
 
 
-def _computed(found: Any) -> int:
-    if isinstance(found, ast.BinOp):
-        result: int = _OPERATORS[type(found.op)](_computed(found.left), _computed(found.right))
+def _computed(expression: Any) -> int:
+    if isinstance(expression, ast.BinOp):
+        result: int = _OPERATORS[type(expression.op)](_computed(expression.left), _computed(expression.right))
         if abs(result) > LARGEST:
             raise OverflowError(result)
         return result
-    if isinstance(found, ast.UnaryOp):
-        return -_computed(found.operand)
-    if isinstance(found, ast.Call):
-        return int(_FUNCTIONS[found.func.id](map(_computed, found.args)))  # type: ignore[attr-defined]  # a name
-    return int(found.value)
+    if isinstance(expression, ast.UnaryOp):
+        return -_computed(expression.operand)
+    if isinstance(expression, ast.Call):
+        return int(_FUNCTIONS[expression.func.id](map(_computed, expression.args)))  # type: ignore[attr-defined]  # a name
+    return int(expression.value)

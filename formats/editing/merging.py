@@ -225,12 +225,12 @@ def _shared_weights(first: Graph, second: Graph) -> dict[str, str]:
     for tensor in first.initializer:
         if tensor.name not in fixed and (place := _place(tensor)) is not None:
             places.setdefault(place, tensor)
-    found = {}
+    shared = {}
     for tensor in second.initializer:
         same = places.get(_place(tensor) or ())
         if same is not None and tensor.name not in fixed:
-            found[tensor.name or ""] = same.name or ""
-    return found
+            shared[tensor.name or ""] = same.name or ""
+    return shared
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...] | None:

@@ -61,12 +61,12 @@ def _links(value: Any) -> Sequence[tuple[str, str]]:
     """Pairs of an output and an input: from a mapping of outputs to one or several inputs, or from typed pairs."""
     if not isinstance(value, Mapping):
         value = dict.fromkeys(value)
-    found: list[tuple[str, str]] = []
+    links: list[tuple[str, str]] = []
     for output, names in value.items():
         if names is None and isinstance(output, tuple):
             output, names = output
-        found += [(filled_text(output), filled_text(name)) for name in ([names] if isinstance(names, str) else names)]
-    return tuple(found)
+        links += [(filled_text(output), filled_text(name)) for name in ([names] if isinstance(names, str) else names)]
+    return tuple(links)
 
 
 LINKS = Kind(

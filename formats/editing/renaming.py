@@ -71,10 +71,10 @@ def _defining(name: str, places: list[_Place]) -> list[_Place]:
     """Where the value is defined that a name means."""
     if name and name in places[0].scope.defined:
         return places[:1]
-    found = [place for place in places if name in place.scope.defined]
-    if not found:
+    defining = [place for place in places if name in place.scope.defined]
+    if not defining:
         raise EditError(f"no value is called {name!r}{nearest(name, *known_names(places[0].scope, places))}")
-    return found
+    return defining
 
 
 def known_names(main: Scope, places: list[_Place]) -> tuple[list[str], list[str]]:

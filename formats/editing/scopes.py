@@ -49,13 +49,13 @@ class Scope(NamedTuple):
 
 def subgraphs(node: Node) -> list[tuple[str, Graph]]:
     """The graphs in the attributes of a node, each with the name of the attribute."""
-    found = []
+    graphs = []
     for attribute in entries(node, "attribute"):
         name = attribute.name or ""
         if attribute.g is not None:
-            found.append((name, attribute.g))
-        found += [(name, graph) for graph in entries(attribute, "graphs")]
-    return found
+            graphs.append((name, attribute.g))
+        graphs += [(name, graph) for graph in entries(attribute, "graphs")]
+    return graphs
 
 
 def defined_in(message: Graph | Function) -> set[str]:
@@ -98,12 +98,12 @@ def scopes_of(model: Model) -> list[Scope]:
     steps = [
         scope_of(info.algorithm, f"training_info[{index}].algorithm") for index, info in training if info.algorithm
     ]
-    found = [] if model.graph is None else [scope_of(model.graph, "graph", steps)]
-    found += [scope_of(function, f"functions[{index}]") for index, function in enumerate(model.functions)]
+    scopes = [] if model.graph is None else [scope_of(model.graph, "graph", steps)]
+    scopes += [scope_of(function, f"functions[{index}]") for index, function in enumerate(model.functions)]
     for index, info in training:
         if info.initialization is not None:
-            found.append(scope_of(info.initialization, f"training_info[{index}].initialization"))
-    return found
+            scopes.append(scope_of(info.initialization, f"training_info[{index}].initialization"))
+    return scopes
 
 
 def captured(node: Node) -> set[str]:

@@ -94,14 +94,14 @@ def _of_safetensors(source: Source, path: Path) -> dict[str, Tensor]:
     shared = header.pop(METADATA, None) or {} if isinstance(header, dict) else None
     if not isinstance(shared, dict):
         raise DecodeError("the header is no JSON object", path=path)
-    found = {}
+    tensors = {}
     for name, entry in header.items():
         if not name.startswith(PADDING):
-            found[name] = _tensor(name, entry, source, start, path)
+            tensors[name] = _tensor(name, entry, source, start, path)
     for name, kept in shared.items():
-        if name not in found and kept in found:
-            found[name] = found[kept]
-    return found
+        if name not in tensors and kept in tensors:
+            tensors[name] = tensors[kept]
+    return tensors
 
 
 def _tensor(name: str, entry: Mapping[str, Any], source: Source, start: int, path: Path) -> Tensor:
@@ -119,13 +119,13 @@ def _tensor(name: str, entry: Mapping[str, Any], source: Source, start: int, pat
 
 
 def _of_npz(file: File, path: Path) -> dict[str, Tensor]:
-    found = {}
+    tensors = {}
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             if entry.filename.endswith(NPY):
                 name = entry.filename.removesuffix(NPY)
-                found[name] = _array(name, archive, entry, file.span(), path)
-    return found
+                tensors[name] = _array(name, archive, entry, file.span(), path)
+    return tensors
 
 
 def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source, path: Path) -> Tensor:

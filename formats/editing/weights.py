@@ -87,14 +87,14 @@ def _array(value: Any) -> Any:
 
 def _places(model: Model) -> dict[str, list[tuple[Any, Any]]]:
     """Where each weight is, by name: a list and an index, or an attribute and its field."""
-    found: dict[str, list[tuple[Any, Any]]] = {}
+    places: dict[str, list[tuple[Any, Any]]] = {}
     main: set[str] = set()
     for message in all_messages(model):  # the main graph first
         for name, holder, key in _weights_of(message):
             if name and name not in main:
-                found.setdefault(name, []).append((holder, key))
-        main = main or set(found)
-    return found
+                places.setdefault(name, []).append((holder, key))
+        main = main or set(places)
+    return places
 
 
 def _weights_of(message: Any) -> Iterator[tuple[str, Any, Any]]:

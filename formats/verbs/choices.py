@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from formats.codecs.contract import Codec
     from formats.codecs.lookup import RuntimeName
+
+T = TypeVar("T")
 
 
 def _kinds(value: Any) -> tuple[str, ...]:
@@ -303,7 +305,7 @@ def choose(
     """
     given, exact = _without_exact(target, given)
     kinds: list[Any] = [EngineOptions, RaisingOptions, RuntimeOptions, ReplacementOptions, MetadataOptions]
-    _check_known(given, [*kinds, target.options, *([ReadOptions] if reads else [])], target, by)
+    _check_known(given, [*kinds, target.options, *((ReadOptions, ConversionOptions) if reads else ())], target, by)
     if options is not None:
         if not isinstance(options, target.options):
             names = type(options).__name__, target.options.__name__
@@ -320,6 +322,12 @@ def choose(
     _check_metadata(target, texts.metadata or {})
     reading = made_of(ReadOptions, given)
     return Choice(engine, replacement, of_target, raising, runtime, reading, texts.metadata, exact)
+
+
+def taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
+    """The options of a class among keywords, and the other keywords."""
+    others = {name: value for name, value in keywords.items() if name not in names_of(options)}
+    return made_of(options, keywords), others
 
 
 def _check_metadata(target: Codec, metadata: Mapping[str, str]) -> None:

@@ -199,10 +199,10 @@ class _Pair(NamedTuple):
     notes: tuple[Loss, ...]
 
 
-def _pair(paths: Sequence[Path], each: Sequence[ReadOptions], reading: ReadOptions, name: str = "") -> _Pair:
-    """One model of each file, which `each` says."""
-    given = zip(paths, each, strict=True)
-    opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in given]
+def _pair(paths: Sequence[Path], options: Sequence[ReadOptions], reading: ReadOptions, name: str = "") -> _Pair:
+    """One model of each file, which its `options` say."""
+    files = zip(paths, options, strict=True)
+    opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in files]
     codecs = [found.codec for found in opened]
     check_key(reading, *codecs)
     with collector_paused():
@@ -214,8 +214,8 @@ def _pair(paths: Sequence[Path], each: Sequence[ReadOptions], reading: ReadOptio
 
 def _left_out(paths: Sequence[Path], opened: Sequence[Opened], name: str) -> Iterator[Loss]:
     """Notes on what archives have besides the models that are compared: other models and files."""
-    for path, found in zip(paths, opened, strict=True):
-        bundle = found.codec.bundle(found.source) if found.codec.is_archive else None
+    for path, file in zip(paths, opened, strict=True):
+        bundle = file.codec.bundle(file.source) if file.codec.is_archive else None
         others = "" if bundle is None else (bundle._replace(models=()) if name else bundle).others(None)
         if others:
             yield Loss("left_out", "", f"{others} in {path} are not compared", USE)
@@ -340,9 +340,9 @@ class _Walk:
             ):
                 yield _change(place, name, mine, theirs)
 
-    def lists(self, where: str, found: Differing) -> Iterator[Difference]:
+    def lists(self, where: str, differing_part: Differing) -> Iterator[Difference]:
         """The differences of two lists; entries with a name are matched by name, others by position."""
-        before, first, second, after = found
+        before, first, second, after = differing_part
         sample = (first or second)[0]
         if not isinstance(sample, Message):
             if not is_same(first, second):
@@ -412,8 +412,8 @@ def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[An
     """The entries by their keys, if all have keys and all keys differ."""
     if key is None:
         return None
-    found = {key(entry): entry for entry in entries}
-    return found if len(found) == len(entries) and None not in found and () not in found else None
+    by_key = {key(entry): entry for entry in entries}
+    return by_key if len(by_key) == len(entries) and None not in by_key and () not in by_key else None
 
 
 def _value(value: Any, other: Any) -> Any:
@@ -423,8 +423,8 @@ def _value(value: Any, other: Any) -> Any:
 
 def _storage(tensor: Tensor) -> str:
     """The fields with the elements of a tensor, or with their place."""
-    held = [name for name in _STORAGE if getattr(tensor, name)]
-    return " and ".join(held) or "nothing"
+    fields = [name for name in _STORAGE if getattr(tensor, name)]
+    return " and ".join(fields) or "nothing"
 
 
 def _place(where: str, index: int, entry: Any) -> str:

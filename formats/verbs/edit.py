@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
@@ -21,7 +21,7 @@ from formats.editing.weights import tensor_named
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.writing import editing
-from formats.options import made_each, made_of, names_of
+from formats.options import made_each, made_of
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import WritePlan, in_order
@@ -32,6 +32,7 @@ from formats.verbs.choices import (
     ReplacementOptions,
     RuntimeOptions,
     check_replacement,
+    taken,
 )
 from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile
@@ -41,7 +42,6 @@ from formats.verbs.steps.versions import in_versions
 from formats.words import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from typing_extensions import Unpack
@@ -52,18 +52,11 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnySource
 
-T = TypeVar("T")
-
 
 def edit(
     src: AnySource,
     dst: AnyDestination | None = None,
     *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    strict: bool = False,
-    allow: Sequence[str] | None = None,
-    lenient: bool = False,
     options: object = None,
     **keywords: Unpack[EditKeywords],
 ) -> ConversionReport:
@@ -75,13 +68,13 @@ def edit(
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
     """
-    edits, given = _taken(EditOptions, keywords)
+    edits, given = taken(EditOptions, keywords)
     others: list[tuple[Source, Codec]] = []
 
     def change(model: Model) -> tuple[Model, Done]:
         return edited(model, edits, *_weights_of(edits.weights, others), own=True)
 
-    way = Way(edit, from_format, to_format, strict, allow, lenient, options, change, others)
+    way = Way(edit, options, change, others)
     if dst is None:
         return _in_place(src, way, given)
     return converted(src, dst, way, given)
@@ -108,15 +101,14 @@ def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mappi
 def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
-    path = _archive(src, way)
-    conversion = ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
-    kinds = (EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
-    engine, reading, versions, texts = made_each(kinds, given, of=" without a destination", by=way.called)
+    path = _archive(src, way, given)
+    kinds = (ConversionOptions, EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
+    conversion, engine, reading, versions, texts = made_each(kinds, given, of=" without a destination", by=way.called)
     if versions.named is not None and versions.named.name != ONNXRUNTIME:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     if versions.dtype is not None:
         raise OptionError("`dtype` changes all weights, so it needs a destination")
-    opened = open_model(path, way.from_format, reading, called="from_format")
+    opened = open_model(path, conversion.from_format, reading, called="from_format")
     if opened.codec.name != "onnxz":
         raise UnsupportedError(f"this is {opened.codec.title}, which cannot be edited in place; name DST", path=path)
     assert way.change is not None
@@ -149,14 +141,18 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     )
 
 
-def _archive(src: AnySource, way: Way) -> Path:
+def _archive(src: AnySource, way: Way, given: Mapping[str, Any]) -> Path:
     """The path of an archive that may be edited in place. Raises: OptionError for anything else."""
     path = or_stream(path_of(src))
     if path.suffix.lower() != ".onnxz":
         hint = "only an archive (.onnxz) can be edited in place; name DST, or SRC again with `overwrite=True`"
         raise OptionError(f"the destination is missing; {hint}")
-    for name, value in (("to_format", way.to_format), ("options", way.options), ("lenient", way.lenient or None)):
-        if value is not None:
+    for name, value in (
+        ("to_format", given.get("to_format")),
+        ("options", way.options),
+        ("lenient", given.get("lenient")),
+    ):
+        if value:
             raise OptionError(f"`{name}` needs a destination")
     return local_path_of(src)
 
@@ -166,11 +162,6 @@ def merge(
     second: AnySource,
     dst: AnyDestination,
     *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    strict: bool = False,
-    allow: Sequence[str] | None = None,
-    lenient: bool = False,
     options: object = None,
     **keywords: Unpack[MergeKeywords],
 ) -> ConversionReport:
@@ -183,20 +174,26 @@ def merge(
     Raises: EditError for an unknown name, or for models that do not fit each other; others as `convert` does. If it
     raises, nothing was written.
     """
-    wanted, given = _taken(MergeOptions, keywords)
-    reading = made_of(ReadOptions, given)
+    wanted, given = taken(MergeOptions, keywords)
+    reading, conversion = made_of(ReadOptions, given), made_of(ConversionOptions, given)
     others: list[tuple[Source, Codec]] = []
     files: list[Any] = []
     path = or_stream(path_of(second))
 
     def change(model: Model) -> tuple[Model, Done]:
-        opened = open_model(path, from_format, reading, lenient=lenient, key_is_for_it=False, called="from_format")
+        opened = open_model(
+            path,
+            conversion.from_format,
+            reading,
+            lenient=conversion.lenient,
+            key_is_for_it=False,
+            called="from_format",
+        )
         others.append((opened.source, opened.codec))
         files.extend(opened.files(path))
         return merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True)
 
-    way = Way(merge, from_format, to_format, strict, allow, lenient, options, change, others)
-    report = converted(first, dst, way, given)
+    report = converted(first, dst, Way(merge, options, change, others), given)
     return replace(report, source_files=(*report.source_files, *files))
 
 
@@ -204,11 +201,6 @@ def extract(
     src: AnySource,
     dst: AnyDestination,
     *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    strict: bool = False,
-    allow: Sequence[str] | None = None,
-    lenient: bool = False,
     options: object = None,
     **keywords: Unpack[ExtractKeywords],
 ) -> ConversionReport:
@@ -220,12 +212,12 @@ def extract(
     Raises: EditError for an unknown name, or if an output needs something else than the inputs; others as `convert`
     does. If it raises, nothing was written.
     """
-    wanted, given = _taken(ExtractOptions, keywords)
+    wanted, given = taken(ExtractOptions, keywords)
 
     def change(model: Model) -> tuple[Model, Done]:
         return part_of(model, wanted.inputs, wanted.outputs)
 
-    way = Way(extract, from_format, to_format, strict, allow, lenient, options, change)
+    way = Way(extract, options, change)
     if wanted.tensor is not None:
         return _tensor(src, dst, wanted.tensor, way, given)
     if wanted.inputs is None and wanted.outputs is None:
@@ -239,14 +231,13 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
     if destination.suffix.lower() not in WRITTEN:
         raise OptionError(f"`tensor` is written to a {' or '.join(WRITTEN)} file, and {destination.name} is none")
-    for word, value in (("to_format", way.to_format), ("options", way.options)):
+    for word, value in (("to_format", given.get("to_format")), ("options", way.options)):
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
-    ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
-    kinds = (EngineOptions, ReplacementOptions, ReadOptions)
-    engine, replacement, reading = made_each(kinds, given, of=" for a `tensor`", by=way.called)
+    kinds = (ConversionOptions, EngineOptions, ReplacementOptions, ReadOptions)
+    conversion, engine, replacement, reading = made_each(kinds, given, of=" for a `tensor`", by=way.called)
     check_replacement(replacement, overwrite=engine.overwrite)
-    opened = open_model(path, way.from_format, reading, lenient=way.lenient, called="from_format")
+    opened = open_model(path, conversion.from_format, reading, lenient=conversion.lenient, called="from_format")
     with located(path):
         tensor = tensor_named(opened.model, name)
         allowed = permissions(opened.source, opened.codec, by_name("onnx"))
@@ -265,10 +256,3 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
         edits=(Edit("tensor", f"{name} {list(tensor.dims)}"),),
     )
     return replace(report, backup=next(iter(done.backups), None), removed=done.removed)
-
-
-def _taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
-    """The options of a class among keywords, and the other keywords."""
-    return made_of(options, keywords), {
-        name: value for name, value in keywords.items() if name not in names_of(options)
-    }

@@ -301,9 +301,9 @@ def inspect(
 def _of_several(models: Sequence[Inspection]) -> Inspection:
     """The content of an archive with these models."""
     operators: Counter[str] = Counter()
-    for each in models:
-        operators.update(each.operators)
-    tensors = tuple(chain.from_iterable(each.tensors for each in models))
+    for model in models:
+        operators.update(model.operators)
+    tensors = tuple(chain.from_iterable(model.tensors for model in models))
     return replace(
         models[-1],
         ir_version=None,
@@ -318,9 +318,9 @@ def _of_several(models: Sequence[Inspection]) -> Inspection:
         tensors=tensors,
         archive=None,
         runtime=None,
-        nodes=None if models[-1].nodes is None else tuple(chain.from_iterable(each.nodes or () for each in models)),
+        nodes=None if models[-1].nodes is None else tuple(chain.from_iterable(model.nodes or () for model in models)),
         parts=None,
-        missing=tuple(dict.fromkeys(chain.from_iterable(each.missing for each in models))),
+        missing=tuple(dict.fromkeys(chain.from_iterable(model.missing for model in models))),
         model=None,
         models=tuple(models),
         releases={},
@@ -394,11 +394,11 @@ def _releases(model: Model, codec: Codec, source: Source) -> dict[str, tuple[str
     newest: dict[str, int] = {}
     for entry in chain(model.opset_import, *(each.opset_import for each in model.functions)):
         newest[entry.domain or ""] = max(newest.get(entry.domain or "", 0), entry.version or 0)
-    found = reading(model.ir_version or 0, newest)
-    for _, first in limits_of(model) if found else ():
-        found = tuple(release for release in found if not is_before(release, first))
+    releases = reading(model.ir_version or 0, newest)
+    for _, first in limits_of(model) if releases else ():
+        releases = tuple(release for release in releases if not is_before(release, first))
     read_form = of_form.get(ONNXRUNTIME, RELEASES)
-    return {ONNXRUNTIME: tuple(release for release in found if release in read_form)}
+    return {ONNXRUNTIME: tuple(release for release in releases if release in read_form)}
 
 
 def tolerant(options: ReadOptions) -> ReadOptions:
@@ -408,8 +408,8 @@ def tolerant(options: ReadOptions) -> ReadOptions:
 
 def missing_files(tensors: Iterable[Tensor]) -> tuple[MissingFile, ...]:
     """The data files of these tensors that are missing or too short, by path."""
-    found = {file for file in _external_files(tensors) if isinstance(file, AbsentFile)}
-    return tuple(sorted(MissingFile(file.path, file.nbytes, file.found_nbytes, file.reason) for file in found))
+    absent = {file for file in _external_files(tensors) if isinstance(file, AbsentFile)}
+    return tuple(sorted(MissingFile(file.path, file.nbytes, file.found_nbytes, file.reason) for file in absent))
 
 
 def _count(entry: TensorEntry) -> int:
@@ -432,12 +432,12 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
 
 def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
     """The tensors, counted by the first words of their names: `depth` words after those that all names share."""
-    found = [entry for entry in tensors if _has_parameters(entry)]
-    words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in found]
+    entries = [entry for entry in tensors if _has_parameters(entry)]
+    words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in entries]
     first, last = (end((each for each in words if each), default=()) for end in (min, max))
     shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
     parts: dict[str, Part] = {}
-    for entry, each in zip(found, words, strict=True):
+    for entry, each in zip(entries, words, strict=True):
         name = ".".join(each[: shared + depth])
         old = parts.get(name, Part(name, 0, 0, 0))
         parts[name] = Part(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
@@ -480,9 +480,9 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
 
 def span_of(tensor: Tensor) -> FileSpan | None:
     """The range of a file with the stored elements of a tensor; `None` if they are not in a single range."""
-    held = vars(tensor)
-    found = [value for field in _DATA_FIELDS if isinstance(value := held.get(field), FileSpan)]
-    return found[0] if len(found) == 1 and found[0].nbytes else None
+    fields = vars(tensor)
+    spans = [value for field in _DATA_FIELDS if isinstance(value := fields.get(field), FileSpan)]
+    return spans[0] if len(spans) == 1 and spans[0].nbytes else None
 
 
 def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str | None]]:

@@ -238,10 +238,10 @@ def _models_and_files(paths: list[_NamedPath], default: str | None) -> tuple[dic
     return models, files
 
 
-def _add(found: dict[Any, Path], name: str, path: Path) -> None:
-    if name in found:
-        raise OptionError(f"{found[name]} and {path} would both be called {name}; choose a name with NAME=PATH")
-    found[name] = path
+def _add(taken: dict[Any, Path], name: str, path: Path) -> None:
+    if name in taken:
+        raise OptionError(f"{taken[name]} and {path} would both be called {name}; choose a name with NAME=PATH")
+    taken[name] = path
 
 
 def _stem(path: Path) -> str:
@@ -267,10 +267,10 @@ def _plan(
 
     packing = Packing(ArchiveOptions(options.size_threshold, options.alignment, dedup=True, sha256=True))
     losses: list[Loss] = []
-    for name, each in opened.items():
-        model, raised = raise_model(without_link(each.model))
+    for name, model_file in opened.items():
+        model, raised = raise_model(without_link(model_file.model))
         packing.pack(model, name)
-        new, packing.losses = [*each.cautions(), *raised, *packing.losses], []
+        new, packing.losses = [*model_file.cautions(), *raised, *packing.losses], []
         losses += [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in new]
     packing.finish({name: File.open(file).span() for name, file in files.items()}, {})
     return packing.plan(path)._replace(losses=tuple(losses)), packing.shared_nbytes

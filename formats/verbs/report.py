@@ -120,9 +120,9 @@ class ConversionReport:
         count = len(self.losses)
         files = [(str(file.path), f"{file.nbytes:,} bytes") for file in reversed(self.files)]
         lines = [
-            (title if found else "", text if found else line)
+            (title if separator else "", text if separator else line)
             for line in others
-            for title, found, text in [line.partition(": ")]
+            for title, separator, text in [line.partition(": ")]
         ]
         losses = ("losses", f"{count}: report.losses" if count else "none")
         return html_table(self.verdict, first, [*first_rows(files), *first_rows(lines), losses])

@@ -298,35 +298,35 @@ def _plan(
     models: list[Model] = []
     weights: list[Weights] = []
     losses: list[Loss] = []
-    for each, destination in zip(opened, destinations, strict=True):
-        model, raised = raise_model(without_link(each.model))
+    for model_file, destination in zip(opened, destinations, strict=True):
+        model, raised = raise_model(without_link(model_file.model))
         models.append(model)
         weights.append(weights_of(model, chosen))
         losses += [
             loss._replace(where=": ".join(filter(None, (destination.name, loss.where))))
-            for loss in (*each.cautions(), *raised, *weights[-1].losses)
+            for loss in (*model_file.cautions(), *raised, *weights[-1].losses)
         ]
-    contents = _contents([source for found in weights for _, _, source in found.outside], engine)
+    contents = _contents([source for of_model in weights for _, _, source in of_model.outside], engine)
     users: dict[object, dict[int, None]] = {}  # for each content, the numbers of the models
     first: dict[object, Source] = {}
-    for number, found in enumerate(weights):
-        for _, _, source in found.outside:
+    for number, of_model in enumerate(weights):
+        for _, _, source in of_model.outside:
             content = contents[id(source)]
             users.setdefault(content, {})[number] = None
             first.setdefault(content, source)
-    locations = _locations([tuple(found) for found in users.values()], destinations, options.external_data)
+    locations = _locations([tuple(numbers) for numbers in users.values()], destinations, options.external_data)
     outside = Outside(chosen)
-    for found in weights:
-        for _, tensor, source in found.outside:
+    for of_model in weights:
+        for _, tensor, source in of_model.outside:
             content = contents[id(source)]
             outside.add(tensor, first[content], locations[tuple(users[content])])
     placed = [
-        PlacedModel(model, destination, found.inside)
-        for model, destination, found in zip(models, destinations, weights, strict=True)
+        PlacedModel(model, destination, of_model.inside)
+        for model, destination, of_model in zip(models, destinations, weights, strict=True)
     ]
     placed.sort(key=lambda model: model.destination.name)
     plan = plan_files(placed, outside, losses)
-    allowed = (permissions(each.source, each.codec, CODEC) for each in opened)
+    allowed = (permissions(model_file.source, model_file.codec, CODEC) for model_file in opened)
     plan = plan._replace(permissions=common_permissions(allowed))
     return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
 
@@ -368,10 +368,10 @@ def _locations(
 
     Raises: OptionError if it is the name of another file.
     """
-    found = [*dict.fromkeys(groups)]
-    several = [group for group in found if len(group) > 1]
+    every = [*dict.fromkeys(groups)]
+    several = [group for group in every if len(group) > 1]
     locations: dict[tuple[int, ...], str] = {
-        group: f"{destinations[group[0]].name}.data" for group in found if len(group) == 1
+        group: f"{destinations[group[0]].name}.data" for group in every if len(group) == 1
     }
     name = Path(shared)
     for number, group in enumerate(several, 1):

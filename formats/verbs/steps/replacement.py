@@ -289,15 +289,15 @@ def _needed(others: OtherGraphs, files: Collection[Path]) -> set[str]:
 
 def _data_of(old: Old) -> dict[str, File | None]:
     """The data files of an old model, by location, in the order of locations; `None` for those that are missing."""
-    found: dict[str, File | None] = {}
+    data: dict[str, File | None] = {}
     for _, tensor in walk.external_tensors(old.model) if old.model is not None else ():
         file = None if tensor.external_source is None else next(tensor.external_source.files(), None)
         location = os.path.normpath(places_of(tensor).get("location", ""))
         if isinstance(file, AbsentFile):
-            found[location] = File.open(file.path) if file.path.is_file() else None
+            data[location] = File.open(file.path) if file.path.is_file() else None
         elif file is not None and file != old.file:
-            found[location] = file
-    return dict(sorted(found.items()))
+            data[location] = file
+    return dict(sorted(data.items()))
 
 
 def _is_link(model: Path, location: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from formats.verbs.verifying.findings import CODES, found
+from formats.verbs.verifying.findings import CODES, finding_of
 
 
 def test_the_page_has_all_codes(root: Path) -> None:
@@ -19,4 +19,4 @@ def test_the_page_has_all_codes(root: Path) -> None:
 def test_a_finding_has_the_kind_of_its_code() -> None:
     """The kind of a finding follows from its code."""
     for code, rule in CODES.items():
-        assert (rule.kind, "a", "b", code) == found(code, "a", "b")
+        assert (rule.kind, "a", "b", code) == finding_of(code, "a", "b")
