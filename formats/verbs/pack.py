@@ -24,11 +24,12 @@ from formats.options import made_each, option, settle, size, text
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
-from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, in_order
+from formats.tensordata.plan import WritePlan, in_order
 from formats.verbs.arguments import local_path_of
 from formats.verbs.report import fields_as_json, verdict
 from formats.verbs.steps.opening import check_key, common_permissions, located, open_model, permissions, recognised
 from formats.verbs.steps.planning import own_codec, raise_model
+from formats.verbs.steps.replacement import whole_file
 from formats.words import in_units
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from formats.keywords import PackKeywords
     from formats.onnxzip.reading.contents import Contents
     from formats.onnxzip.records import Entry
-    from formats.tensordata.plan import Loss
+    from formats.tensordata.plan import FilePlan, Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.steps.opening import Opened
 
@@ -409,6 +410,4 @@ def _by_folder(files: Iterable[tuple[str, Entry]], target: Path) -> dict[Path, l
 
 def _file_of(path: Path, entry: Entry, source: Source) -> FilePlan:
     """The file that an entry becomes."""
-    payload = source.slice(entry.payload_offset, entry.nbytes)
-    writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
-    return FilePlan(path, entry.nbytes, writes)
+    return whole_file(path, source.slice(entry.payload_offset, entry.nbytes))

@@ -27,7 +27,7 @@ from formats.tensordata.file import File
 from formats.tensordata.interrupted import owner_of
 from formats.tensordata.local.directory import made_folders, sync_directory, unlink, unlink_same
 from formats.tensordata.local.osio import Located
-from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan
+from formats.tensordata.plan import OWNER_ACCESS, Permissions, Renamed, WritePlan
 from formats.tensordata.replacing.lock import locked_together
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
@@ -35,16 +35,14 @@ from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
 from formats.verbs.repair import check_finished, finish
 from formats.verbs.report import WrittenFile, fields_as_json
-from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model
+from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model, whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
 
-    from formats.ir.model import Model
     from formats.keywords import PlaceKeywords
-    from formats.tensordata.sources.source import Source
     from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
     from formats.verbs.steps.replacement import Replaced
 
@@ -168,14 +166,12 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
 
     Raises: as `rm` does.
     """
-    if path in gone:
+    if path in gone or (not os.path.lexists(path) and owner_of(path) is None):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    if not os.path.lexists(path) and owner_of(path) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    with ExitStack() as held:
+    with ExitStack() as locks:
         if not (dry_run or path.is_dir()):  # what reads a folder explains it
             finish(path)
-            held.enter_context(locked_together([path]))
+            locks.enter_context(locked_together([path]))
             check_finished(path)
         opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
         there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
@@ -229,11 +225,11 @@ def _relocate(
     except DecodeError:
         if not options.overwrite:
             raise
-    with ExitStack() as held:  # no other process changes, moves or removes these files meanwhile
+    with ExitStack() as locks:  # no other process changes, moves or removes these files meanwhile
         if options.parents:
-            held.enter_context(made_folders(dst.parent))
+            locks.enter_context(made_folders(dst.parent))
         places = [*([src] if moves else ()), dst, *([backup_of(dst)] if replacement.backup else ())]
-        held.enter_context(locked_together(places))
+        locks.enter_context(locked_together(places))
         if moves and not opened.file.is_current():  # another process did, while this one waited for the locks
             opened.model.close()
             opened = _opened(src, dst, options, moves=True)
@@ -260,7 +256,8 @@ def _relocated(
         others = [name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location])]
         stays = _check_replaced(dst, others, src if in_place else None) - {dst.parent / name for name in names.values()}
         left = sorted(stays)
-    _refer(opened.model, names)
+    for _, tensor in walk.external_tensors(opened.model):
+        change_location(tensor, names.get)
     written, done = _write(opened, dst, names, options, replacement, left, moves=moves)
     kept = done.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
     removed: tuple[Path, ...] = ()
@@ -333,12 +330,6 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
     return left - {dst}
 
 
-def _refer(model: Model, names: Mapping[str, str]) -> None:
-    """Make the tensors of the model refer to data files by their new names."""
-    for _, tensor in walk.external_tensors(model):
-        change_location(tensor, names.get)
-
-
 def _write(
     opened: OpenedFiles,
     dst: Path,
@@ -363,13 +354,15 @@ def _write(
     model = (
         graph_plan(lookup.by_name(opened.listed.format), opened.model, dst)
         if changed
-        else FilePlan(dst, opened.source.nbytes, (PlacedWrite(0, opened.source),))
+        else whole_file(dst, opened.source)
     )
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
     renamed = [Renamed(*data[location], files[location].path) for location in plain] if moves else []
     as_it_is = not (changed or files[""].leads_to or files[""].stays)
-    copied = [_whole(path, file.span()) for location, (path, file) in data.items() if not (moves and location in plain)]
+    copied = [
+        whole_file(path, file.span()) for location, (path, file) in data.items() if not (moves and location in plain)
+    ]
     whole = moves and as_it_is and not copied
     if renamed or whole:
         opened.file.check_in_place()
@@ -400,11 +393,6 @@ def _is_there(path: Path, file: File) -> bool:
     if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
         return False
     return File.open(path).span() == file.span()
-
-
-def _whole(path: Path, source: Source) -> FilePlan:
-    """A copy of a whole file."""
-    return FilePlan(path, source.nbytes, (PlacedWrite(0, source),))
 
 
 def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:

@@ -113,7 +113,11 @@ def verify(
     returned, not raised.
     """
     path, reading = path_of(path), tolerant(made(ReadOptions, options, by=verify))
-    engine = _engine(threads, progress) if data or threads or progress else None
+    engine = None
+    if data or threads or progress:
+        from formats.tensordata.engine import EngineOptions  # what reads no data starts without it
+
+        engine = EngineOptions(threads=threads, progress=progress)
     if original is not None and not data:
         raise OptionError("`original` has an effect only with `data=True`")
     *others, last = models_in(path, format, reading)
@@ -127,16 +131,6 @@ def verify(
             notes=(*result.notes, *_of_model(name, other.notes, result.notes)),
         )
     return result
-
-
-def _engine(threads: int, progress: Callable[[int, int], None] | None) -> EngineOptions:
-    """How data is read. Without data, the engine is not imported: that takes a tenth of the time for a small model.
-
-    Raises: OptionError for an invalid value.
-    """
-    from formats.tensordata.engine import EngineOptions
-
-    return EngineOptions(threads=threads, progress=progress)
 
 
 def _of_model(name: str | None, findings: Iterable[Finding], known: Collection[Finding]) -> Iterator[Finding]:

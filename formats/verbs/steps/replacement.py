@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Codec
     from formats.ir.model import Model
     from formats.tensordata.engine import EngineOptions
+    from formats.tensordata.sources.source import Source
 
 BELONGED = "it belonged to the replaced model"
 
@@ -213,12 +214,13 @@ def _execute_with(work: Work, backup: _Backup, engine: EngineOptions) -> None:
         execute(plan, engine, renamed=(*backup.renamed, *renamed))
 
 
+def whole_file(path: Path, source: Source) -> FilePlan:
+    """A file whose content is a source."""
+    return FilePlan(path, source.nbytes, (PlacedWrite(0, source),) if source.nbytes else ())
+
+
 def _copy(renamed: Renamed) -> FilePlan:
-    return FilePlan(renamed.path, renamed.file.nbytes, _all_of(renamed.file))
-
-
-def _all_of(file: File) -> tuple[PlacedWrite, ...]:
-    return (PlacedWrite(0, file.span()),)
+    return whole_file(renamed.path, renamed.file.span())
 
 
 def _planned(work: Work, old: Sequence[Old], used: Collection[Path], goes: Collection[Path]) -> _Backup:

@@ -112,9 +112,9 @@ def name_problems(
                     place = walk.inner_place(where, "node", index)
                     if problem := scope.unknown(index, place, _operator(node), name):
                         yield problem
-        if check is not None and (found := check.problems(node, node_inputs, node_outputs)):
+        for code, step, detail in check.problems(node) if check is not None else ():
             place = walk.inner_place(where, "node", index)
-            yield from ((code, f"{place}.{step}" if step else place, detail) for code, step, detail in found)
+            yield code, f"{place}.{step}" if step else place, detail
         if entries(node, "attribute"):
             scope.index = index
             for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
