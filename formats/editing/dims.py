@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.inference import after, infer_again, replaced, words_of
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_dims, main_graph, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
@@ -59,7 +59,7 @@ class _Axis(NamedTuple):
         return self.shape.dim[self.number]
 
 
-def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> Done:
+def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> EditResult:
     """Set dims by name, or axes of inputs; shapes that an axis contradicts are inferred again, or dropped.
 
     `before` is the model without any edit.
@@ -87,11 +87,11 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
             if axis.dim.dim_value is not None:
                 old_sizes[axis.input] = axis.dim.dim_value
         _set(axis.dim, size)
-        done.append(Done((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),)))
+        done.append(EditResult((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),)))
     if sizes:
         done.append(infer_again(model, before, changed))
-        done.append(Done(losses=tuple(_doubts(model, old_sizes))))
-    return sum(done, Done())
+        done.append(EditResult(losses=tuple(_doubts(model, old_sizes))))
+    return sum(done, EditResult())
 
 
 def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
@@ -173,7 +173,7 @@ def _check_names(symbols: Mapping[str, int | str], known: Mapping[str, None]) ->
             raise EditError(f"{name} cannot be called {size}, the name of another dim: both would have one size")
 
 
-def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> Done:
+def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> EditResult:
     """Set dims by name, all at once, so that two names can change places.
 
     A text with operators, such as "batch*seq", is computed from others only if these exist: it may be just a name.
@@ -199,7 +199,7 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
         Loss("shape", "graph", f"the dim {text} has no possible size now, and is not known any more", INTERFACE)
         for text in impossible
     )
-    return Done(tuple(edits), tuple(losses))
+    return EditResult(tuple(edits), tuple(losses))
 
 
 def _replaced_all(text: str, sizes: Mapping[str, int | str]) -> int | str | None:

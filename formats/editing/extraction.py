@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
 from formats.ir.copies import copied
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
     initializers: set[str]
 
 
-def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Done:
+def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> EditResult:
     """Leave of the model what computes `outputs` from `inputs`; without them, those of the model count.
 
     Only the model and its main graph change; the messages in them stay as they are.
@@ -68,7 +68,7 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     edits = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
     unneeded = [name for name in given or () if name not in part.inputs]
     edits += [Edit("inputs", f"the input {name} is not needed, and left out") for name in unneeded]
-    return Done(tuple(edits), tuple(losses))
+    return EditResult(tuple(edits), tuple(losses))
 
 
 def _check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], kind: str) -> None:

@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
@@ -62,7 +62,7 @@ class _Stated(NamedTuple):
     dims: list[Dimension]
 
 
-def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[int | str | None]]) -> Done:
+def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[int | str | None]]) -> EditResult:
     """Shapes that follow from the inputs `changed` are dropped, and shapes are inferred where onnx is installed.
 
     `changed` has the dims that the axes of inputs had. What the model said of values that follow from an axis with a
@@ -76,17 +76,17 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     why = ""
     known = 0
     try:
-        found = _checked(model, before)
+        with_types = _checked(model, before)
     except MissingPackageError as error:
-        found, why = None, f"; {error.message}"
-    if found is not None:
-        _check_reshapes(found)
-        _check_states(found)
-        known = _take(model, found, dropped)
+        with_types, why = None, f"; {error.message}"
+    if with_types is not None:
+        _check_reshapes(with_types)
+        _check_states(with_types)
+        known = _take(model, with_types, dropped)
     _restore(model, dropped, stated)
     edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
     left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
-    return Done(edits, tuple(_losses_of(left, [old.value for old in outputs if _is_less_known(old)], why)))
+    return EditResult(edits, tuple(_losses_of(left, [old.value for old in outputs if _is_less_known(old)], why)))
 
 
 def _checked(model: Model, before: Model) -> Model | None:
@@ -191,7 +191,7 @@ def _named(values: Collection[ValueInfo]) -> dict[str, ValueInfo]:
     return {value.name or "": value for value in values}
 
 
-def _take(model: Model, found: Model, dropped: Mapping[str, ValueInfo]) -> int:
+def _take(model: Model, with_types: Model, dropped: Mapping[str, ValueInfo]) -> int:
     """Take inferred shapes for outputs, for inner values that the model describes, and for those that were dropped.
 
     Subgraphs have such outputs and inner values, too.
@@ -199,12 +199,12 @@ def _take(model: Model, found: Model, dropped: Mapping[str, ValueInfo]) -> int:
     """
     names = _stated_names(model)
     more = 0
-    for graph, other in zip(_graphs(model), _graphs(found), strict=True):
+    for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
         known = _named([*other.value_info, *other.output])
         for value in (*graph.output, *entries(graph, "value_info")):
             shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
             more += shape is not None and new is not None and _fill(shape, new, names)
-    known = _named([*main_graph(found).value_info, *main_graph(found).output])
+    known = _named([*main_graph(with_types).value_info, *main_graph(with_types).output])
     for name, value in dropped.items():
         new = shape_of(known[name]) if name in known else None
         if new is not None and (tensor := getattr(value.type, "tensor_type", None)) is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
 from formats.editing.operator_sets import set_name, version_of, with_opset, with_other_set
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
 from formats.errors import EditError, UnsupportedError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 OF_ONNX = "ai.onnx."  # the start of the names of its other sets
 
 
-def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
+def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResult]:
     """Both models with the same version of each operator set that both import, and what was converted.
 
     The newer version of ONNX's own operators counts, or the older one if a node cannot be converted to the newer. Of
@@ -45,7 +45,7 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
     Raises: UnsupportedError if a node cannot be converted; EditError for two versions of a set of somebody else;
     MissingPackageError if onnx is needed, but not installed.
     """
-    done = Done()
+    done = EditResult()
     given = version_of(first.opset_import), version_of(second.opset_import)
     if None not in given and given[0] != given[1]:
         older, newer = sorted(version or 0 for version in given)
@@ -67,7 +67,7 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
     return first, second, done
 
 
-def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, Done]:
+def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, EditResult]:
     """Both models with this version of ONNX's own operators, and what was converted."""
     first, of_first = with_opset(first, version)
     second, of_second = with_opset(second, version)
@@ -112,7 +112,7 @@ class _Link(NamedTuple):
         return f"{self.output.name}={self.input.name}"
 
 
-def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], prefix: str = "") -> Done:
+def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], prefix: str = "") -> EditResult:
     """Add the second model to the first one; both belong to the caller, and the second must not be used any more.
 
     `connect` has pairs of an output (or an input) of the first model and an input of the second. All names of the
@@ -130,12 +130,12 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     )
     _join_functions(first, second)
     _join_graphs(main_graph(first), main_graph(second), links, shared)
-    done += Done(losses=tuple(_join_facts(first, second)))
+    done += EditResult(losses=tuple(_join_facts(first, second)))
     if not links:
         edits = [Edit("merge", "nothing is connected: the models stand side by side")]
     if shared:
         edits.append(Edit("merge", f"{counted(len(shared), 'weight')} of both stored once"))
-    return Done(tuple(edits)) + done
+    return EditResult(tuple(edits)) + done
 
 
 def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> list[_Link]:
@@ -182,7 +182,7 @@ def _field(kind: Any) -> str | None:
     return next((name for name in type(kind).oneof if getattr(kind, name) is not None), None)
 
 
-def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> Done:
+def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResult:
     """Dims of connected values are the same; other names of dims that meet are told apart.
 
     Raises: EditError if two sizes differ.
@@ -207,7 +207,7 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> Done:
     for name in symbols_of(second):
         if name in symbols_of(first) and name not in theirs:
             theirs[name] = fresh(name, taken)
-    done = set_symbols(first, mine, symbols_of(first)) if mine else Done()
+    done = set_symbols(first, mine, symbols_of(first)) if mine else EditResult()
     if theirs:
         set_symbols(second, theirs, symbols_of(second))
     return done
@@ -242,7 +242,7 @@ def _place(tensor: Tensor) -> tuple[Any, ...] | None:
     return path, source.file.nbytes, source.file_offset, source.nbytes, tensor.data_type, *tensor.dims
 
 
-def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: str) -> Done:
+def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: str) -> EditResult:
     """Give the values and nodes of the second model names that the first one does not have; `given` has some."""
     outer, inner = scope_of(main_graph(first), "graph"), scope_of(main_graph(second), "graph")
     own = {name: None for scope in inner.all_inner() for name in sorted(scope.defined)}
@@ -268,7 +268,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
             for value in values
             if value.name in before
         ]
-    return Done(tuple(edits))
+    return EditResult(tuple(edits))
 
 
 def _name_nodes_apart(outer: Scope, inner: Scope, prefix: str) -> None:

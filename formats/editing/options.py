@@ -216,17 +216,17 @@ class Edit(NamedTuple):
         return {"kind": self.kind, "detail": self.detail}
 
 
-class Done(NamedTuple):
+class EditResult(NamedTuple):
     """What several edits did, and what they dropped."""
 
     edits: tuple[Edit, ...] = ()
     losses: tuple[Loss, ...] = ()
 
-    def __add__(self, other: object) -> Done:
+    def __add__(self, other: object) -> EditResult:
         """Both."""
-        if not isinstance(other, Done):
+        if not isinstance(other, EditResult):
             return NotImplemented
-        return Done(self.edits + other.edits, self.losses + other.losses)
+        return EditResult(self.edits + other.edits, self.losses + other.losses)
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages
 from formats.errors import EditError
 from formats.ir import dtypes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHOWN_NAMES = 8
 
 
-def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") -> Done:
+def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") -> EditResult:
     """Give weights the elements of other tensors or arrays with their names; `origin` says where these are from.
 
     A name means the initializer of the main graph, or the constant there with this output, or if there is neither,
@@ -58,7 +58,7 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     weights = sum(len(places[name]) for name in used)
     count = sum(map(len, places.values()))
     edit = Edit("weights", f"{counted(weights, 'weight')} of {count:,} replaced{f' from {origin}' if origin else ''}")
-    return Done((edit,), tuple(losses if unused else ()))
+    return EditResult((edit,), tuple(losses if unused else ()))
 
 
 def tensor_named(model: Model, name: str) -> Tensor:

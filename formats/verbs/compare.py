@@ -124,8 +124,8 @@ class Comparison:
 
         rows = [(difference.subject or difference.where, difference.detail) for difference in self.differences]
         rows += [("note", note.detail) for note in self.notes]
-        found = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
-        return html_table(found, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
+        title = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
+        return html_table(title, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
 
     def to_json(self) -> dict[str, Any]:
         """The comparison in strings, numbers, lists and dictionaries."""
@@ -177,8 +177,8 @@ def diff(
         pairs = [_pair(paths, for_each(paths, reading), reading)]
     count, kept, largest = 0, [], 0.0
     try:
-        found = chain(_alone(*names) if several else (), _in_pairs(pairs, storage=storage, progress=progress))
-        for difference in found:
+        alone = _alone(*names) if several else ()
+        for difference in chain(alone, _in_pairs(pairs, storage=storage, progress=progress)):
             count += 1
             largest = max(largest, difference.largest or 0.0)
             if count <= limit:

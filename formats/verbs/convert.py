@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Change, Codec
-    from formats.editing.options import Done
+    from formats.editing.options import EditResult
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, ReadKeywords, WriteKeywords
     from formats.tensordata.plan import Loss, WritePlan
@@ -126,7 +126,7 @@ class Way(NamedTuple):
 
     called: Callable[..., Any]
     options: object = None
-    change: Callable[[Model], tuple[Model, Done]] | None = None
+    change: Callable[[Model], tuple[Model, EditResult]] | None = None
     others: Sequence[tuple[Source, Codec]] = ()
 
 

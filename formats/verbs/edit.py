@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.model_edits import edited, merged, part_of, with_metadata
-from formats.editing.options import Done, Edit, EditOptions, ExtractOptions, MergeOptions
+from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.scopes import main_graph
 from formats.editing.weight_files import WRITTEN, has_weights, read_weights, tensor_plan
 from formats.editing.weights import tensor_named
@@ -71,7 +71,7 @@ def edit(
     edits, given = taken(EditOptions, keywords)
     others: list[tuple[Source, Codec]] = []
 
-    def change(model: Model) -> tuple[Model, Done]:
+    def change(model: Model) -> tuple[Model, EditResult]:
         return edited(model, edits, *_weights_of(edits.weights, others), own=True)
 
     way = Way(edit, options, change, others)
@@ -90,9 +90,9 @@ def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mappi
     path = local_path_of(weights)
     if has_weights(path):
         files: list[File] = []
-        found = read_weights(path, files)
+        tensors = read_weights(path, files)
         others += [(file.span(), by_name("onnx")) for file in files]
-        return found, path.name
+        return tensors, path.name
     opened = open_model(path)
     others.append((opened.source, opened.codec))
     return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name
@@ -126,7 +126,7 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         if not engine.dry_run:
             update = editing.update(model, path, ArchiveOptions(), engine, reading.model)
             written = f"{in_units(update.written_bytes)} of the archive were written again"
-            done += Done((Edit("in_place", written),), update.losses)
+            done += EditResult((Edit("in_place", written),), update.losses)
     return ConversionReport(
         source=path,
         destination=path,
@@ -180,7 +180,7 @@ def merge(
     files: list[Any] = []
     path = or_stream(path_of(second))
 
-    def change(model: Model) -> tuple[Model, Done]:
+    def change(model: Model) -> tuple[Model, EditResult]:
         opened = open_model(
             path,
             conversion.from_format,
@@ -214,7 +214,7 @@ def extract(
     """
     wanted, given = taken(ExtractOptions, keywords)
 
-    def change(model: Model) -> tuple[Model, Done]:
+    def change(model: Model) -> tuple[Model, EditResult]:
         return part_of(model, wanted.inputs, wanted.outputs)
 
     way = Way(extract, options, change)

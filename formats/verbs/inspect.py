@@ -14,7 +14,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
-from formats.editing.options import Done
+from formats.editing.options import EditResult
 from formats.errors import OptionError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
@@ -352,16 +352,18 @@ def _inspect(
     codec, source, model = read_model(path, format, reading)
     bundle = codec.bundle(source) if codec.is_archive else None
     graph_inputs, graph_outputs, constants = _interface(model)
-    found = list(walk.tensors(model))  # once: it takes as long as reading the model
+    tensors_by_place = list(walk.tensors(model))  # once: it takes as long as reading the model
     shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
     operators = _operators(model)
     constants_at = walk.constant_names(model) if operators.get("Constant") else {}
-    tensors = tuple(_entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in found)
+    tensors = tuple(
+        _entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in tensors_by_place
+    )
     link = ArchiveLink.of(model)
     inspection = Inspection(
         path=path,
         format=codec.name,
-        files=_files(path, source, (tensor for _, tensor in found)),
+        files=_files(path, source, (tensor for _, tensor in tensors_by_place)),
         ir_version=model.ir_version,
         producer_name=model.producer_name or "",
         producer_version=model.producer_version or "",
@@ -376,7 +378,7 @@ def _inspect(
         runtime=None if chosen is None else _findings(model, chosen),
         nodes=tuple(_nodes(model)) if nodes else None,
         parts=_parts(tensors, params) if params else None,
-        missing=missing_files(tensor for _, tensor in found),
+        missing=missing_files(tensor for _, tensor in tensors_by_place),
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
         releases=_releases(model, codec, source),
@@ -460,8 +462,8 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
     newest = runtime.releases()[-1:]
     if named.release not in (None, *newest):
         raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest[0]} is known")
-    found = runtime.runnable(model, False)
-    return RuntimeFindings(str(named), found.changes, found.stops, (*losses, *found.losses))
+    runnable = runtime.runnable(model, False)
+    return RuntimeFindings(str(named), runnable.changes, runnable.stops, (*losses, *runnable.losses))
 
 
 def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ...]) -> RuntimeFindings:
@@ -469,7 +471,7 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
     from formats.verbs.steps.versions import in_versions
 
     stops: tuple[str, ...] = ()
-    done = Done()
+    done = EditResult()
     try:
         _, done = in_versions(model, chosen)
     except UnsupportedError as error:

@@ -314,20 +314,20 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
     Raises: FileExistsError for another file: a name in a model must not replace an unrelated file.
     """
     own: set[Path] = set()
-    left: set[Path] = set()
+    data_files: set[Path] = set()
     for model in (dst, src):
         if model is not None and model.exists():
             try:
-                found = {file.path for file in open_files(model, None, READ_DEFAULTS).listed.files if not file.stays}
+                files = {file.path for file in open_files(model, None, READ_DEFAULTS).listed.files if not file.stays}
             except FormatError:
-                found = {model}
-            left = found if model is dst else left - found
-            own |= found
+                files = {model}
+            data_files = files if model is dst else data_files - files
+            own |= files
     for name in names:
         path = dst.parent / name
         if os.path.lexists(path) and path not in own and not is_named_after(name, dst):
             raise FileExistsError(errno.EEXIST, "it does not belong to the model to be replaced", str(path))
-    return left - {dst}
+    return data_files - {dst}
 
 
 def _write(

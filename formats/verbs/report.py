@@ -140,8 +140,8 @@ class ConversionReport:
         if not (is_translated or kinds - {"in_place"}):
             return verdict(self.losses)
         rounding = ", up to rounding to float16" if "dtype" in kinds else ", up to rounding" if is_translated else ""
-        found = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
-        return verdict(self.losses, found, "" if found.startswith(DIFFERS) else rounding)
+        same = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
+        return verdict(self.losses, same, "" if same.startswith(DIFFERS) else rounding)
 
     def to_json(self) -> dict[str, Any]:
         """The report in strings, numbers, lists and dictionaries."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.editing.float16.nodes import SCALING, Operators, in_float16, in_float32, is_constant, reduces
 from formats.editing.float16.values import Halved, Value, kind_of, with_element
 from formats.editing.operator_sets import set_name, version_of, with_opset
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
@@ -38,7 +38,7 @@ MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
 NAMED = 10  # nodes that an error names
 
 
-def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Done]:
+def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, EditResult]:
     """The model with its float32s as float16s, and what was done; with `keep_io_types`, inputs and outputs stay.
 
     Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is not installed, and a
@@ -93,9 +93,9 @@ class _Work:
             )
 
     def _look(
-        self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Mapping[str, str]]
+        self, graph: Graph, where: str, outer: ChainMap[str, Value], all_types: Mapping[str, Mapping[str, str]]
     ) -> None:
-        types = found.get(where, {})
+        types = all_types.get(where, {})
         own: dict[str, Value] = {}
         values = outer.new_child(own)
         self.scopes.append(_Scope(graph, where, values))
@@ -123,7 +123,7 @@ class _Work:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
                 attribute = next(each for each in node.attribute if each.name == name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self._look(inner, at, values, found)
+                self._look(inner, at, values, all_types)
         for output in graph.output:
             value = values.get(output.name or "")
             if value is not None and value.kind != "other":
@@ -236,7 +236,7 @@ class _Work:
                 number = value.public or FLOAT if is_main else FLOAT16
                 output.name, output.type = value.names[number], with_element(output.type, number)
 
-    def done(self, calls: int) -> Done:
+    def done(self, calls: int) -> EditResult:
         """What was done, and what was lost."""
         edits = [Edit("dtype", self.halved.sentence())] if self.halved.count else []
         casts = f"; {counted(self.casts, 'cast')} added" if self.casts else ""
@@ -258,7 +258,7 @@ class _Work:
             )
             edits.append(Edit("dtype", f"the type is FLOAT16 now: {every}", f"the type is FLOAT16 now: {short}"))
         edits = edits or [Edit("dtype", "nothing in the model is float32")]
-        return Done(tuple(edits), tuple(self.halved.losses()))
+        return EditResult(tuple(edits), tuple(self.halved.losses()))
 
 
 def _floats(values: list[ValueInfo]) -> list[str]:

@@ -45,8 +45,8 @@ class Opened(NamedTuple):
     def files(self, path: Path) -> tuple[Path, ...]:
         """The files of the model at `path`, the model file first."""
         sources = (tensor.external_source for _, tensor in walk.external_tensors(self.model))
-        found = {file.path for source in sources if source is not None for file in source.files()}
-        return (path, *sorted({shown(file, path) for file in found} - {path}))
+        paths = {file.path for source in sources if source is not None for file in source.files()}
+        return (path, *sorted({shown(file, path) for file in paths} - {path}))
 
     def left_out(self, model: str | None) -> Iterable[Loss]:
         """A note on what the file has besides the model that was read, which has this name."""

@@ -98,11 +98,11 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     runtime = None
     if target.domain is None and named is not None and named.name != ONNXRUNTIME:
         runtime = lookup.runtime(named.name)
-        found = runtime.runnable(model, chosen.exact)
-        if found.error is not None:
-            raise found.error
-        model, changes = found.model, found.changes
-        losses += found.losses
+        runnable = runtime.runnable(model, chosen.exact)
+        if runnable.error is not None:
+            raise runnable.error
+        model, changes = runnable.model, runnable.changes
+        losses += runnable.losses
     if target.domain is None and chosen.runtime.is_given:
         from formats.verbs.steps.versions import in_versions
 

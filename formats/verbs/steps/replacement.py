@@ -374,10 +374,10 @@ class _Others:
             for graph in self._naming[folder]:
                 if graph.path not in self._references:
                     self._references[graph.path] = graph.references()
-                found = self._references[graph.path]
-                if found is None:
+                references = self._references[graph.path]
+                if references is None:
                     return f"{graph.path.name} cannot be read, and may use it"
-                if any(_is_same(folder / name, path) for name in found):
+                if any(_is_same(folder / name, path) for name in references):
                     return f"{graph.path.name} uses it"
         return ""
 
