@@ -76,7 +76,7 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
         else:
             axes[name] = axis
     _check_names(symbols, known)
-    done = [set_symbols(model, symbols, known)] if symbols else []
+    results = [set_symbols(model, symbols, known)] if symbols else []
     changed: dict[str, list[int | str | None]] = {}  # the old dims of axes, by their inputs
     old_sizes: dict[str, int] = {}  # of axes that had a size, by their inputs
     for name, axis in axes.items():
@@ -87,11 +87,13 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
             if axis.dim.dim_value is not None:
                 old_sizes[axis.input] = axis.dim.dim_value
         _set(axis.dim, size)
-        done.append(EditResult((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),)))
+        results.append(
+            EditResult((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),))
+        )
     if sizes:
-        done.append(infer_again(model, before, changed))
-        done.append(EditResult(losses=tuple(_doubts(model, old_sizes))))
-    return sum(done, EditResult())
+        results.append(infer_again(model, before, changed))
+        results.append(EditResult(losses=tuple(_doubts(model, old_sizes))))
+    return sum(results, EditResult())
 
 
 def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:

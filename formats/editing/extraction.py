@@ -83,13 +83,13 @@ def _check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], 
             raise EditError(f"no value is called {name!r}{nearest(name, first, sorted(main.defined), kind)}")
 
 
-def _part(graph: Graph, given: Sequence[str] | None, wanted: Sequence[str]) -> _Part:
+def _part(graph: Graph, inputs: Sequence[str] | None, wanted: Sequence[str]) -> _Part:
     """What the wanted values need."""
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     constants = {tensor.name or "" for tensor in graph.initializer}
     constants |= {sparse.values.name or "" for sparse in entries(graph, "sparse_initializer") if sparse.values}
     own = {value.name or "" for value in graph.input}
-    bounds = own - constants if given is None else set(given)
+    bounds = own - constants if inputs is None else set(inputs)
     part = _Part(set(), {}, set())
     reached: dict[str, str | None] = dict.fromkeys(wanted)  # the value that each one is needed for
     waiting = [*reversed(wanted)]
@@ -107,7 +107,7 @@ def _part(graph: Graph, given: Sequence[str] | None, wanted: Sequence[str]) -> _
                 waiting += reversed(new)
         else:
             raise EditError(_unreachable(graph, name, reached, makers, is_input=name in own))
-    order = given if given is not None else [value.name or "" for value in graph.input]
+    order = inputs if inputs is not None else [value.name or "" for value in graph.input]
     return part._replace(inputs={name: None for name in order if name in part.inputs})
 
 

@@ -45,26 +45,26 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResul
     Raises: UnsupportedError if a node cannot be converted; EditError for two versions of a set of somebody else;
     MissingPackageError if onnx is needed, but not installed.
     """
-    done = EditResult()
+    result = EditResult()
     given = version_of(first.opset_import), version_of(second.opset_import)
     if None not in given and given[0] != given[1]:
         older, newer = sorted(version or 0 for version in given)
         try:
-            first, second, done = _in_set(first, second, newer)
+            first, second, result = _in_set(first, second, newer)
         except UnsupportedError as error:
             try:
-                first, second, done = _in_set(first, second, older)
+                first, second, result = _in_set(first, second, older)
             except UnsupportedError:
                 raise error from None
     for domain, versions in sorted(_versions_in_both(first, second).items()):
         if domain.startswith(OF_ONNX):
             first, of_first = with_other_set(first, domain, min(versions))
             second, of_second = with_other_set(second, domain, min(versions))
-            done += of_first + of_second
+            result += of_first + of_second
         elif not (_has_all(first, domain) and _has_all(second, domain)):
             reason = "and nobody knows what changed between them"
             raise EditError(f"the models import {domain} {versions[0]} and {versions[1]}, {reason}")
-    return first, second, done
+    return first, second, result
 
 
 def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, EditResult]:
@@ -123,19 +123,19 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     links = _links(first, second, connect)
     edits = [Edit("merge", f"{link.output.name} is the input {link.input.name} of the second model") for link in links]
     join_imports(first, second)
-    done = _join_dims(first, second, links)
+    result = _join_dims(first, second, links)
     shared = _shared_weights(main_graph(first), main_graph(second))
-    done += _name_apart(
+    result += _name_apart(
         first, second, {link.input.name or "": link.output.name or "" for link in links} | shared, prefix
     )
     _join_functions(first, second)
     _join_graphs(main_graph(first), main_graph(second), links, shared)
-    done += EditResult(losses=tuple(_join_facts(first, second)))
+    result += EditResult(losses=tuple(_join_facts(first, second)))
     if not links:
         edits = [Edit("merge", "nothing is connected: the models stand side by side")]
     if shared:
         edits.append(Edit("merge", f"{counted(len(shared), 'weight')} of both stored once"))
-    return EditResult(tuple(edits)) + done
+    return EditResult(tuple(edits)) + result
 
 
 def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> list[_Link]:
@@ -207,10 +207,10 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResul
     for name in symbols_of(second):
         if name in symbols_of(first) and name not in theirs:
             theirs[name] = fresh(name, taken)
-    done = set_symbols(first, mine, symbols_of(first)) if mine else EditResult()
+    result = set_symbols(first, mine, symbols_of(first)) if mine else EditResult()
     if theirs:
         set_symbols(second, theirs, symbols_of(second))
-    return done
+    return result
 
 
 def _pairs(link: _Link) -> Iterable[Any]:

@@ -53,14 +53,14 @@ def edited(
     if model.graph is None:
         raise EditError("the model has no graph, so there is nothing to edit")
     is_copied = not own or options.weights is not None or options.dim  # what depends on dims is compared with before
-    new, done = copied(model) if is_copied else model, EditResult()
+    new, result = copied(model) if is_copied else model, EditResult()
     if options.weights is not None:
-        done += set_weights_in(new, weights, origin)
+        result += set_weights_in(new, weights, origin)
     if options.dim:
-        done += set_dims_in(new, options.dim, model)
+        result += set_dims_in(new, options.dim, model)
     if options.rename:
-        done += rename_in(new, options.rename)
-    return new, done
+        result += rename_in(new, options.rename)
+    return new, result
 
 
 def merged(
@@ -74,10 +74,10 @@ def merged(
     """
     if first.graph is None or second.graph is None:
         raise EditError("a model has no graph, so there is nothing to merge")
-    first, second, done = with_same_sets(first, second)
+    first, second, result = with_same_sets(first, second)
     if not own:
         first, second = copied(first), copied(second)
-    return first, merge_in(first, second, connect, prefix) + done
+    return first, merge_in(first, second, connect, prefix) + result
 
 
 def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, EditResult]:
@@ -89,8 +89,8 @@ def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] |
         raise EditError("the model has no graph, so there is nothing to extract")
     new = shallow(model)
     new.graph = shallow(model.graph)
-    done = extract_in(new, inputs, outputs)
-    return copied(new), done  # only of what is left
+    result = extract_in(new, inputs, outputs)
+    return copied(new), result  # only of what is left
 
 
 def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, EditResult]:
@@ -100,7 +100,7 @@ def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, EditRe
 
     Raises: EditError if a key is empty, or if a key to be removed is not there.
     """
-    done = []
+    sentences = []
     entries = [*model.metadata_props]
     for key, text in texts.items():
         if not key:
@@ -114,10 +114,10 @@ def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, EditRe
         said.value = text
         others = [entry for entry in entries if entry.key != key]
         entries = [*others[:place], *([said] if text else []), *others[place:]]
-        done.append(f"the metadata says {key}={text:.100}" if text else f"{key} is removed from the metadata")
+        sentences.append(f"the metadata says {key}={text:.100}" if text else f"{key} is removed from the metadata")
     new = shallow(model)
     new.metadata_props = entries
-    return new, EditResult(tuple(Edit("metadata", detail) for detail in done))
+    return new, EditResult(tuple(Edit("metadata", detail) for detail in sentences))
 
 
 # The methods of `Model`

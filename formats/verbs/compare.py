@@ -300,12 +300,12 @@ def _counting(progress: Callable[[int, int], None], models: Iterable[Any]) -> Ca
     from formats.verbs.inspect import raw_nbytes
 
     total = sum(raw_nbytes(tensor) for model in models for _, tensor in walk.tensors(model))
-    done = 0
+    compared = 0
 
     def count(tensor: Tensor) -> None:
-        nonlocal done
-        done += raw_nbytes(tensor)
-        progress(min(done, total), total)
+        nonlocal compared
+        compared += raw_nbytes(tensor)
+        progress(min(compared, total), total)
 
     return count
 

@@ -76,11 +76,11 @@ def save(
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     own = model_of(model)
     plan, changes, edits = plan_of_any(own, target, destination, chosen)
-    plan, done = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
+    plan, replaced = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     translated = is_translated(own, target)
-    backup = next(iter(done.backups), None)
-    return replace(report, backup=backup, removed=done.removed, is_translated=translated, edits=edits)
+    backup = next(iter(replaced.backups), None)
+    return replace(report, backup=backup, removed=replaced.removed, is_translated=translated, edits=edits)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -179,12 +179,12 @@ def _planned(
     if opened.codec.name == "onnx" and getattr(chosen.target, "source_hash", opened.source) is None:
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with located(path):
-        model, done = opened.model, None
+        model, result = opened.model, None
         cautions, source_files = _cautions(opened, target, chosen), opened.files(path)
         if way.change is not None:
-            model, done = way.change(model)
+            model, result = way.change(model)
         plan, changes, edits = plan_of(model, target, destination, chosen)
-        losses = (*cautions, *(done.losses if done else ()), *plan.losses)
+        losses = (*cautions, *(result.losses if result else ()), *plan.losses)
         allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
         plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
         notes = (*opened.notes, *opened.left_out(chosen.reading.model))  # now: the file may change afterwards
@@ -193,7 +193,7 @@ def _planned(
             "notes": notes,
             "source_files": source_files,
             "is_translated": is_translated(model, target),
-            "edits": (*(done.edits if done else ()), *edits),
+            "edits": (*(result.edits if result else ()), *edits),
         }
     return plan, changes, of_source
 

@@ -114,19 +114,19 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     assert way.change is not None
     with located(path):
         cautions = [*opened.cautions()]
-        model, done = way.change(opened.model)
+        model, result = way.change(opened.model)
         if texts.metadata:
             model, more = with_metadata(model, texts.metadata)
-            done += more
+            result += more
         model, more = in_versions(model, versions)
-        done += more
-        losses = in_order((*cautions, *done.losses))
+        result += more
+        losses = in_order((*cautions, *result.losses))
         if conversion.strict:
             check_losses(losses, conversion.allow)
         if not engine.dry_run:
             update = editing.update(model, path, ArchiveOptions(), engine, reading.model)
             written = f"{in_units(update.written_bytes)} of the archive were written again"
-            done += EditResult((Edit("in_place", written),), update.losses)
+            result += EditResult((Edit("in_place", written),), update.losses)
     return ConversionReport(
         source=path,
         destination=path,
@@ -134,8 +134,8 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         target_format=opened.codec.name,
         files=(WrittenFile(path, path.stat().st_size),),
         seconds=perf_counter() - started,
-        losses=in_order((*cautions, *done.losses)),
-        edits=done.edits,
+        losses=in_order((*cautions, *result.losses)),
+        edits=result.edits,
         source_files=(path,),
         dry_run=engine.dry_run,
     )
@@ -242,7 +242,7 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
         tensor = tensor_named(opened.model, name)
         allowed = permissions(opened.source, opened.codec, by_name("onnx"))
         plan = WritePlan((tensor_plan(tensor, name, destination),), permissions=allowed)
-    plan, done = execute_plan(plan, engine, replacement)
+    plan, replaced = execute_plan(plan, engine, replacement)
     report = ConversionReport(
         source=path,
         destination=destination,
@@ -255,4 +255,4 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
         dry_run=engine.dry_run,
         edits=(Edit("tensor", f"{name} {list(tensor.dims)}"),),
     )
-    return replace(report, backup=next(iter(done.backups), None), removed=done.removed)
+    return replace(report, backup=next(iter(replaced.backups), None), removed=replaced.removed)

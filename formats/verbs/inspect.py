@@ -471,13 +471,13 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
     from formats.verbs.steps.versions import in_versions
 
     stops: tuple[str, ...] = ()
-    done = EditResult()
+    result = EditResult()
     try:
-        _, done = in_versions(model, chosen)
+        _, result = in_versions(model, chosen)
     except UnsupportedError as error:
         stops = (error.message,)
-    changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in done.edits)
-    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *done.losses))
+    changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in result.edits)
+    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *result.losses))
 
 
 def span_of(tensor: Tensor) -> FileSpan | None:

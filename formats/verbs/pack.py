@@ -182,19 +182,19 @@ def pack(
     models, files = _models_and_files(paths, chosen.default)
     if not models:
         raise OptionError("an archive needs a model, and none of the files is one")
-    opened = {name: open_model(each, None, reading, key_is_for_it=False) for name, each in models.items()}
-    check_key(reading, *(each.codec for each in opened.values()))
-    data = {os.path.realpath(file) for name, each in opened.items() for file in each.files(models[name])[1:]}
-    skipped = tuple(each for each in files.values() if os.path.realpath(each) in data)
-    kept = {name: each for name, each in files.items() if each not in skipped}
+    opened = {name: open_model(file, None, reading, key_is_for_it=False) for name, file in models.items()}
+    check_key(reading, *(model.codec for model in opened.values()))
+    data = {os.path.realpath(file) for name, model in opened.items() for file in model.files(models[name])[1:]}
+    skipped = tuple(file for file in files.values() if os.path.realpath(file) in data)
+    kept = {name: file for name, file in files.items() if file not in skipped}
     with collector_paused():
         plan, shared = _plan(opened, kept, path, chosen)
-    allowed = (permissions(each.source, each.codec, CODEC) for each in opened.values())
+    allowed = (permissions(model.source, model.codec, CODEC) for model in opened.values())
     plan = plan._replace(permissions=common_permissions(allowed))
     execute(plan, engine)
     losses = in_order(plan.losses)
     seconds = perf_counter() - started
-    translated = any(own_codec(each.model) is not None for each in opened.values())
+    translated = any(own_codec(model.model) is not None for model in opened.values())
     return Packed(
         path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run, translated
     )
@@ -361,7 +361,7 @@ def _write_files(
     """Write entries of an archive as files with these names below a folder, and return their size; all or nothing."""
     folders_of = _by_folder(files, target)
     written: list[tuple[Path, str]] = []  # folders and names: the paths of very many files take more memory
-    done, nbytes = 0, sum(entry.nbytes for _, entry in files)
+    written_bytes, nbytes = 0, sum(entry.nbytes for _, entry in files)
     with ExitStack() as folders:
         try:
             for place in sorted(folders_of, key=lambda each: (-len(each.parts), each)):  # the graphs last
@@ -369,9 +369,9 @@ def _write_files(
                 for first in range(0, len(folders_of[place]), OPEN_AT_ONCE):
                     some = folders_of[place][first : first + OPEN_AT_ONCE]
                     plan = WritePlan(tuple(_file_of(place / name, entry, source) for name, entry in some))
-                    execute(plan, EngineOptions(progress=progress and part_of(progress, done, nbytes)))
+                    execute(plan, EngineOptions(progress=progress and part_of(progress, written_bytes, nbytes)))
                     written += ((place, name) for name, _ in some)
-                    done += plan.nbytes
+                    written_bytes += plan.nbytes
         except BaseException:
             for place, name in written:
                 with suppress(OSError):

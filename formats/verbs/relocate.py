@@ -258,19 +258,19 @@ def _relocated(
         left = sorted(stays)
     for _, tensor in walk.external_tensors(opened.model):
         change_location(tensor, names.get)
-    written, done = _write(opened, dst, names, options, replacement, left, moves=moves)
-    kept = done.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
+    written, replaced = _write(opened, dst, names, options, replacement, left, moves=moves)
+    kept = replaced.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
     removed: tuple[Path, ...] = ()
     if moves:
         listed = opened.listed
         goes = [file for file in listed.files if not file.location or file.location in names]
         goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
-        goes = [file for file in goes if file.path not in done.backup_files]
+        goes = [file for file in goes if file.path not in replaced.backup_files]
         opened.model.close()  # some systems do not remove a file that is open
         removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
         kept = (*_kept(listed.files), *kept)
-    backup = next(iter(done.backups), None)
-    return Relocation(src, dst, written, removed, kept, options.dry_run, backup, done.removed)
+    backup = next(iter(replaced.backups), None)
+    return Relocation(src, dst, written, removed, kept, options.dry_run, backup, replaced.removed)
 
 
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
@@ -368,7 +368,7 @@ def _write(
         opened.file.check_in_place()
     last = [Renamed(dst, opened.file, files[""].path)] if whole else []
     plan = WritePlan((*copied, *(() if whole else (model,))), permissions=_permissions(opened))
-    done = execute_replacing(
+    replaced = execute_replacing(
         Work(plan, (*renamed, *last)),
         options,
         old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
@@ -377,7 +377,7 @@ def _write(
         used=used,
         goes=[opened.listed.path] if moves else (),
     )
-    return new, done
+    return new, replaced
 
 
 def _permissions(opened: OpenedFiles) -> Permissions:

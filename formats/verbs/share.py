@@ -163,39 +163,43 @@ class Sharing:
         return [str(file.path) for file in self.data_files if model in file.models]
 
 
-def sharing_answer(done: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
+def sharing_answer(sharing: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
     """What was saved; whether it computes the same; what was written; then the warnings, and the notes that many see.
 
     `more` is where the other notes are. If `every`, each has a line as well.
     """
     losses = [
         loss._replace(detail=f"{loss.where}: {loss.detail}", short=f"{loss.where}: {loss.summary}")
-        for loss in done.losses
+        for loss in sharing.losses
     ]
     return [
-        _saved(done),
-        done.verdict,
-        *_written(done),
+        _saved(sharing),
+        sharing.verdict,
+        *_written(sharing),
         *loss_lines(losses, more, every=every),
-        *replacement_lines(done.backups, done.removed, dry_run=done.dry_run),
+        *replacement_lines(sharing.backups, sharing.removed, dry_run=sharing.dry_run),
     ]
 
 
-def _written(done: Sharing) -> Iterator[str]:
-    would = "would write " * done.dry_run
-    for source, model in zip(done.sources, done.models, strict=True):
-        data = [file.path.name for file in done.data_files if model in file.models]
+def _written(sharing: Sharing) -> Iterator[str]:
+    would = "would write " * sharing.dry_run
+    for source, model in zip(sharing.sources, sharing.models, strict=True):
+        data = [file.path.name for file in sharing.data_files if model in file.models]
         yield f"{would}{source} -> {' + '.join((str(model), *data))}"
 
 
-def _saved(done: Sharing) -> str:
-    before, after = in_units(done.source_nbytes), in_units(done.nbytes)
-    time = "" if done.dry_run else f", {done.seconds:.2f} s"
-    models = f"{'would write ' * done.dry_run}{len(done.models):,} models"
-    if not done.shared_nbytes:
+def _saved(sharing: Sharing) -> str:
+    before, after = in_units(sharing.source_nbytes), in_units(sharing.nbytes)
+    time = "" if sharing.dry_run else f", {sharing.seconds:.2f} s"
+    models = f"{'would write ' * sharing.dry_run}{len(sharing.models):,} models"
+    if not sharing.shared_nbytes:
         return f"{models}, no weights are equal  {after}{time}"
-    saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"
-    return f"{models}, {in_units(done.shared_nbytes)} shared: {after} instead of {before}, {saved}{time}"
+    saved = (
+        f"{in_units(sharing.saved_nbytes)} less"
+        if sharing.saved_nbytes > 0
+        else f"{in_units(-sharing.saved_nbytes)} more"
+    )
+    return f"{models}, {in_units(sharing.shared_nbytes)} shared: {after} instead of {before}, {saved}{time}"
 
 
 def share(
@@ -229,17 +233,21 @@ def share(
     if not engine.overwrite and (found := [path for path in destinations if os.path.lexists(path)]):
         raise file_exists(found[0])
     opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
-    check_key(reading, *(each.codec for each in opened))
+    check_key(reading, *(model_file.codec for model_file in opened))
     with collector_paused():
         plan, users = _plan(opened, destinations, chosen, engine)
-    files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
+    files = {
+        path: path.stat().st_size
+        for model_file, path in zip(opened, sources, strict=True)
+        for path in model_file.files(path)
+    }
     plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
     if engine.overwrite and folder.is_dir():
         plan = plan._replace(losses=(*plan.losses, *left_behind(plan, lookup.model_extensions())))
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise no_directory(folder.absolute().parent)
     with nullcontext() if engine.dry_run else made_folders(folder):
-        plan, done = execute_plan(plan, replace(engine, parents=engine.parents or engine.dry_run), replacement)
+        plan, replaced = execute_plan(plan, replace(engine, parents=engine.parents or engine.dry_run), replacement)
     return Sharing(
         tuple(sources),
         tuple(destinations),
@@ -249,9 +257,9 @@ def share(
         tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         in_order(plan.losses),
         engine.dry_run,
-        done.backups,
-        done.removed,
-        any(is_translated(each.model, CODEC) for each in opened),
+        replaced.backups,
+        replaced.removed,
+        any(is_translated(model_file.model, CODEC) for model_file in opened),
     )
 
 

@@ -106,9 +106,9 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     if target.domain is None and chosen.runtime.is_given:
         from formats.verbs.steps.versions import in_versions
 
-        model, done = in_versions(model, chosen.runtime)
-        edits += done.edits
-        losses += done.losses
+        model, result = in_versions(model, chosen.runtime)
+        edits += result.edits
+        losses += result.losses
     plan = target.plan(model, destination, chosen.target)
     if runtime is not None:
         runtime.check_data_files(plan, getattr(chosen.target, "aligned_to", runtime.data_alignment))
@@ -167,9 +167,9 @@ def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: Replacemen
             finish(path)
     old = [old_model(path) for path in models if path.is_file()] if replacement.backup else []
     left = {last.parent / loss.where: loss for loss in plan.losses if loss.kind == LEFT_BEHIND}
-    done = execute_replacing(Work(plan), engine, old=old, left=left, clean=replacement.clean)
+    replaced = execute_replacing(Work(plan), engine, old=old, left=left, clean=replacement.clean)
     losses = [loss for loss in plan.losses if loss.kind != LEFT_BEHIND]
-    for path, reason in done.stays:
+    for path, reason in replaced.stays:
         name = os.path.relpath(path, last.parent)
         losses.append(Loss(LEFT_BEHIND, name, f"{name} stays: {reason}", USE))
-    return plan._replace(losses=tuple(losses)), done
+    return plan._replace(losses=tuple(losses)), replaced

@@ -36,37 +36,37 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
     """
     opset, ir_version, named = options.opset, options.ir_version, options.named
     release = named.release or NEWEST if named is not None and named.name == ONNXRUNTIME else None
-    done = EditResult()
+    result = EditResult()
     if release is not None:
         row = RELEASES[release]
         if named is not None and named.release is None:
             words = f"`runtime=onnxruntime` without a release means {NEWEST}, the newest that is known here"
-            done += EditResult(losses=(Loss("runtime", "", words, USE),))
+            result += EditResult(losses=(Loss("runtime", "", words, USE),))
         model, losses = _in_usual_layout(model)
-        done += EditResult(losses=losses)
+        result += EditResult(losses=losses)
         if opset is None and max([0, *_versions(model)]) > row.opset:
             opset = row.opset
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
         model, more = with_other_set(model, "ai.onnx.ml", row.ml_opset)
-        done += more
+        result += more
     if opset is not None:
         model, more = with_opset(model, opset)
-        done += more
+        result += more
     if options.dtype is not None:
         from formats.editing.float16.conversion import to_float16  # few conversions need it
 
         model, more = to_float16(model, keep_io_types=options.keep_io_types)
-        done += more
+        result += more
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)
-        done += more
+        result += more
     elif release is None and opset is not None:
         model, more = _in_version_of_set(model, opset)
-        done += more
+        result += more
     if release is not None:
-        done += EditResult(losses=tuple(_refused(model, release)))
-    return model, done
+        result += EditResult(losses=tuple(_refused(model, release)))
+    return model, result
 
 
 def _in_version_of_set(model: Model, opset: int) -> tuple[Model, EditResult]:
@@ -77,17 +77,17 @@ def _in_version_of_set(model: Model, opset: int) -> tuple[Model, EditResult]:
     wanted = RELEASES[first].ir_version
     for version in range(wanted, model.ir_version or 0):
         try:
-            new, done = with_ir_version(model, version)
+            new, result = with_ir_version(model, version)
         except UnsupportedError as error:
             reason = error.message.partition(": ")[2]
             continue
-        (edit, *others) = done.edits
+        (edit, *others) = result.edits
         edit = edit._replace(
             detail=f"{edit.detail}, which onnxruntime {first} reads, the first with operator set {opset}"
         )
         if version == wanted:
-            return new, EditResult((edit, *others), done.losses)
-        return new, done + EditResult(losses=(_newer_version(version, wanted, reason),))
+            return new, EditResult((edit, *others), result.losses)
+        return new, result + EditResult(losses=(_newer_version(version, wanted, reason),))
     return model, EditResult(losses=(_newer_version(model.ir_version or 0, wanted, reason),))
 
 
