@@ -203,10 +203,10 @@ def _pair(paths: Sequence[Path], options: Sequence[ReadOptions], reading: ReadOp
     """One model of each file, which its `options` say."""
     files = zip(paths, options, strict=True)
     opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in files]
-    codecs = [found.codec for found in opened]
+    codecs = [file.codec for file in opened]
     check_key(reading, *codecs)
     with collector_paused():
-        form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
+        form, models, notes = _in_one_form(paths, codecs, [without_link(file.model) for file in opened])
     if reading.model is None:
         notes += tuple(_left_out(paths, opened, name))
     return _Pair(name, models, (codecs[0].name, codecs[1].name), form, notes)

@@ -26,8 +26,16 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
 from formats.tensordata.plan import WritePlan, in_order
 from formats.verbs.arguments import local_path_of
-from formats.verbs.report import fields_as_json, verdict
-from formats.verbs.steps.opening import check_key, common_permissions, located, open_model, permissions, recognised
+from formats.verbs.report import fields_as_json, verdict_of_models
+from formats.verbs.steps.opening import (
+    check_key,
+    common_permissions,
+    located,
+    model_name,
+    open_model,
+    permissions,
+    recognised,
+)
 from formats.verbs.steps.planning import own_codec, raise_model
 from formats.verbs.steps.replacement import whole_file
 from formats.words import in_units
@@ -104,9 +112,7 @@ class Packed:
     @property
     def verdict(self) -> str:
         """Whether the models in the archive compute the same, in one line."""
-        if self.is_translated:
-            return verdict(self.losses, "computes the same", ", up to rounding")
-        return verdict(self.losses, "the same models, unchanged")
+        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     def lines(self) -> Iterator[str]:
         """What was written, and whether it computes the same, for people."""
@@ -226,7 +232,7 @@ def _models_and_files(paths: list[_NamedPath], default: str | None) -> tuple[dic
             _add(files, chosen or FILES_PREFIX + path.name, path)
         else:
             is_chosen = is_chosen or chosen is not None
-            _add(models, chosen or _REPLACED.sub("_", _stem(path)), path)
+            _add(models, chosen or _REPLACED.sub("_", model_name(path)), path)
     if default is not None and default not in models:
         raise OptionError(f"`default` is {default!r:.80}, but the models are {', '.join(map(str, models))}")
     if default is not None or (len(models) == 1 and not is_chosen):
@@ -243,11 +249,6 @@ def _add(taken: dict[Any, Path], name: str, path: Path) -> None:
     if name in taken:
         raise OptionError(f"{taken[name]} and {path} would both be called {name}; choose a name with NAME=PATH")
     taken[name] = path
-
-
-def _stem(path: Path) -> str:
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
-    return path.stem if path.suffix.lower() in known else path.name
 
 
 def _is_model(path: Path) -> bool:

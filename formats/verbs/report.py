@@ -201,6 +201,13 @@ def verdict(losses: Iterable[Loss], same: str = "the same model, unchanged", pre
     return f"{same}{precision}"
 
 
+def verdict_of_models(losses: Iterable[Loss], *, is_translated: bool) -> str:
+    """Whether several models compute the same; they do up to rounding if one of them got other operators."""
+    if is_translated:
+        return verdict(losses, "computes the same", ", up to rounding")
+    return verdict(losses, "the same models, unchanged")
+
+
 def answer(report: ConversionReport, more: str = "report.losses", *, every: bool = False) -> list[str]:
     """What was written; whether it computes the same; what was edited; then the warnings, and the notes that many see.
 

@@ -29,8 +29,8 @@ from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
-from formats.verbs.report import WrittenFile, fields_as_json, loss_lines, replacement_lines, verdict
-from formats.verbs.steps.opening import check_key, common_permissions, open_model, permissions
+from formats.verbs.report import WrittenFile, fields_as_json, loss_lines, replacement_lines, verdict_of_models
+from formats.verbs.steps.opening import check_key, common_permissions, model_name, open_model, permissions
 from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
 from formats.words import in_units
 
@@ -127,9 +127,7 @@ class Sharing:
     @property
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
-        if self.is_translated:
-            return verdict(self.losses, "computes the same", ", up to rounding")
-        return verdict(self.losses, "the same models, unchanged")
+        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     @property
     def unused(self) -> tuple[Path, ...]:
@@ -268,8 +266,7 @@ def names_of_models(sources: Sequence[Path]) -> list[str]:
 
     Raises: OptionError if two names stay equal.
     """
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
-    stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
+    stems = [model_name(path) for path in sources]
     folders = [path.absolute().parent.parts[1:] for path in sources]
     names = list(stems)
     if twice := [path for number, path in enumerate(sources) if path in sources[:number]]:

@@ -190,13 +190,19 @@ def models_in(path: Path, name: str | None, options: ReadOptions) -> tuple[str |
         return (None,)
 
 
+def model_name(path: Path) -> str:
+    """The name of a model: that of its file, without the extension of a format."""
+    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    return path.stem if path.suffix.lower() in known else path.name
+
+
 def for_each(paths: Iterable[Path], options: ReadOptions) -> list[ReadOptions]:
     """The options for each of several files: only archives hold models with names, if any of the files is one."""
     if options.model is None:
         return [options for _ in paths]
     every = replace(options, model=None)
-    holds = [models_in(path, None, every) != (None,) for path in paths]
-    return [options if each or not any(holds) else every for each in holds]
+    has_names = [models_in(path, None, every) != (None,) for path in paths]
+    return [options if has_own or not any(has_names) else every for has_own in has_names]
 
 
 def _check_model(options: ReadOptions, codec: Codec) -> None:

@@ -69,10 +69,10 @@ def dims_problem(node: Node, version: int, dims: Sequence[Dims | None]) -> str |
             return f"input {index} of {name} has dims {shown}, but must have {rank} dim{'s' * (rank != 1)}"
     first = dims[0] if dims else None
     if name in BROADCASTING and version >= BROADCASTING[name]:
-        first_known, *others = [shape for shape in dims if shape is not None] or [()]
-        for other in others:
-            if _broadcast([first_known, other]) is None:
-                return f"{name} cannot broadcast dims {dims_text(first_known)} and {dims_text(other)}"
+        shapes = [shape for shape in dims if shape is not None]
+        for other in shapes[1:]:
+            if _broadcast([shapes[0], other]) is None:
+                return f"{name} cannot broadcast dims {dims_text(shapes[0])} and {dims_text(other)}"
     if name == "MatMul" and len(dims) > 1:
         return _matrix_problem(name, dims[0], dims[1], False, False)
     if name == "Gemm" and len(dims) > 1:
