@@ -244,7 +244,7 @@ def _relocated(
     src = opened.listed.path
     in_place = dst.parent.resolve() == src.parent.resolve()
     names: dict[str, str] = {}  # of data files next to the new model, by location
-    for file in opened.listed.files[1:]:
+    for file in opened.listed.files[1:]:  # the first one is the model
         if moves and in_place and (file.stays or file.leads_to):
             continue  # the new model finds it here, too
         name = _new_name(file.location, src, dst)
@@ -344,6 +344,7 @@ def _write(
     files = {file.location: file for file in opened.listed.files}
     changed = any(location != name for location, name in names.items())
     data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
+    # Data that is already there, such as weights that another model has, too, is used and not written again.
     here = {
         location for location, (path, file) in data.items() if files[location].path == path or _is_there(path, file)
     }
@@ -357,8 +358,10 @@ def _write(
         else whole_file(dst, opened.source)
     )
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
+    # A further name costs nothing; what stays at its old place, and what a link leads to, is copied instead.
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
     renamed = [Renamed(*data[location], files[location].path) for location in plain] if moves else []
+    # A graph that does not change, and whose data needs no copy, is renamed like its data: the bytes stay the same.
     as_it_is = not (changed or files[""].leads_to or files[""].stays)
     copied = [
         whole_file(path, file.span()) for location, (path, file) in data.items() if not (moves and location in plain)

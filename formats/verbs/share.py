@@ -312,6 +312,7 @@ def _plan(
             for loss in (*model_file.cautions(), *raised, *weights[-1].losses)
         ]
     contents = _contents([source for of_model in weights for _, _, source in of_model.outside], engine)
+    # Weights with the same users go into one data file, so that each model uses every tensor of its files.
     users: dict[object, dict[int, None]] = {}  # for each content, the numbers of the models
     first: dict[object, Source] = {}
     for number, of_model in enumerate(weights):

@@ -80,7 +80,7 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
 
 def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
     """The plan for writing a model with its metadata, and the changes for its runtime and its versions."""
-    if not getattr(chosen.target, "keeps_references", False):
+    if not getattr(chosen.target, "keeps_references", False):  # only a linked graph refers to an archive
         model = without_link(model)
     losses: tuple[Loss, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -90,6 +90,7 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
 
         model, said = with_metadata(model, chosen.metadata)
         edits = said.edits
+    # First ONNX's operators, then what the runtime needs, then the versions: each step takes what the one before made.
     if own_codec(model) not in (None, target):
         model, losses = raise_model(model, pin=chosen.raising.pin)
     elif chosen.raising.pin:

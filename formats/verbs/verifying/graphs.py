@@ -272,7 +272,7 @@ def cycle_numbers(needs: Sequence[Collection[int]]) -> dict[int, int]:
     `needs[i]` are the indices that index `i` needs. This is Tarjan's algorithm, without recursion.
     """
     order: dict[int, int] = {}  # when each was first met
-    lowest: dict[int, int] = {}
+    lowest: dict[int, int] = {}  # the earliest one that each reaches; equal to its own order, it begins a group
     open_ones: list[int] = []
     is_open: set[int] = set()
     groups: dict[int, int] = {}

@@ -156,7 +156,7 @@ class _TypeCheck:
                 place = walk.inner_place(where, "node", index)
                 for code, step, detail in made.problems:
                     self.problems.append((code, f"{place}.{step}" if step else place, detail))
-            if before is not None:
+            if before is not None:  # a name of an inner graph may hide one around it, whose type comes back later
                 for name in outputs:
                     self._set(name, None, before, is_inner=True)
             for name, kind in zip(outputs, made.kinds, strict=False):
