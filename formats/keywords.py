@@ -130,7 +130,19 @@ class WriteKeywords(OnlyWriteKeywords, AccessKeywords, total=False):
 
 
 class ConvertKeywords(OnlyReadKeywords, OnlyWriteKeywords, AccessKeywords, total=False):
-    """The options of `formats.convert`: those of `load` and of `save`."""
+    """The options of `formats.convert` and `formats.convert_many`: their own, those of `load`, and those of `save`."""
+
+    from_format: str | None
+    """from_format=FORMAT: The format to read, if the content does not show it."""
+    to_format: str | None
+    """to_format=FORMAT: The format to write, if not that of DST's extension: onnx, onnxz, rten, ort, onnxc,
+    textproto, json."""
+    strict: bool
+    """strict=True: Refuse a conversion whose report has a warning."""
+    allow: Sequence[str] | None
+    """allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range')."""
+    lenient: bool
+    """lenient=True: Read an .onnxz file that another zip tool made."""
 
 
 class EditKeywords(ConvertKeywords, total=False):
@@ -164,22 +176,6 @@ class MergeKeywords(ConvertKeywords, total=False):
     """connect: Inputs of the second model by outputs of the first one, such as {'features': 'input'}."""
     prefix: str | None
     """prefix=PREFIX: Begin all names of B with PREFIX; by default, names that meet get a number."""
-
-
-class JobKeywords(ConvertKeywords, total=False):
-    """The options of `formats.convert_many`: all that `convert` has."""
-
-    from_format: str | None
-    """from_format=FORMAT: The format to read, if the content does not show it."""
-    to_format: str | None
-    """to_format=FORMAT: The format to write, if not that of DST's extension: onnx, onnxz, rten, ort, onnxc,
-    textproto, json."""
-    strict: bool
-    """strict=True: Refuse a conversion whose report has a warning."""
-    allow: Sequence[str] | None
-    """allow: With `strict`, kinds of losses that pass, such as ('metadata', 'range')."""
-    lenient: bool
-    """lenient=True: Read an .onnxz file that another zip tool made."""
 
 
 class ShareKeywords(ReadKeywords, total=False):

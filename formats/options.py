@@ -223,13 +223,23 @@ def made(options: type[T], given: Mapping[str, Any], *, of: str = "", by: Callab
     return options(**implied(options, given))
 
 
-def made_each(kinds: Sequence[type], given: Mapping[str, Any]) -> list[Any]:
+def made_each(
+    kinds: Sequence[type], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
+) -> list[Any]:
     """The options of each class that are `given` by name, and those that they imply.
 
     Raises: as `made` does.
     """
-    check_names(given, kinds)
-    return [made(kind, {name: given[name] for name in given.keys() & names_of(kind)}) for kind in kinds]
+    check_names(given, kinds, of, by)
+    return [made_of(kind, given) for kind in kinds]
+
+
+def made_of(options: type[T], given: Mapping[str, Any]) -> T:
+    """The options of a class among those of several classes that are `given` by name.
+
+    Raises: OptionError for an invalid value.
+    """
+    return made(options, {name: given[name] for name in given.keys() & names_of(options)})
 
 
 def check_names(

@@ -61,15 +61,15 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
     """The classes of options of each class of `formats.keywords`, if these are the codecs that write."""
     targets = dict.fromkeys(codec.options for codec in codecs)
     writing = (MetadataOptions, EngineOptions, ReplacementOptions, RaisingOptions, RuntimeOptions, *targets)
+    converting = (ConversionOptions, ReadOptions, *writing)
     return {
         "ReadKeywords": (ReadOptions,),
         "RaiseKeywords": (RaisingOptions,),
         "WriteKeywords": writing,
-        "ConvertKeywords": (ReadOptions, *writing),
-        "EditKeywords": (EditOptions, ReadOptions, *writing),
-        "ExtractKeywords": (ExtractOptions, ReadOptions, *writing),
-        "MergeKeywords": (MergeOptions, ReadOptions, *writing),
-        "JobKeywords": (ReadOptions, *writing, ConversionOptions),
+        "ConvertKeywords": converting,
+        "EditKeywords": (EditOptions, *converting),
+        "ExtractKeywords": (ExtractOptions, *converting),
+        "MergeKeywords": (MergeOptions, *converting),
         "ShareKeywords": (ShareOptions, ReadOptions, EngineOptions, ReplacementOptions),
         "PackKeywords": (PackingOptions, ReadOptions, EngineOptions),
         "PlaceKeywords": (PlaceOptions, ReplacementOptions),

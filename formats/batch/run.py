@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.codecs.keys import Key
-    from formats.keywords import JobKeywords
+    from formats.keywords import ConvertKeywords
 
 WINDOW = 1024  # the jobs of an executor at one time, done or not: more than any cluster has workers
 JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process waits, and few to repeat if one is killed
@@ -54,7 +54,7 @@ def convert_many(
     on_result: Callable[[JobResult], None] | None = None,
     manifest: str | os.PathLike[str] | None = None,
     fail_fast: bool = False,
-    **keywords: Unpack[JobKeywords],
+    **keywords: Unpack[ConvertKeywords],
 ) -> list[JobResult]:
     """Convert many models; return the result of each job, in order.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.inference import after, infer_again, replaced, words_of
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_dims, main_graph, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
@@ -59,7 +59,7 @@ class _Axis(NamedTuple):
         return self.shape.dim[self.number]
 
 
-def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> Done:
+def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> EditResult:
     """Set dims by name, or axes of inputs; shapes that an axis contradicts are inferred again, or dropped.
 
     `before` is the model without any edit.
@@ -76,7 +76,7 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
         else:
             axes[name] = axis
     _check_names(symbols, known)
-    done = [set_symbols(model, symbols, known)] if symbols else []
+    results = [set_symbols(model, symbols, known)] if symbols else []
     changed: dict[str, list[int | str | None]] = {}  # the old dims of axes, by their inputs
     old_sizes: dict[str, int] = {}  # of axes that had a size, by their inputs
     for name, axis in axes.items():
@@ -87,11 +87,13 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
             if axis.dim.dim_value is not None:
                 old_sizes[axis.input] = axis.dim.dim_value
         _set(axis.dim, size)
-        done.append(Done((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),)))
+        results.append(
+            EditResult((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),))
+        )
     if sizes:
-        done.append(infer_again(model, before, changed))
-        done.append(Done(losses=tuple(_doubts(model, old_sizes))))
-    return sum(done, Done())
+        results.append(infer_again(model, before, changed))
+        results.append(EditResult(losses=tuple(_doubts(model, old_sizes))))
+    return sum(results, EditResult())
 
 
 def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
@@ -105,7 +107,7 @@ def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
         for attribute in entries(node, "attribute")
         if attribute.t is not None
     )
-    found = []
+    doubtful = []
     for node in main_graph(model).node:
         if node.op_type in SHAPERS and len(node.input) > 1 and node.input[1] not in follows:
             tensor = constants.get(node.input[1])
@@ -123,10 +125,10 @@ def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
                 )
             )
         if is_doubtful:
-            found.append(node.name or node.output[0])
-    if found and sizes:
+            doubtful.append(node.name or node.output[0])
+    if doubtful and sizes:
         why = "may still need the old size, so the model may fail or compute something else: run it"
-        yield Loss("dim", "graph.node", f"{', '.join(found)} {why}", RESULTS, short=f"{listed(found, 1)} {why}")
+        yield Loss("dim", "graph.node", f"{', '.join(doubtful)} {why}", RESULTS, short=f"{listed(doubtful, 1)} {why}")
 
 
 def symbols_of(model: Model) -> dict[str, None]:
@@ -173,7 +175,7 @@ def _check_names(symbols: Mapping[str, int | str], known: Mapping[str, None]) ->
             raise EditError(f"{name} cannot be called {size}, the name of another dim: both would have one size")
 
 
-def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> Done:
+def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> EditResult:
     """Set dims by name, all at once, so that two names can change places.
 
     A text with operators, such as "batch*seq", is computed from others only if these exist: it may be just a name.
@@ -184,13 +186,13 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
         text = dim.dim_param
         if not text:
             continue
-        found = [text] if text in sizes else []
-        if not found and (words := words_of(text)) <= known.keys():
-            found = [name for name in sizes if name in words]
-        for name in found:
+        names = [text] if text in sizes else []
+        if not names and (words := words_of(text)) <= known.keys():
+            names = [name for name in sizes if name in words]
+        for name in names:
             places[name] += 1
-        if found:
-            new = _replaced_all(text, {name: sizes[name] for name in found})
+        if names:
+            new = _replaced_all(text, {name: sizes[name] for name in names})
             if new is None:
                 impossible[text] = None
             _set(dim, new)
@@ -199,7 +201,7 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
         Loss("shape", "graph", f"the dim {text} has no possible size now, and is not known any more", INTERFACE)
         for text in impossible
     )
-    return Done(tuple(edits), tuple(losses))
+    return EditResult(tuple(edits), tuple(losses))
 
 
 def _replaced_all(text: str, sizes: Mapping[str, int | str]) -> int | str | None:

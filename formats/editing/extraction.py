@@ -8,10 +8,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Done, Edit, counted
-from formats.editing.scopes import main_graph, names_used, scope_of, subgraphs
+from formats.editing.options import Edit, EditResult, counted
+from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
 from formats.ir.copies import copied
+from formats.ir.functions import functions_of, key_of
 from formats.ir.model import (
     Dimension,
     Graph,
@@ -42,7 +43,7 @@ class _Part(NamedTuple):
     initializers: set[str]
 
 
-def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Done:
+def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> EditResult:
     """Leave of the model what computes `outputs` from `inputs`; without them, those of the model count.
 
     Only the model and its main graph change; the messages in them stay as they are.
@@ -67,7 +68,7 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     edits = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
     unneeded = [name for name in given or () if name not in part.inputs]
     edits += [Edit("inputs", f"the input {name} is not needed, and left out") for name in unneeded]
-    return Done(tuple(edits), tuple(losses))
+    return EditResult(tuple(edits), tuple(losses))
 
 
 def _check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], kind: str) -> None:
@@ -82,13 +83,13 @@ def _check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], 
             raise EditError(f"no value is called {name!r}{nearest(name, first, sorted(main.defined), kind)}")
 
 
-def _part(graph: Graph, given: Sequence[str] | None, wanted: Sequence[str]) -> _Part:
+def _part(graph: Graph, inputs: Sequence[str] | None, wanted: Sequence[str]) -> _Part:
     """What the wanted values need."""
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     constants = {tensor.name or "" for tensor in graph.initializer}
     constants |= {sparse.values.name or "" for sparse in entries(graph, "sparse_initializer") if sparse.values}
     own = {value.name or "" for value in graph.input}
-    bounds = own - constants if given is None else set(given)
+    bounds = own - constants if inputs is None else set(inputs)
     part = _Part(set(), {}, set())
     reached: dict[str, str | None] = dict.fromkeys(wanted)  # the value that each one is needed for
     waiting = [*reversed(wanted)]
@@ -106,7 +107,7 @@ def _part(graph: Graph, given: Sequence[str] | None, wanted: Sequence[str]) -> _
                 waiting += reversed(new)
         else:
             raise EditError(_unreachable(graph, name, reached, makers, is_input=name in own))
-    order = given if given is not None else [value.name or "" for value in graph.input]
+    order = inputs if inputs is not None else [value.name or "" for value in graph.input]
     return part._replace(inputs={name: None for name in order if name in part.inputs})
 
 
@@ -146,13 +147,13 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
     why = ""
     if any(not _is_complete(known.get(name)) for name in wanted):
         try:
-            found = inferred(model)
+            with_types = inferred(model)
         except MissingPackageError as error:
-            found, why = None, f"; {error.message}"
+            with_types, why = None, f"; {error.message}"
             derived = value_types(model).get("graph", {})
             missing = [name for name in wanted if known.get(name) is None]
             known |= {name: ValueInfo(name, of) for name in missing if (of := type_of(derived.get(name, "")))}
-        for name, value in _types(main_graph(found), wanted).items() if found is not None else ():
+        for name, value in _types(main_graph(with_types), wanted).items() if with_types is not None else ():
             if not _is_complete(known.get(name)):
                 known[name] = value
     for kind, names in (("input", inputs), ("output", outputs)):
@@ -220,13 +221,7 @@ def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> 
     for node in nodes:
         if not inputs.keys().isdisjoint(node.output):
             node = copied(node)  # the other one belongs to another model
-            for index, name in enumerate(node.output):
-                if name in inputs:
-                    number = 2
-                    while (new := f"{name}_{number}") in taken:
-                        number += 1
-                    taken.add(new)
-                    node.output[index] = new
+            node.output = [fresh(name, taken) if name in inputs else name for name in node.output]
         renamed.append(node)
     return renamed
 
@@ -254,18 +249,16 @@ def all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
 
 def _functions(model: Model) -> list[Function]:
     """The functions that the graph calls, directly or through others, in their order."""
-    by_name = {
-        (function.domain or "", function.name, function.overload or ""): function for function in model.functions
-    }
+    functions = functions_of(model.functions)
     called: set[Any] = set()
     waiting: list[Graph | Function] = [main_graph(model)]
     while waiting:
         for node in all_nodes([waiting.pop()]):
-            key = node.domain or "", node.op_type, node.overload or ""
-            if key in by_name and key not in called:
+            key = key_of(node.domain, node.op_type, node.overload)
+            if key in functions and key not in called:
                 called.add(key)
-                waiting.append(by_name[key])
-    return [function for key, function in by_name.items() if key in called]
+                waiting.append(functions[key])
+    return [function for key, function in functions.items() if key in called]
 
 
 def _keep_imports(model: Model) -> None:

@@ -1,6 +1,7 @@
 """Types and shapes of values, inferred again after an edit.
 
-Names of dims that are computed from others, as exporters write them: "batch*seq", "(s0 - 1)//2 + 1".
+Exporters write dims that are computed from others as texts, such as "batch*seq" and "(s0 - 1)//2 + 1"; the last part of
+the module reads them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
@@ -24,81 +25,6 @@ if TYPE_CHECKING:
 
     from formats.ir.model import TensorShape, ValueInfo
 
-
-MAX_CHARACTERS = 500
-MAX_DIGITS = 20
-LARGEST = (1 << 63) - 1
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_OPERATORS: dict[type, Any] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_FUNCTIONS = {"max": max, "Max": max, "min": min, "Min": min}
-
-
-def words_of(text: str) -> set[str]:
-    """The names of other dims in the name of a dim, if that is computed from them; otherwise the name itself."""
-    if _WORD.fullmatch(text) or _parsed(text) is None:
-        return {text}
-    return {word for word in _WORD.findall(text) if word not in _FUNCTIONS}
-
-
-def replaced(text: str, name: str, value: int | str) -> int | str | None:
-    """The dim after another dim got a value or a name: a size, a text, or `None` if it is no possible size."""
-    if text == name:
-        return value
-    if name not in words_of(text):
-        return text
-    text = _WORD.sub(lambda word: str(value) if word[0] == name else word[0], text)
-    if words_of(text):
-        return text
-    try:
-        size = _computed(_parsed(text))
-    except (ArithmeticError, ValueError):
-        return None
-    return size if 0 <= size <= LARGEST else None
-
-
-@cache
-def _parsed(text: str) -> ast.expr | None:
-    """The expression, or `None` if the text is just a name."""
-    if len(text) > MAX_CHARACTERS or re.search(rf"\d{{{MAX_DIGITS}}}", text):
-        return None
-    try:
-        found = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return found if _is_arithmetic(found) else None
-
-
-def _is_arithmetic(found: ast.expr) -> bool:
-    if isinstance(found, ast.BinOp):
-        return type(found.op) in _OPERATORS and _is_arithmetic(found.left) and _is_arithmetic(found.right)
-    if isinstance(found, ast.UnaryOp):
-        return isinstance(found.op, ast.USub) and _is_arithmetic(found.operand)
-    if isinstance(found, ast.Call):
-        is_known = isinstance(found.func, ast.Name) and found.func.id in _FUNCTIONS
-        return is_known and bool(found.args) and not found.keywords and all(map(_is_arithmetic, found.args))
-    return isinstance(found, ast.Name) or (isinstance(found, ast.Constant) and type(found.value) is int)
-
-
-def _computed(found: Any) -> int:
-    if isinstance(found, ast.BinOp):
-        result: int = _OPERATORS[type(found.op)](_computed(found.left), _computed(found.right))
-        if abs(result) > LARGEST:
-            raise OverflowError(result)
-        return result
-    if isinstance(found, ast.UnaryOp):
-        return -_computed(found.operand)
-    if isinstance(found, ast.Call):
-        return int(_FUNCTIONS[found.func.id](map(_computed, found.args)))  # type: ignore[attr-defined]  # a name
-    return int(found.value)
-
-
 RECURRENT = ("GRU", "LSTM", "RNN")
 GENERATED = "unk__"  # the start of names that onnx gives to dims
 
@@ -108,11 +34,11 @@ def infer_in(model: Model) -> None:
 
     Raises: MissingPackageError if onnx is not installed; EditError if the model contradicts itself.
     """
-    found = inferred(model, strict=True)
-    if found is None:
+    with_types = inferred(model, strict=True)
+    if with_types is None:
         raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
     names = _stated_names(model)
-    for graph, other in zip(_graphs(model), _graphs(found), strict=True):
+    for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
         known = _named([*other.value_info, *other.output])
         for value in (*graph.output, *graph.value_info):
             new = known.get(value.name or "")
@@ -129,7 +55,14 @@ def infer_in(model: Model) -> None:
                     _without_generated(dim, names)
 
 
-def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[int | str | None]]) -> Done:
+class _Stated(NamedTuple):
+    """A value, and the dims that the model stated for it."""
+
+    value: ValueInfo
+    dims: list[Dimension]
+
+
+def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[int | str | None]]) -> EditResult:
     """Shapes that follow from the inputs `changed` are dropped, and shapes are inferred where onnx is installed.
 
     `changed` has the dims that the axes of inputs had. What the model said of values that follow from an axis with a
@@ -143,17 +76,17 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     why = ""
     known = 0
     try:
-        found = _checked(model, before)
+        with_types = _checked(model, before)
     except MissingPackageError as error:
-        found, why = None, f"; {error.message}"
-    if found is not None:
-        _check_reshapes(found)
-        _check_states(found)
-        known = _take(model, found, dropped)
+        with_types, why = None, f"; {error.message}"
+    if with_types is not None:
+        _check_reshapes(with_types)
+        _check_states(with_types)
+        known = _take(model, with_types, dropped)
     _restore(model, dropped, stated)
     edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
     left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
-    return Done(edits, tuple(_losses_of(left, [old.value for old in outputs if _is_less_known(old)], why)))
+    return EditResult(edits, tuple(_losses_of(left, [old.value for old in outputs if _is_less_known(old)], why)))
 
 
 def _checked(model: Model, before: Model) -> Model | None:
@@ -200,13 +133,6 @@ def _dropped(
     return gone, outputs, stated
 
 
-class _Stated(NamedTuple):
-    """A value, and the dims that the model stated for it."""
-
-    value: ValueInfo
-    dims: list[Dimension]
-
-
 def _without(shape: TensorShape | None, symbols: Collection[str]) -> list[Dimension]:
     """The dims of a shape, unknown where these names stand."""
     return [
@@ -233,11 +159,11 @@ def _restore(model: Model, dropped: Mapping[str, ValueInfo], stated: Sequence[_S
 
 def after(graph: Graph, names: Collection[str]) -> set[str]:
     """The names of the values of a graph that are computed from some others, with these."""
-    found = set(names)
+    following = set(names)
     for node in graph.node:
-        if not found.isdisjoint(names_used(node)):
-            found.update(filter(None, node.output))
-    return found
+        if not following.isdisjoint(names_used(node)):
+            following.update(filter(None, node.output))
+    return following
 
 
 def _is_known_dim(dim: Dimension) -> bool:
@@ -265,7 +191,7 @@ def _named(values: Collection[ValueInfo]) -> dict[str, ValueInfo]:
     return {value.name or "": value for value in values}
 
 
-def _take(model: Model, found: Model, dropped: Mapping[str, ValueInfo]) -> int:
+def _take(model: Model, with_types: Model, dropped: Mapping[str, ValueInfo]) -> int:
     """Take inferred shapes for outputs, for inner values that the model describes, and for those that were dropped.
 
     Subgraphs have such outputs and inner values, too.
@@ -273,12 +199,12 @@ def _take(model: Model, found: Model, dropped: Mapping[str, ValueInfo]) -> int:
     """
     names = _stated_names(model)
     more = 0
-    for graph, other in zip(_graphs(model), _graphs(found), strict=True):
+    for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
         known = _named([*other.value_info, *other.output])
         for value in (*graph.output, *entries(graph, "value_info")):
             shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
             more += shape is not None and new is not None and _fill(shape, new, names)
-    known = _named([*main_graph(found).value_info, *main_graph(found).output])
+    known = _named([*main_graph(with_types).value_info, *main_graph(with_types).output])
     for name, value in dropped.items():
         new = shape_of(known[name]) if name in known else None
         if new is not None and (tensor := getattr(value.type, "tensor_type", None)) is not None:
@@ -325,51 +251,125 @@ def _without_generated(dim: Dimension, names: Collection[str]) -> None:
 
 def _check_reshapes(model: Model) -> None:
     """Raises EditError for a Reshape whose constant shape has another number of elements than its input now has."""
-    values = _named([*main_graph(model).value_info, *main_graph(model).input, *main_graph(model).output])
-    for node in main_graph(model).node:
+    graph = main_graph(model)
+    values = _named([*graph.value_info, *graph.input, *graph.output])
+    for node in graph.node:
         if node.op_type == "Reshape" and node.input and node.output:
-            counts = [_count(values.get(name)) for name in (node.input[0], node.output[0])]
-            if None not in counts and counts[0] != counts[1]:
-                dims = [[dim.dim_value for dim in _dims(values[name])] for name in (node.input[0], node.output[0])]
+            before, after_it = (_sizes(values.get(name)) for name in (node.input[0], node.output[0]))
+            if before is None or after_it is None or None in before or None in after_it:
+                continue
+            if dtypes.count(before) != dtypes.count(after_it):  # type: ignore[arg-type]  # all are numbers
                 name = node.name or node.output[0]
-                raise EditError(f"the model does not fit these dims: Reshape {name} turns {dims[0]} into {dims[1]}")
+                raise EditError(f"the model does not fit these dims: Reshape {name} turns {before} into {after_it}")
 
 
 def _check_states(model: Model) -> None:
-    """Raises EditError for an LSTM, GRU or RNN whose states or lengths have another batch size than its input."""
+    """Raises EditError for an LSTM, GRU or RNN whose states or lengths have another batch size than its input.
+
+    Spec: ONNX operators, LSTM: the attribute `layout` says whether the batch is the first axis or the second.
+    """
     graph = main_graph(model)
-    shapes = {value.name or "": _sizes(value) for value in (*graph.value_info, *graph.input, *graph.output)}
+    shapes = {value.name or "": _sizes(value) or [] for value in (*graph.value_info, *graph.input, *graph.output)}
     shapes |= {tensor.name or "": [*tensor.dims] for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type not in RECURRENT or not node.input:
             continue
-        is_first = any(each.name == "layout" and each.i for each in entries(node, "attribute"))
-        axes = {0: 0 if is_first else 1, 4: 0, 5: 0 if is_first else 1, 6: 0 if is_first else 1}  # of the batch
-        found = [
-            (shapes[name][axes[index]], name)
-            for index, name in enumerate(node.input)
-            if index in axes and axes[index] < len(shapes.get(name, ())) and shapes[name][axes[index]] is not None
+        axis = 0 if any(attribute.name == "layout" and attribute.i for attribute in entries(node, "attribute")) else 1
+        batches = [  # of X, sequence_lens, initial_h and initial_c
+            (shapes[name][axis_of_batch], name)
+            for index, axis_of_batch in ((0, axis), (4, 0), (5, axis), (6, axis))
+            for name in node.input[index : index + 1]
+            if axis_of_batch < len(shapes.get(name, ())) and shapes[name][axis_of_batch] is not None
         ]
-        other = next((each for each in found if each[0] != found[0][0]), None)
+        other = next((batch for batch in batches if batch[0] != batches[0][0]), None)
         if other is not None:
             name = node.name or next(filter(None, node.output), "")
-            both = f"{found[0][0]} in {found[0][1]} and of {other[0]} in {other[1]}"
+            both = f"{batches[0][0]} in {batches[0][1]} and of {other[0]} in {other[1]}"
             raise EditError(f"the model does not fit these dims: {node.op_type} {name} has a batch of {both}")
 
 
-def _sizes(value: ValueInfo) -> list[int | None]:
-    """The sizes of the dims of a value, as far as they are known."""
-    return [dim.dim_value for dim in _dims(value)]
-
-
-def _dims(value: ValueInfo) -> Any:
-    shape = shape_of(value)
-    return [] if shape is None else shape.dim
-
-
-def _count(value: ValueInfo | None) -> int | None:
-    """The number of elements of a value, if all dims are known."""
+def _sizes(value: ValueInfo | None) -> list[int | None] | None:
+    """The sizes of the dims of a value, `None` for those that are not known; `None` without a shape."""
     shape = None if value is None else shape_of(value)
-    if shape is None or any(dim.dim_value is None for dim in shape.dim):
+    return None if shape is None else [dim.dim_value for dim in shape.dim]
+
+
+# Computed dims
+
+
+MAX_CHARACTERS = 500
+MAX_DIGITS = 20
+LARGEST = (1 << 63) - 1
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_OPERATORS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_FUNCTIONS = {"max": max, "Max": max, "min": min, "Min": min}
+
+
+def words_of(text: str) -> set[str]:
+    """The names of other dims in the name of a dim, if that is computed from them; otherwise the name itself."""
+    if _WORD.fullmatch(text) or _parsed(text) is None:
+        return {text}
+    return {word for word in _WORD.findall(text) if word not in _FUNCTIONS}
+
+
+def replaced(text: str, name: str, value: int | str) -> int | str | None:
+    """The dim after another dim got a value or a name: a size, a text, or `None` if it is no possible size."""
+    if text == name:
+        return value
+    if name not in words_of(text):
+        return text
+    text = _WORD.sub(lambda word: str(value) if word[0] == name else word[0], text)
+    if words_of(text):
+        return text
+    try:
+        size = _computed(_parsed(text))
+    except (ArithmeticError, ValueError):
         return None
-    return dtypes.count([dim.dim_value or 0 for dim in shape.dim])
+    return size if 0 <= size <= LARGEST else None
+
+
+@cache
+def _parsed(text: str) -> ast.expr | None:
+    """The expression, or `None` if the text is just a name."""
+    if len(text) > MAX_CHARACTERS or re.search(rf"\d{{{MAX_DIGITS}}}", text):
+        return None
+    try:
+        expression = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return expression if _is_arithmetic(expression) else None
+
+
+def _is_arithmetic(expression: ast.expr) -> bool:
+    if isinstance(expression, ast.BinOp):
+        return (
+            type(expression.op) in _OPERATORS and _is_arithmetic(expression.left) and _is_arithmetic(expression.right)
+        )
+    if isinstance(expression, ast.UnaryOp):
+        return isinstance(expression.op, ast.USub) and _is_arithmetic(expression.operand)
+    if isinstance(expression, ast.Call):
+        is_known = isinstance(expression.func, ast.Name) and expression.func.id in _FUNCTIONS
+        return (
+            is_known and bool(expression.args) and not expression.keywords and all(map(_is_arithmetic, expression.args))
+        )
+    return isinstance(expression, ast.Name) or (isinstance(expression, ast.Constant) and type(expression.value) is int)
+
+
+def _computed(expression: Any) -> int:
+    if isinstance(expression, ast.BinOp):
+        result: int = _OPERATORS[type(expression.op)](_computed(expression.left), _computed(expression.right))
+        if abs(result) > LARGEST:
+            raise OverflowError(result)
+        return result
+    if isinstance(expression, ast.UnaryOp):
+        return -_computed(expression.operand)
+    if isinstance(expression, ast.Call):
+        return int(_FUNCTIONS[expression.func.id](map(_computed, expression.args)))  # type: ignore[attr-defined]  # a name
+    return int(expression.value)

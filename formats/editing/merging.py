@@ -1,10 +1,9 @@
 """Two models as one: outputs of the first become inputs of the second.
 
-Spec: onnx.proto, ModelProto; ONNX IR, "Names Within a Graph".
+First both get the same version of each operator set, because a model imports a set in one version. Then names of dims,
+values, nodes and functions that meet are told apart, and the graphs are put together.
 
-Operator sets of two models brought together: a model imports each set in one version.
-
-Spec: ONNX, "Versioning.md".
+Spec: onnx.proto, ModelProto; ONNX IR, "Names Within a Graph"; ONNX, "Versioning.md".
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
-from formats.editing.operator_sets import ONNX, version_of, with_opset, with_other_set
-from formats.editing.options import Done, Edit, counted
+from formats.editing.operator_sets import set_name, version_of, with_opset, with_other_set
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.renaming import Renamer
-from formats.editing.scopes import main_graph, scope_of, shape_of
+from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
 from formats.errors import EditError, UnsupportedError
 from formats.ir import dtypes
 from formats.ir.copies import copied
-from formats.ir.model import EXTERNAL, Function, OperatorSetId, StringStringEntry, entries
+from formats.ir.functions import functions_of, key_of
+from formats.ir.model import EXTERNAL, StringStringEntry, entries
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import FileSpan
 from formats.words import nearest
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 OF_ONNX = "ai.onnx."  # the start of the names of its other sets
 
 
-def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
+def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResult]:
     """Both models with the same version of each operator set that both import, and what was converted.
 
     The newer version of ONNX's own operators counts, or the older one if a node cannot be converted to the newer. Of
@@ -45,29 +45,29 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, Done]:
     Raises: UnsupportedError if a node cannot be converted; EditError for two versions of a set of somebody else;
     MissingPackageError if onnx is needed, but not installed.
     """
-    done = Done()
+    result = EditResult()
     given = version_of(first.opset_import), version_of(second.opset_import)
     if None not in given and given[0] != given[1]:
         older, newer = sorted(version or 0 for version in given)
         try:
-            first, second, done = _in_set(first, second, newer)
+            first, second, result = _in_set(first, second, newer)
         except UnsupportedError as error:
             try:
-                first, second, done = _in_set(first, second, older)
+                first, second, result = _in_set(first, second, older)
             except UnsupportedError:
                 raise error from None
     for domain, versions in sorted(_versions_in_both(first, second).items()):
         if domain.startswith(OF_ONNX):
             first, of_first = with_other_set(first, domain, min(versions))
             second, of_second = with_other_set(second, domain, min(versions))
-            done += of_first + of_second
+            result += of_first + of_second
         elif not (_has_all(first, domain) and _has_all(second, domain)):
             reason = "and nobody knows what changed between them"
             raise EditError(f"the models import {domain} {versions[0]} and {versions[1]}, {reason}")
-    return first, second, done
+    return first, second, result
 
 
-def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, Done]:
+def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, EditResult]:
     """Both models with this version of ONNX's own operators, and what was converted."""
     first, of_first = with_opset(first, version)
     second, of_second = with_opset(second, version)
@@ -76,23 +76,19 @@ def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, Do
 
 def join_imports(first: Model, second: Model) -> None:
     """Import in the first model what the second one imports; versions that still differ mean nothing."""
-    known = {_domain(entry): entry for entry in first.opset_import}
+    known = {set_name(entry.domain): entry for entry in first.opset_import}
     for entry in second.opset_import:
-        if _domain(entry) in known:
-            mine = known[_domain(entry)]
+        if set_name(entry.domain) in known:
+            mine = known[set_name(entry.domain)]
             mine.version = max(mine.version or 0, entry.version or 0)
         else:
             first.opset_import.append(copied(entry))
 
 
-def _domain(entry: OperatorSetId) -> str:
-    return "" if entry.domain in (None, *ONNX) else entry.domain or ""
-
-
 def _versions_in_both(first: Model, second: Model) -> dict[str, tuple[int, int]]:
     """The versions of the sets that both import, but not in the same one, without ONNX's own."""
-    mine = {_domain(entry): entry.version or 0 for entry in first.opset_import}
-    theirs = {_domain(entry): entry.version or 0 for entry in second.opset_import}
+    mine = {set_name(entry.domain): entry.version or 0 for entry in first.opset_import}
+    theirs = {set_name(entry.domain): entry.version or 0 for entry in second.opset_import}
     both = (domain for domain in mine.keys() & theirs.keys() if domain)
     return {domain: (mine[domain], theirs[domain]) for domain in both if mine[domain] != theirs[domain]}
 
@@ -116,7 +112,7 @@ class _Link(NamedTuple):
         return f"{self.output.name}={self.input.name}"
 
 
-def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], prefix: str = "") -> Done:
+def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], prefix: str = "") -> EditResult:
     """Add the second model to the first one; both belong to the caller, and the second must not be used any more.
 
     `connect` has pairs of an output (or an input) of the first model and an input of the second. All names of the
@@ -127,19 +123,19 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     links = _links(first, second, connect)
     edits = [Edit("merge", f"{link.output.name} is the input {link.input.name} of the second model") for link in links]
     join_imports(first, second)
-    done = _join_dims(first, second, links)
+    result = _join_dims(first, second, links)
     shared = _shared_weights(main_graph(first), main_graph(second))
-    done += _name_apart(
+    result += _name_apart(
         first, second, {link.input.name or "": link.output.name or "" for link in links} | shared, prefix
     )
     _join_functions(first, second)
     _join_graphs(main_graph(first), main_graph(second), links, shared)
-    done += Done(losses=tuple(_join_facts(first, second)))
+    result += EditResult(losses=tuple(_join_facts(first, second)))
     if not links:
         edits = [Edit("merge", "nothing is connected: the models stand side by side")]
     if shared:
         edits.append(Edit("merge", f"{counted(len(shared), 'weight')} of both stored once"))
-    return Done(tuple(edits)) + done
+    return EditResult(tuple(edits)) + result
 
 
 def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> list[_Link]:
@@ -186,7 +182,7 @@ def _field(kind: Any) -> str | None:
     return next((name for name in type(kind).oneof if getattr(kind, name) is not None), None)
 
 
-def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> Done:
+def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResult:
     """Dims of connected values are the same; other names of dims that meet are told apart.
 
     Raises: EditError if two sizes differ.
@@ -210,25 +206,16 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> Done:
     taken = {*symbols_of(first), *symbols_of(second)}
     for name in symbols_of(second):
         if name in symbols_of(first) and name not in theirs:
-            theirs[name] = _fresh(name, taken)
-    done = set_symbols(first, mine, symbols_of(first)) if mine else Done()
+            theirs[name] = fresh(name, taken)
+    result = set_symbols(first, mine, symbols_of(first)) if mine else EditResult()
     if theirs:
         set_symbols(second, theirs, symbols_of(second))
-    return done
+    return result
 
 
 def _pairs(link: _Link) -> Iterable[Any]:
     shapes = [shape_of(value) for value in link]
     return [] if shapes[0] is None or shapes[1] is None else zip(shapes[0].dim, shapes[1].dim, strict=True)
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    """The name with a number that no other has; it is taken then."""
-    number = 2
-    while (new := f"{name}_{number}") in taken:
-        number += 1
-    taken.add(new)
-    return new
 
 
 def _shared_weights(first: Graph, second: Graph) -> dict[str, str]:
@@ -238,12 +225,12 @@ def _shared_weights(first: Graph, second: Graph) -> dict[str, str]:
     for tensor in first.initializer:
         if tensor.name not in fixed and (place := _place(tensor)) is not None:
             places.setdefault(place, tensor)
-    found = {}
+    shared = {}
     for tensor in second.initializer:
         same = places.get(_place(tensor) or ())
         if same is not None and tensor.name not in fixed:
-            found[tensor.name or ""] = same.name or ""
-    return found
+            shared[tensor.name or ""] = same.name or ""
+    return shared
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...] | None:
@@ -255,7 +242,7 @@ def _place(tensor: Tensor) -> tuple[Any, ...] | None:
     return path, source.file.nbytes, source.file_offset, source.nbytes, tensor.data_type, *tensor.dims
 
 
-def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: str) -> Done:
+def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: str) -> EditResult:
     """Give the values and nodes of the second model names that the first one does not have; `given` has some."""
     outer, inner = scope_of(main_graph(first), "graph"), scope_of(main_graph(second), "graph")
     own = {name: None for scope in inner.all_inner() for name in sorted(scope.defined)}
@@ -266,7 +253,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
         if name not in given:
             new = prefix + name
             if new in taken or (prefix and new in later):
-                new = _fresh(new, taken | later)
+                new = fresh(new, taken | later)
             taken.add(new)
             names[name] = new
     changed = {old: new for old, new in names.items() if old != new}
@@ -281,7 +268,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
             for value in values
             if value.name in before
         ]
-    return Done(tuple(edits))
+    return EditResult(tuple(edits))
 
 
 def _name_nodes_apart(outer: Scope, inner: Scope, prefix: str) -> None:
@@ -291,29 +278,23 @@ def _name_nodes_apart(outer: Scope, inner: Scope, prefix: str) -> None:
             if node.name:
                 node.name = prefix + node.name
                 if node.name in taken:
-                    node.name = _fresh(node.name, taken)
+                    node.name = fresh(node.name, taken)
 
 
 def _join_functions(first: Model, second: Model) -> None:
     """Add the functions of the second model; one that differs from one of the first with its name gets a number."""
-    known = {_key(function): function for function in first.functions}
+    of_first = functions_of(first.functions)
     taken = {function.name or "" for function in (*first.functions, *second.functions)}
     new_names: dict[Any, str] = {}
-    for function in second.functions:
-        other = known.get(_key(function))
-        if other is None:
+    for key, function in functions_of(second.functions).items():
+        if key not in of_first or of_first[key] != function:
             first.functions.append(function)
-        elif other != function:
-            new_names[_key(function)] = _fresh(function.name or "", taken)
-            first.functions.append(function)
+            if key in of_first:
+                new_names[key] = fresh(function.name or "", taken)
     for node in all_nodes([main_graph(second), *second.functions]):
-        node.op_type = new_names.get((node.domain or "", node.op_type, node.overload or ""), node.op_type)
-    for function in second.functions:
-        function.name = new_names.get(_key(function), function.name)
-
-
-def _key(function: Function) -> tuple[str, str | None, str]:
-    return function.domain or "", function.name, function.overload or ""
+        node.op_type = new_names.get(key_of(node.domain, node.op_type, node.overload), node.op_type)
+    for key, function in functions_of(second.functions).items():
+        function.name = new_names.get(key, function.name)
 
 
 def _join_graphs(graph: Graph, other: Graph, links: Sequence[_Link], shared: Mapping[str, str]) -> None:

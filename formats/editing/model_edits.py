@@ -1,10 +1,11 @@
-"""The edits as functions from a model to a new one, and several at once in the order of their options.
+"""All edits: functions from a model to a new one, which shares the sources of the weights, and what was done.
 
-The metadata of a model: texts by key.
+To add an edit, write a function `NAME_in(model, value) -> EditResult` in a module of this room: it changes the model,
+which nobody else uses, and returns an `Edit` for each thing that it did and a `Loss` for each that it dropped. Then add
+a field of `EditOptions` (`options.py`), from which the keyword of `formats.edit`, the flag and their help follow; the
+call in `edited`, at its place in the order of edits; and the keyword of `Model.edit` (`ir/model.py`).
 
-Spec: onnx.proto, `ModelProto.metadata_props`.
-
-The methods of models that edit: each returns a new model, which shares the sources of the weights.
+The second part of the module has the methods of `Model` that edit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
 from formats.editing.merging import merge_in, with_same_sets
-from formats.editing.options import Done, Edit, EditOptions, ExtractOptions, MergeOptions
+from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.renaming import rename_in
 from formats.editing.scopes import main_graph
 from formats.editing.surgery import bypass_in, insert_in, sort_in, values_of
@@ -41,7 +42,7 @@ def edited(
     origin: str = "",
     *,
     own: bool = False,
-) -> tuple[Model, Done]:
+) -> tuple[Model, EditResult]:
     """A new model with all edits, and what they did: weights, dims, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
@@ -52,19 +53,19 @@ def edited(
     if model.graph is None:
         raise EditError("the model has no graph, so there is nothing to edit")
     is_copied = not own or options.weights is not None or options.dim  # what depends on dims is compared with before
-    new, done = copied(model) if is_copied else model, Done()
+    new, result = copied(model) if is_copied else model, EditResult()
     if options.weights is not None:
-        done += set_weights_in(new, weights, origin)
+        result += set_weights_in(new, weights, origin)
     if options.dim:
-        done += set_dims_in(new, options.dim, model)
+        result += set_dims_in(new, options.dim, model)
     if options.rename:
-        done += rename_in(new, options.rename)
-    return new, done
+        result += rename_in(new, options.rename)
+    return new, result
 
 
 def merged(
     first: Model, second: Model, connect: Sequence[tuple[str, str]] = (), prefix: str = "", *, own: bool = False
-) -> tuple[Model, Done]:
+) -> tuple[Model, EditResult]:
     """A new model of two, in which outputs of the first one are inputs of the second, and what was done.
 
     If nobody else uses the two, they are the caller's `own`, and the new model is made of them without copies.
@@ -73,13 +74,13 @@ def merged(
     """
     if first.graph is None or second.graph is None:
         raise EditError("a model has no graph, so there is nothing to merge")
-    first, second, done = with_same_sets(first, second)
+    first, second, result = with_same_sets(first, second)
     if not own:
         first, second = copied(first), copied(second)
-    return first, merge_in(first, second, connect, prefix) + done
+    return first, merge_in(first, second, connect, prefix) + result
 
 
-def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, Done]:
+def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, EditResult]:
     """A new model of the nodes that compute `outputs` from `inputs`, and what was left out.
 
     Raises: EditError for an unknown name, or if an output needs something else than the inputs.
@@ -88,16 +89,18 @@ def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] |
         raise EditError("the model has no graph, so there is nothing to extract")
     new = shallow(model)
     new.graph = shallow(model.graph)
-    done = extract_in(new, inputs, outputs)
-    return copied(new), done  # only of what is left
+    result = extract_in(new, inputs, outputs)
+    return copied(new), result  # only of what is left
 
 
-def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, Done]:
+def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, EditResult]:
     """A new model with the texts of these keys, and what was done; an empty text removes its key, all else is shared.
+
+    Spec: onnx.proto, `ModelProto.metadata_props`.
 
     Raises: EditError if a key is empty, or if a key to be removed is not there.
     """
-    done = []
+    sentences = []
     entries = [*model.metadata_props]
     for key, text in texts.items():
         if not key:
@@ -111,10 +114,13 @@ def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, Done]:
         said.value = text
         others = [entry for entry in entries if entry.key != key]
         entries = [*others[:place], *([said] if text else []), *others[place:]]
-        done.append(f"the metadata says {key}={text:.100}" if text else f"{key} is removed from the metadata")
+        sentences.append(f"the metadata says {key}={text:.100}" if text else f"{key} is removed from the metadata")
     new = shallow(model)
     new.metadata_props = entries
-    return new, Done(tuple(Edit("metadata", detail) for detail in done))
+    return new, EditResult(tuple(Edit("metadata", detail) for detail in sentences))
+
+
+# The methods of `Model`
 
 
 def edit(model: Model, metadata: Any, **options: Any) -> Model:

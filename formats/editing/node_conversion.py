@@ -59,10 +59,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from formats.editing.options import Done
+    from formats.editing.options import EditResult
     from formats.onnxpb.operator_sets import Form, Signature
 
-    Within: TypeAlias = Callable[[Model, int], tuple[Model, Done]]
+    Within: TypeAlias = Callable[[Model, int], tuple[Model, EditResult]]
 
 OLDEST_ONNX = (1, 22)  # before, axes that became an attribute were lost without an error
 GRAPHS = (5, 10)  # the types of attributes with graphs

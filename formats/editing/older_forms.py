@@ -1,20 +1,15 @@
-"""Operators that an older set lacks, written with others that it has, where ONNX has no definition of its own.
+"""Older forms of ONNX's operators that the package onnx does not write, in three parts.
 
-Spec: ONNX operators, Einsum-12, Shape-15, Trilu-14.
+1. Operators that an older set lacks, written with others that it has, where ONNX has no definition of its own.
+2. Forms that differ only in what they accept, for which onnx has no adapters.
+3. Forms with attributes in place of constant inputs, axes that are counted from the start, and a Gemm with all inputs.
 
-Forms of ONNX's operators that differ only in what they accept, for which the package onnx has no adapters.
+A row of the second part is a version of ai.onnx, and the operators whose form of this version does what the form before
+it does: it only accepts more types, or has a further attribute or input without which it means the same. Whether a node
+uses what only the newer form has is checked afterwards: types, attributes, the number of inputs, and axes that count
+from the end.
 
-A row is a version of ai.onnx, and the operators whose form of this version does what the form before it does: it only
-accepts more types, or has a further attribute or input without which it means the same. Whether a node uses what only
-the newer form has is checked afterwards: types, attributes, the number of inputs, and axes that count from the end.
-
-Spec: ONNX docs, Changelog.md, compared by hand with the form before.
-
-Older forms of ONNX's operators that onnx's converter does not write.
-
-They have attributes in place of constant inputs, axes that are counted from the start, and a Gemm with all inputs.
-
-Spec: ONNX docs, Changelog.md, versions 10 and 11.
+Spec: ONNX operators, Einsum-12, Shape-15, Trilu-14; ONNX docs, Changelog.md, compared by hand with the form before.
 """
 
 from __future__ import annotations

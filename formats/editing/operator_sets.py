@@ -1,6 +1,4 @@
-"""A model in another version of ONNX's operator set, which shares the weights of the given one.
-
-A model in another IR version, which shares the weights of the given one.
+"""A model in other versions, of ONNX's operator sets and of the IR, which shares the weights of the given one.
 
 Spec: onnx.proto, `Version`; ONNX docs, IR.md.
 """
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
 from formats.editing.older_forms import INDICES
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import walk
@@ -62,12 +60,17 @@ class Waiting(NamedTuple):
     key: tuple[int, bytes]
 
 
+def set_name(domain: str | None) -> str:
+    """The name of an operator set; "" is ONNX's own."""
+    return "" if (domain or "") in ONNX else domain or ""
+
+
 def version_of(imports: list[OperatorSetId]) -> int | None:
     """The version of ONNX's own operators that a model or function imports."""
     return next((entry.version for entry in imports if (entry.domain or "") in ONNX), None)
 
 
-def with_opset(model: Model, version: int) -> tuple[Model, Done]:
+def with_opset(model: Model, version: int) -> tuple[Model, EditResult]:
     """The model with ONNX's own operators in this version of their set, up or down, and what was done.
 
     Raises: UnsupportedError that names the nodes that cannot be converted, and the reasons; MissingPackageError if a
@@ -78,7 +81,7 @@ def with_opset(model: Model, version: int) -> tuple[Model, Done]:
         raise UnsupportedError("the model imports no operators of ONNX, so their version cannot change")
     versions = {given, *(v for each in model.functions if (v := version_of(each.opset_import)) is not None)}
     if versions == {version}:
-        return model, Done()
+        return model, EditResult()
     if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= NEWEST):
         raise UnsupportedError(f"ONNX has the operator sets 1 to {NEWEST}, not {unknown[0]}")
     new = copied(model)
@@ -94,10 +97,10 @@ def with_opset(model: Model, version: int) -> tuple[Model, Done]:
             if (entry.domain or "") in ONNX:
                 imports[index] = copied(entry)
                 imports[index].version = version
-    return new, Done((Edit("opset", work.sentence(given)),), tuple(work.losses()))
+    return new, EditResult((Edit("opset", work.sentence(given)),), tuple(work.losses()))
 
 
-def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, Done]:
+def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, EditResult]:
     """The model with an older version of another operator set, if it has a newer one than `most`.
 
     Only the number changes, so all operators must have the same form in both.
@@ -106,7 +109,7 @@ def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, Done]:
     """
     given = max((entry.version or 0 for entry in _imports(model, domain)), default=0)
     if given <= most:
-        return model, Done()
+        return model, EditResult()
     for place, node in walk.nodes(model):
         if node.domain == domain and since(node.op_type or "", given, domain) != since(
             node.op_type or "", most, domain
@@ -118,7 +121,7 @@ def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, Done]:
     new = copied(model)
     for entry in _imports(new, domain):
         entry.version = min(entry.version or 0, most)
-    return new, Done((Edit("opset", f"operator set {given} -> {most} of {domain}"),))
+    return new, EditResult((Edit("opset", f"operator set {given} -> {most} of {domain}"),))
 
 
 def _imports(model: Model, domain: str) -> list[OperatorSetId]:
@@ -350,19 +353,19 @@ OPTIONAL: dict[str, tuple[str, Seen]] = {
 }
 
 
-def with_ir_version(model: Model, version: int) -> tuple[Model, Done]:
+def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
     """The model in this IR version, and what was done; newer fields without which it computes the same are dropped.
 
     Raises: UnsupportedError that names the parts that are newer.
     """
     given = model.ir_version or 0
     if given == version:
-        return model, Done()
+        return model, EditResult()
     new = copied(model)
     new.ir_version = version
-    done = Done((Edit("ir_version", f"IR version {given} -> {version}"),))
+    done = EditResult((Edit("ir_version", f"IR version {given} -> {version}"),))
     if version < given:
-        done += Done(losses=tuple(_drop_optional(new, version)))
+        done += EditResult(losses=tuple(_drop_optional(new, version)))
         if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
             shown = listed(parts, NAMED, "; ", "part")
             raise UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
@@ -400,7 +403,7 @@ def _messages(model: Model) -> Iterator[Message]:
             yield from (each.t for each in entries(node, "attribute") if each.t is not None)
 
 
-def _add_inputs(model: Model) -> Done:
+def _add_inputs(model: Model) -> EditResult:
     """Make all initializers inputs as well.
 
     Raises: UnsupportedError for those of subgraphs, which have no such inputs.
@@ -415,7 +418,7 @@ def _add_inputs(model: Model) -> Done:
     new = list(_inputs(main_graph(model), known))
     main_graph(model).input = [*main_graph(model).input, *new]
     words = f"{counted(len(new), 'initializer')} became inputs as well, which this version needs"
-    return Done((Edit("ir_version", words),)) if new else Done()
+    return EditResult((Edit("ir_version", words),)) if new else EditResult()
 
 
 def _inputs(graph: Graph, known: set[str | None]) -> Iterator[ValueInfo]:

@@ -1,6 +1,6 @@
-"""The options of an edit: what changes in a model.
+"""What changes in a model, as options, and what an edit did, as data for reports.
 
-What an edit did, as data: for reports.
+`model_edits.py` says how to add an edit.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def _links(value: Any) -> Sequence[tuple[str, str]]:
     """Pairs of an output and an input: from a mapping of outputs to one or several inputs, or from typed pairs."""
     if not isinstance(value, Mapping):
         value = dict.fromkeys(value)
-    found: list[tuple[str, str]] = []
+    links: list[tuple[str, str]] = []
     for output, names in value.items():
         if names is None and isinstance(output, tuple):
             output, names = output
-        found += [(filled_text(output), filled_text(name)) for name in ([names] if isinstance(names, str) else names)]
-    return tuple(found)
+        links += [(filled_text(output), filled_text(name)) for name in ([names] if isinstance(names, str) else names)]
+    return tuple(links)
 
 
 LINKS = Kind(
@@ -216,17 +216,17 @@ class Edit(NamedTuple):
         return {"kind": self.kind, "detail": self.detail}
 
 
-class Done(NamedTuple):
+class EditResult(NamedTuple):
     """What several edits did, and what they dropped."""
 
     edits: tuple[Edit, ...] = ()
     losses: tuple[Loss, ...] = ()
 
-    def __add__(self, other: object) -> Done:
+    def __add__(self, other: object) -> EditResult:
         """Both."""
-        if not isinstance(other, Done):
+        if not isinstance(other, EditResult):
             return NotImplemented
-        return Done(self.edits + other.edits, self.losses + other.losses)
+        return EditResult(self.edits + other.edits, self.losses + other.losses)
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import scopes_of
 from formats.errors import EditError
 from formats.ir.model import Function, entries
@@ -27,7 +27,7 @@ class _Place(NamedTuple):
     outer: tuple[Scope, ...]
 
 
-def rename_in(model: Model, names: Mapping[str, str]) -> Done:
+def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
     """Give values of the model new names, all at once, so that two can change places.
 
     A name means the value of the main graph, or if there is none, the values of all subgraphs and functions with this
@@ -37,7 +37,7 @@ def rename_in(model: Model, names: Mapping[str, str]) -> Done:
     """
     names = {old: new for old, new in names.items() if old != new}
     if not names:
-        return Done()
+        return EditResult()
     roots = scopes_of(model)
     places = list(_places(roots))
     chosen = {old: _defining(old, places) for old in names}
@@ -56,7 +56,7 @@ def rename_in(model: Model, names: Mapping[str, str]) -> Done:
         for info in entries(model, "training_info"):
             _rename_bindings(info, new_names, model.graph)
     edits = (Edit("rename", f"{old} is now {new}, in {counted(counts[old], 'place')}") for old, new in names.items())
-    return Done(tuple(edits))
+    return EditResult(tuple(edits))
 
 
 def _places(roots: list[Scope]) -> Iterator[_Place]:
@@ -71,10 +71,10 @@ def _defining(name: str, places: list[_Place]) -> list[_Place]:
     """Where the value is defined that a name means."""
     if name and name in places[0].scope.defined:
         return places[:1]
-    found = [place for place in places if name in place.scope.defined]
-    if not found:
+    defining = [place for place in places if name in place.scope.defined]
+    if not defining:
         raise EditError(f"no value is called {name!r}{nearest(name, *known_names(places[0].scope, places))}")
-    return found
+    return defining
 
 
 def known_names(main: Scope, places: list[_Place]) -> tuple[list[str], list[str]]:

@@ -1,11 +1,9 @@
-"""The scopes of the names in a model: graphs, the subgraphs in them, and functions.
+"""Where names and types stand in a model: in graphs, the subgraphs in them, and functions.
 
 A name in a subgraph means the value of the nearest graph around it that defines the name. A function sees no names of
 the graph that calls it.
 
 Spec: ONNX IR, "Names Within a Graph"; onnx.proto, FunctionProto and TrainingInfoProto.
-
-The shapes that a model states: of inputs, outputs, inner values, and types in attributes.
 """
 
 from __future__ import annotations
@@ -51,13 +49,13 @@ class Scope(NamedTuple):
 
 def subgraphs(node: Node) -> list[tuple[str, Graph]]:
     """The graphs in the attributes of a node, each with the name of the attribute."""
-    found = []
+    graphs = []
     for attribute in entries(node, "attribute"):
         name = attribute.name or ""
         if attribute.g is not None:
-            found.append((name, attribute.g))
-        found += [(name, graph) for graph in entries(attribute, "graphs")]
-    return found
+            graphs.append((name, attribute.g))
+        graphs += [(name, graph) for graph in entries(attribute, "graphs")]
+    return graphs
 
 
 def defined_in(message: Graph | Function) -> set[str]:
@@ -100,12 +98,12 @@ def scopes_of(model: Model) -> list[Scope]:
     steps = [
         scope_of(info.algorithm, f"training_info[{index}].algorithm") for index, info in training if info.algorithm
     ]
-    found = [] if model.graph is None else [scope_of(model.graph, "graph", steps)]
-    found += [scope_of(function, f"functions[{index}]") for index, function in enumerate(model.functions)]
+    scopes = [] if model.graph is None else [scope_of(model.graph, "graph", steps)]
+    scopes += [scope_of(function, f"functions[{index}]") for index, function in enumerate(model.functions)]
     for index, info in training:
         if info.initialization is not None:
-            found.append(scope_of(info.initialization, f"training_info[{index}].initialization"))
-    return found
+            scopes.append(scope_of(info.initialization, f"training_info[{index}].initialization"))
+    return scopes
 
 
 def captured(node: Node) -> set[str]:
@@ -119,6 +117,15 @@ def captured(node: Node) -> set[str]:
 def names_used(node: Node) -> list[str]:
     """The names that a node uses: its inputs, and what its subgraphs take from outside."""
     return [*filter(None, node.input), *sorted(captured(node))]
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """The name with the first number that makes it a free one, which is then taken."""
+    number = 2
+    while (new := f"{name}_{number}") in taken:
+        number += 1
+    taken.add(new)
+    return new
 
 
 def shapes_of(kind: Type | None) -> Iterator[TensorShape]:

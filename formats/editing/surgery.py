@@ -1,8 +1,4 @@
-"""Nodes put behind a value, and nodes taken out.
-
-Nodes in an order in which each one comes after those whose values it uses, and who makes and uses a value.
-
-Nodes, attributes and value infos made of Python values.
+"""Nodes made of Python values, put behind a value, taken out, and ordered; and who makes and uses a value.
 
 Spec: onnx.proto, AttributeProto, NodeProto and ValueInfoProto.
 """
@@ -12,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.renaming import Renamer
-from formats.editing.scopes import all_messages, main_graph, names_used, scope_of, scopes_of
+from formats.editing.scopes import all_messages, fresh, main_graph, names_used, scope_of, scopes_of
 from formats.errors import EditError
 from formats.ir import dtypes
 from formats.ir.model import (
@@ -77,8 +73,7 @@ def make_attribute(name: str, value: Any) -> Attribute:
         field = "f" if fields == {"i", "f"} else pairs[0][0]
         if fields - {field} not in (set(), {"i"}) or (fields != {field} and field != "f"):
             raise EditError(f"the attribute {name} is a list of values of different kinds")
-        held = [float(each) if field == "f" else each for _, each in pairs]
-        return _attribute(name, _LISTS[field], held)
+        return _attribute(name, _LISTS[field], [float(entry) if field == "f" else entry for _, entry in pairs])
     return _attribute(name, *_field_and_value(name, value))
 
 
@@ -149,17 +144,17 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     if after not in scope.defined:
         raise EditError(f"no value is called {after!r}{nearest(after, sorted(scope.defined))}")
     taken = {name for each in scope.all_inner() for name in each.defined | each.used}
-    new = make_node(node, [after], [_fresh(after, taken)], **attributes) if isinstance(node, str) else node
+    new = make_node(node, [after], [fresh(after, {*taken})], **attributes) if isinstance(node, str) else node
     if after not in new.input or not new.output:
         raise EditError(f"the node {new.op_type} must use {after} and have an output")
     if meeting := taken & {*new.output}:
         raise EditError(f"the node {new.op_type} has the output {min(meeting)}, the name of another value")
     at = next((index for index, each in enumerate(main_graph(model).node) if after in each.output), None)
     if at is None:  # an input or an initializer
-        _rename_all(scope, {after: new.output[0]}, uses_only=True)
+        _rename_uses(main_graph(model), scope, {after: new.output[0]})
         main_graph(model).node.insert(0, new)
         return
-    before = _fresh(after, taken | {*new.output})
+    before = fresh(after, taken | {*new.output})
     maker = main_graph(model).node[at]
     maker.output = [before if name == after else name for name in maker.output]
     new.input = [before if name == after else name for name in new.input]
@@ -168,30 +163,22 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     main_graph(model).node.insert(at + 1, new)
 
 
-def _fresh(name: str, taken: set[str]) -> str:
-    number = 2
-    while (new := f"{name}_{number}") in taken:
-        number += 1
-    return new
+def _rename_uses(graph: Graph, scope: Scope, names: dict[str, str]) -> None:
+    """Give inputs and initializers other names where the graph and those in it use them, but not where they stand."""
+    if both := [value.name for value in graph.output if value.name in names]:
+        raise EditError(f"{both[0]} is both an input and an output of the graph")
+    kept = graph.input, graph.initializer, entries(graph, "quantization_annotation")
+    graph.input, graph.initializer, graph.quantization_annotation = [], [], []
+    _rename_visible(scope, names)
+    graph.input, graph.initializer, graph.quantization_annotation = kept
 
 
-def _rename_all(scope: Scope, names: dict[str, str], *, uses_only: bool) -> None:
-    """Give values other names where a scope and those in it use them."""
-    graph = scope.message
-    kept = (graph.input, graph.initializer) if isinstance(graph, Graph) and uses_only else None
-    if kept is not None and isinstance(graph, Graph):
-        graph.input, graph.initializer = [], []
-        annotations, graph.quantization_annotation = entries(graph, "quantization_annotation"), []
-        outputs = [value for value in graph.output if value.name in names]
-        if outputs:
-            graph.input, graph.initializer = kept
-            raise EditError(f"{outputs[0].name} is both an input and an output of the graph")
-    for each in scope.all_inner():
-        inner = {old: new for old, new in names.items() if each is scope or old not in each.defined}
-        Renamer(inner, {}).rename(each.message)
-    if kept is not None and isinstance(graph, Graph):
-        graph.input, graph.initializer = kept
-        graph.quantization_annotation = annotations
+def _rename_visible(scope: Scope, names: dict[str, str]) -> None:
+    """Give values of a scope other names in it, and in the scopes in it that do not define the name themselves."""
+    for inner in scope.all_inner():
+        Renamer({old: new for old, new in names.items() if inner is scope or old not in inner.defined}, {}).rename(
+            inner.message
+        )
 
 
 def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
@@ -226,9 +213,7 @@ def _bypass(scope: Scope, node: Node) -> bool:
     else:
         old, new = result, source
     message.node = [each for each in message.node if each is not node]
-    for each in scope.all_inner():
-        if each is scope or old not in each.defined:
-            Renamer({old: new}, {}).rename(each.message)
+    _rename_visible(scope, {old: new})
     values: dict[str | None, Any] = {}
     for value in entries(message, "value_info"):
         values.setdefault(value.name, value)

@@ -1,12 +1,10 @@
-"""Tensors by name in `.safetensors` and `.npz` files; their elements stay in the file, unless they are compressed.
+"""Weights in files of other programs: all tensors of one are read, and one tensor is written.
 
-An index, such as `model.safetensors.index.json`, says in which of several `.safetensors` files each tensor is.
+`.safetensors` and `.npz` files are read; their elements stay in the file, unless they are compressed. An index, such as
+`model.safetensors.index.json`, says in which of several `.safetensors` files each tensor is. One tensor becomes a
+`.npy` or `.safetensors` file.
 
 Spec: safetensors (0.8), "Format"; numpy.lib.format, "Format Version 1.0" to "3.0"; huggingface_hub, "Serialization".
-
-One tensor as a `.npy` or `.safetensors` file: its header, and then its bytes.
-
-Spec: numpy.lib.format, "Format Version 1.0"; safetensors (0.8), "Format".
 """
 
 from __future__ import annotations
@@ -35,10 +33,11 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 
-SAFETENSORS, NPZ = ".safetensors", ".npz"
+SAFETENSORS, NPZ, NPY = ".safetensors", ".npz", ".npy"
 INDEX = ".safetensors.index.json"
+WRITTEN = (NPY, SAFETENSORS)  # the suffixes of files with one tensor
 MAX_INDEX_BYTES = 100_000_000
-NPY = ".npy"
+ALIGNMENT = 64  # of the elements in a file that is written
 _NUMBERS = {name: number for number, name in TYPES.items()}
 # What json, zipfile and numpy raise for damaged files; RuntimeError is for encrypted entries, and nested lists.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError, RuntimeError, OverflowError, EOFError)
@@ -95,14 +94,14 @@ def _of_safetensors(source: Source, path: Path) -> dict[str, Tensor]:
     shared = header.pop(METADATA, None) or {} if isinstance(header, dict) else None
     if not isinstance(shared, dict):
         raise DecodeError("the header is no JSON object", path=path)
-    found = {}
+    tensors = {}
     for name, entry in header.items():
         if not name.startswith(PADDING):
-            found[name] = _tensor(name, entry, source, start, path)
+            tensors[name] = _tensor(name, entry, source, start, path)
     for name, kept in shared.items():
-        if name not in found and kept in found:
-            found[name] = found[kept]
-    return found
+        if name not in tensors and kept in tensors:
+            tensors[name] = tensors[kept]
+    return tensors
 
 
 def _tensor(name: str, entry: Mapping[str, Any], source: Source, start: int, path: Path) -> Tensor:
@@ -120,13 +119,13 @@ def _tensor(name: str, entry: Mapping[str, Any], source: Source, start: int, pat
 
 
 def _of_npz(file: File, path: Path) -> dict[str, Tensor]:
-    found = {}
+    tensors = {}
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             if entry.filename.endswith(NPY):
                 name = entry.filename.removesuffix(NPY)
-                found[name] = _array(name, archive, entry, file.span(), path)
-    return found
+                tensors[name] = _array(name, archive, entry, file.span(), path)
+    return tensors
 
 
 def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source, path: Path) -> Tensor:
@@ -155,10 +154,6 @@ def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: 
     head = source.read(entry.header_offset, _LOCAL_HEADER_BYTES)
     begin = entry.header_offset + len(head) + sum(int.from_bytes(head[at : at + 2], "little") for at in (26, 28))
     return Tensor(dims=list(dims), data_type=row.number, name=name, raw_data=source.slice(begin + start, nbytes))
-
-
-SUFFIXES = (NPY, SAFETENSORS)
-ALIGNMENT = 64  # of the elements in the file
 
 
 def tensor_plan(tensor: Tensor, name: str, path: Path) -> FilePlan:

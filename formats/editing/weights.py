@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.options import Done, Edit, counted
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages
 from formats.errors import EditError
 from formats.ir import dtypes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHOWN_NAMES = 8
 
 
-def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") -> Done:
+def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") -> EditResult:
     """Give weights the elements of other tensors or arrays with their names; `origin` says where these are from.
 
     A name means the initializer of the main graph, or the constant there with this output, or if there is neither,
@@ -58,7 +58,7 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     weights = sum(len(places[name]) for name in used)
     count = sum(map(len, places.values()))
     edit = Edit("weights", f"{counted(weights, 'weight')} of {count:,} replaced{f' from {origin}' if origin else ''}")
-    return Done((edit,), tuple(losses if unused else ()))
+    return EditResult((edit,), tuple(losses if unused else ()))
 
 
 def tensor_named(model: Model, name: str) -> Tensor:
@@ -87,14 +87,14 @@ def _array(value: Any) -> Any:
 
 def _places(model: Model) -> dict[str, list[tuple[Any, Any]]]:
     """Where each weight is, by name: a list and an index, or an attribute and its field."""
-    found: dict[str, list[tuple[Any, Any]]] = {}
+    places: dict[str, list[tuple[Any, Any]]] = {}
     main: set[str] = set()
     for message in all_messages(model):  # the main graph first
         for name, holder, key in _weights_of(message):
             if name and name not in main:
-                found.setdefault(name, []).append((holder, key))
-        main = main or set(found)
-    return found
+                places.setdefault(name, []).append((holder, key))
+        main = main or set(places)
+    return places
 
 
 def _weights_of(message: Any) -> Iterator[tuple[str, Any, Any]]:

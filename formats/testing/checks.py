@@ -207,8 +207,8 @@ def keeps_models(subject: Subject, make: Callable[[], Model], folder: Path) -> N
         assert again.graph is not None
         assert len(again.graph.output) == len(model.graph.output if model.graph else [])
         return
-    found = next(differences(model, again), None)
-    assert found is None or plan.losses, f"differences without a loss: {found}"
+    difference = next(differences(model, again), None)
+    assert difference is None or plan.losses, f"differences without a loss: {difference}"
     for loss in plan.losses:
         assert loss.kind.isidentifier(), "the kind of a loss must be an identifier"
         assert loss.detail, "the detail of a loss must not be empty"
@@ -278,8 +278,8 @@ def own_files_are_recognised(subject: Subject, make: Callable[[], Model], folder
     assert match is not Match.NONE, "the codec must match its own file"
     for other in lookup.codecs():
         if other.name != subject.codec.name:
-            found = other.sniff(data[:HEAD_BYTES], len(data))
-            assert found is not Match.STRONG, f"{other.title} matches the file, too"
+            match_of_other = other.sniff(data[:HEAD_BYTES], len(data))
+            assert match_of_other is not Match.STRONG, f"{other.title} matches the file, too"
 
 
 def models_stay_as_they_are(subject: Subject, make: Callable[[], Model], folder: Path) -> None:

@@ -74,12 +74,12 @@ def local_path_of(path: Any) -> Path:
 
     Raises: OptionError for an address or a stream; TypeError if the argument is not a path.
     """
-    found = path_of(path)
-    found = or_stream(found)
-    kind = "an address" if is_address(found) else "a pipe or a stream" if is_stream(found) else None
+    local = path_of(path)
+    local = or_stream(local)
+    kind = "an address" if is_address(local) else "a pipe or a stream" if is_stream(local) else None
     if kind is not None:
-        raise OptionError(f"{found} is {kind}, but this works only on local files")
-    return found
+        raise OptionError(f"{local} is {kind}, but this works only on local files")
+    return local
 
 
 def shown(file: Path, model: Path) -> Path:

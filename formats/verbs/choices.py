@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
@@ -21,6 +21,7 @@ from formats.options import (
     choice,
     count,
     made,
+    made_of,
     names_of,
     option,
     pairs,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from formats.codecs.contract import Codec
     from formats.codecs.lookup import RuntimeName
+
+T = TypeVar("T")
 
 
 def _kinds(value: Any) -> tuple[str, ...]:
@@ -243,8 +246,7 @@ class RuntimeOptions:
     @property
     def is_given(self) -> bool:
         """Whether anything is asked for."""
-        given = (self.runtime, self.opset, self.ir_version, self.dtype)
-        return any(each is not None for each in given)
+        return {self.runtime, self.opset, self.ir_version, self.dtype} != {None}
 
     @property
     def named(self) -> RuntimeName | None:
@@ -302,38 +304,30 @@ def choose(
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
     given, exact = _without_exact(target, given)
-    kinds: list[type] = [
-        EngineOptions,
-        target.options,
-        RaisingOptions,
-        RuntimeOptions,
-        ReplacementOptions,
-        MetadataOptions,
-        ReadOptions,
-    ]
-    _check_known(given, kinds if reads else kinds[:-1], target, by)
-    groups = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
+    kinds: list[Any] = [EngineOptions, RaisingOptions, RuntimeOptions, ReplacementOptions, MetadataOptions]
+    _check_known(given, [*kinds, target.options, *((ReadOptions, ConversionOptions) if reads else ())], target, by)
     if options is not None:
         if not isinstance(options, target.options):
             names = type(options).__name__, target.options.__name__
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
-        if groups[1]:
-            raise OptionError(f"`{min(groups[1])}` is given twice: it is also in `options`")
-    engine, raising, runtime, replacement, metadata = (
-        made(EngineOptions, groups[0]),
-        made(RaisingOptions, groups[2]),
-        made(RuntimeOptions, groups[3]),
-        made(ReplacementOptions, groups[4]),
-        made(MetadataOptions, groups[5]).metadata,
-    )
+        if twice := given.keys() & names_of(target.options):
+            raise OptionError(f"`{min(twice)}` is given twice: it is also in `options`")
+    engine, raising, runtime, replacement, texts = [made_of(kind, given) for kind in kinds]
     check_replacement(replacement, overwrite=engine.overwrite)
-    of_target = made(target.options, groups[1]) if options is None else options
+    of_target = made_of(target.options, given) if options is None else options
     for row in rows_of(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     of_target = _for_runtime(target, runtime, of_target)
-    _check_metadata(target, metadata or {})
-    return Choice(engine, replacement, of_target, raising, runtime, made(ReadOptions, groups[6]), metadata, exact)
+    _check_metadata(target, texts.metadata or {})
+    reading = made_of(ReadOptions, given)
+    return Choice(engine, replacement, of_target, raising, runtime, reading, texts.metadata, exact)
+
+
+def taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
+    """The options of a class among keywords, and the other keywords."""
+    others = {name: value for name, value in keywords.items() if name not in names_of(options)}
+    return made_of(options, keywords), others
 
 
 def _check_metadata(target: Codec, metadata: Mapping[str, str]) -> None:
@@ -365,11 +359,11 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
     if named.name == ONNXRUNTIME:
         from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
 
-        row = RELEASES[named.release or NEWEST]
-        for name, most in (("opset", row.opset), ("ir_version", row.ir_version)):
-            if (getattr(options, name) or 0) > most:
-                found = f"`{name}` is {getattr(options, name)}"
-                raise OptionError(f"{found}, but onnxruntime {named.release or NEWEST} reads none newer than {most}")
+        release = named.release or NEWEST
+        for name in ("opset", "ir_version"):
+            chosen, most = getattr(options, name) or 0, getattr(RELEASES[release], name)
+            if chosen > most:
+                raise OptionError(f"`{name}` is {chosen}, but onnxruntime {release} reads none newer than {most}")
         return of_target
     if target.only_runtime is not None:
         raise OptionError(f"`runtime` is {named.name}, which does not read the format of {target.title}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from math import inf, isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.codecs.contract import ReadOptions
 from formats.collector import collector_paused
@@ -40,22 +41,27 @@ from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
-from formats.verbs.compare_elements import compare_elements
+from formats.verbs.report import as_json, fields_as_json
 from formats.verbs.steps.opening import check_key, for_each, models_in, open_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    import numpy as np
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Codec
+    from formats.ir.dtypes import DataType
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
     from formats.tensordata.plan import FilePlan
     from formats.verbs.arguments import AnySource
     from formats.verbs.steps.opening import Opened
 
+    Array: TypeAlias = np.ndarray[Any, Any]
+
 MAX_TEXT = 60
+BLOCK_BYTES = 3 << 16  # that are compared at a time: whole elements of any size
 # The fields that identify an entry of a list, so that a new entry at the front does not make all entries different.
 _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     Attribute: lambda entry: entry.name,
@@ -118,22 +124,19 @@ class Comparison:
 
         rows = [(difference.subject or difference.where, difference.detail) for difference in self.differences]
         rows += [("note", note.detail) for note in self.notes]
-        found = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
-        return html_table(found, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
+        title = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
+        return html_table(title, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
 
     def to_json(self) -> dict[str, Any]:
         """The comparison in strings, numbers, lists and dictionaries."""
         return {
-            "paths": [str(path) for path in self.paths],
-            "formats": list(self.formats),
-            "equal": self.equal,
-            "count": self.count,
+            **fields_as_json(self, "paths formats equal count"),
             "largest_difference": _finite(self.largest_difference),
             "differences": [
                 {**difference._asdict(), "largest": _finite(difference.largest)} for difference in self.differences
             ],
             "form": self.form,
-            "notes": [note.to_json() for note in self.notes],
+            "notes": as_json(self.notes),
         }
 
 
@@ -174,8 +177,8 @@ def diff(
         pairs = [_pair(paths, for_each(paths, reading), reading)]
     count, kept, largest = 0, [], 0.0
     try:
-        found = chain(_alone(*names) if several else (), _in_pairs(pairs, storage=storage, progress=progress))
-        for difference in found:
+        alone = _alone(*names) if several else ()
+        for difference in chain(alone, _in_pairs(pairs, storage=storage, progress=progress)):
             count += 1
             largest = max(largest, difference.largest or 0.0)
             if count <= limit:
@@ -196,14 +199,14 @@ class _Pair(NamedTuple):
     notes: tuple[Loss, ...]
 
 
-def _pair(paths: Sequence[Path], each: Sequence[ReadOptions], reading: ReadOptions, name: str = "") -> _Pair:
-    """One model of each file, which `each` says."""
-    given = zip(paths, each, strict=True)
-    opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in given]
-    codecs = [found.codec for found in opened]
+def _pair(paths: Sequence[Path], options: Sequence[ReadOptions], reading: ReadOptions, name: str = "") -> _Pair:
+    """One model of each file, which its `options` say."""
+    files = zip(paths, options, strict=True)
+    opened = [open_model(path, None, own, key_is_for_it=False, called="") for path, own in files]
+    codecs = [file.codec for file in opened]
     check_key(reading, *codecs)
     with collector_paused():
-        form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
+        form, models, notes = _in_one_form(paths, codecs, [without_link(file.model) for file in opened])
     if reading.model is None:
         notes += tuple(_left_out(paths, opened, name))
     return _Pair(name, models, (codecs[0].name, codecs[1].name), form, notes)
@@ -211,8 +214,8 @@ def _pair(paths: Sequence[Path], each: Sequence[ReadOptions], reading: ReadOptio
 
 def _left_out(paths: Sequence[Path], opened: Sequence[Opened], name: str) -> Iterator[Loss]:
     """Notes on what archives have besides the models that are compared: other models and files."""
-    for path, found in zip(paths, opened, strict=True):
-        bundle = found.codec.bundle(found.source) if found.codec.is_archive else None
+    for path, file in zip(paths, opened, strict=True):
+        bundle = file.codec.bundle(file.source) if file.codec.is_archive else None
         others = "" if bundle is None else (bundle._replace(models=()) if name else bundle).others(None)
         if others:
             yield Loss("left_out", "", f"{others} in {path} are not compared", USE)
@@ -297,12 +300,12 @@ def _counting(progress: Callable[[int, int], None], models: Iterable[Any]) -> Ca
     from formats.verbs.inspect import raw_nbytes
 
     total = sum(raw_nbytes(tensor) for model in models for _, tensor in walk.tensors(model))
-    done = 0
+    compared = 0
 
     def count(tensor: Tensor) -> None:
-        nonlocal done
-        done += raw_nbytes(tensor)
-        progress(min(done, total), total)
+        nonlocal compared
+        compared += raw_nbytes(tensor)
+        progress(min(compared, total), total)
 
     return count
 
@@ -337,9 +340,9 @@ class _Walk:
             ):
                 yield _change(place, name, mine, theirs)
 
-    def lists(self, where: str, found: Differing) -> Iterator[Difference]:
+    def lists(self, where: str, differing_part: Differing) -> Iterator[Difference]:
         """The differences of two lists; entries with a name are matched by name, others by position."""
-        before, first, second, after = found
+        before, first, second, after = differing_part
         sample = (first or second)[0]
         if not isinstance(sample, Message):
             if not is_same(first, second):
@@ -409,8 +412,8 @@ def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[An
     """The entries by their keys, if all have keys and all keys differ."""
     if key is None:
         return None
-    found = {key(entry): entry for entry in entries}
-    return found if len(found) == len(entries) and None not in found and () not in found else None
+    by_key = {key(entry): entry for entry in entries}
+    return by_key if len(by_key) == len(entries) and None not in by_key and () not in by_key else None
 
 
 def _value(value: Any, other: Any) -> Any:
@@ -420,8 +423,8 @@ def _value(value: Any, other: Any) -> Any:
 
 def _storage(tensor: Tensor) -> str:
     """The fields with the elements of a tensor, or with their place."""
-    held = [name for name in _STORAGE if getattr(tensor, name)]
-    return " and ".join(held) or "nothing"
+    fields = [name for name in _STORAGE if getattr(tensor, name)]
+    return " and ".join(fields) or "nothing"
 
 
 def _place(where: str, index: int, entry: Any) -> str:
@@ -458,3 +461,83 @@ def _literal(value: Any) -> str:
     if isinstance(value, float) and isnan(value):
         return f"nan (0x{struct.pack('>f', value).hex()})"
     return repr(value)
+
+
+def compare_elements(first: Tensor, second: Tensor) -> tuple[str, float | None]:
+    """How the elements of two tensors of one type and shape differ, "" if they do not, and the largest difference."""
+    if first.string_data or second.string_data:
+        return "" if first.string_data == second.string_data else "the strings differ", None
+    mine, theirs = _elements(first), _elements(second)
+    if isinstance(mine, str) or isinstance(theirs, str):  # the reason why they cannot be read
+        reason = mine if isinstance(mine, str) else theirs
+        return "" if mine == theirs else f"one has elements that cannot be read: {reason}", None
+    if mine == theirs:
+        return "", None
+    return _compare_sources(mine, theirs, dtypes.BY_NUMBER[first.data_type or 0], dtypes.count(first.dims))
+
+
+def _elements(tensor: Tensor) -> Source | str:
+    """The elements in raw form, or why they cannot be read."""
+    try:
+        return tensor.source()
+    except FormatError as error:
+        return error.message
+
+
+def _compare_sources(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float | None]:
+    """Where two sources of the same size differ, in how many elements, and the largest difference; "" if nowhere."""
+    import numpy
+
+    first, second = (side if side.granule_bytes else Literal(side.read()) for side in (first, second))
+    unit = row.bits // 8 or 1
+    word = numpy.dtype(f"<u{min(unit, 8)}")  # what is compared: an element of 16 bytes is two words
+    count = first_place = 0
+    largest = 0.0
+    for offset in range(0, first.nbytes, BLOCK_BYTES):
+        nbytes = min(BLOCK_BYTES, first.nbytes - offset)
+        mine, theirs = (numpy.frombuffer(side.read(offset, nbytes), word) for side in (first, second))
+        differs = mine != theirs
+        if unit > word.itemsize:
+            differs = differs.reshape(-1, unit // word.itemsize).any(axis=1)
+        if differs.any():
+            first_place = first_place if count else offset // unit + int(differs.argmax())
+            count += int(numpy.count_nonzero(differs))
+            largest = max(largest, _largest_difference(_numbers(mine, row), _numbers(theirs, row)))
+    if not count:
+        return "", None
+    detail = f"{count} of {elements} elements differ, the first is element {first_place}"
+    if row.bits < 8:
+        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {first_place}"
+    return f"{detail}; the largest difference is {largest:.6g}", largest
+
+
+def _numbers(words: Array, row: DataType) -> Array:
+    """The elements of a block as numbers that numpy can subtract."""
+    from formats.tensordata.sources.transform import unpack
+
+    if row.bits < 8:
+        words = unpack(words.data, row.bits, len(words) * 8 // row.bits)
+    return _float32s(row.number).take(words) if row.bits <= 16 else words.view(dtypes.numpy_dtype(row.number))
+
+
+@cache
+def _float32s(number: int) -> Array:
+    """The float32 for each element of a narrow type, by its bits: numpy converts these types a number at a time."""
+    import numpy
+
+    unit = dtypes.BY_NUMBER[number].bits // 8 or 1
+    with numpy.errstate(invalid="ignore"):
+        return numpy.arange(1 << 8 * unit).astype(f"<u{unit}").view(dtypes.numpy_dtype(number)).astype("f4")
+
+
+def _largest_difference(first: Array, second: Array) -> float:
+    """The largest difference of numbers, rounded once; infinite if two differ so, or if only one is NaN."""
+    import numpy
+
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        wide = "c16" if first.dtype.kind == "c" else "f8"
+        differences = numpy.abs(numpy.subtract(first, second, dtype=wide, casting="unsafe"))
+        if not isnan(largest := float(differences.max(initial=0.0))):
+            return largest
+        differences[(first == second) | (numpy.isnan(first) & numpy.isnan(second))] = 0.0
+    return float(numpy.where(numpy.isnan(differences), inf, differences).max(initial=0.0))

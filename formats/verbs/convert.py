@@ -1,6 +1,7 @@
-"""Write a model to a path or bytes, and convert a file: open, plan, execute and report, one after the other.
+"""The verbs that write a model: `save`, `dumps`, `convert` and `link`.
 
-A graph that refers to the weights in an archive, so that programs without archive support can use them.
+All are one path: open (`steps/opening.py`), plan and execute (`steps/planning.py`), report (`report.py`). `converted`
+has it for a file; the verbs of `edit.py` put a change of the model into it.
 """
 
 # ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
@@ -19,19 +20,19 @@ from formats.errors import EncodeError
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.file import or_stream, with_storage
 from formats.verbs.arguments import model_of, path_of
-from formats.verbs.choices import ConversionOptions, choose, in_one_file
+from formats.verbs.choices import ConversionOptions, choose, in_one_file, taken
 from formats.verbs.report import report_of
 from formats.verbs.steps.opening import common_permissions, located, open_model, permissions
 from formats.verbs.steps.planning import carry_out, is_translated, plan_of, plan_of_any, target_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Change, Codec
-    from formats.editing.options import Done
+    from formats.editing.options import EditResult
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, ReadKeywords, WriteKeywords
     from formats.tensordata.plan import Loss, WritePlan
@@ -75,11 +76,11 @@ def save(
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     own = model_of(model)
     plan, changes, edits = plan_of_any(own, target, destination, chosen)
-    plan, done = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
+    plan, replaced = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     translated = is_translated(own, target)
-    backup = next(iter(done.backups), None)
-    return replace(report, backup=backup, removed=done.removed, is_translated=translated, edits=edits)
+    backup = next(iter(replaced.backups), None)
+    return replace(report, backup=backup, removed=replaced.removed, is_translated=translated, edits=edits)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -99,11 +100,6 @@ def convert(
     src: AnySource,
     dst: AnyDestination,
     *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    strict: bool = False,
-    allow: Sequence[str] | None = None,
-    lenient: bool = False,
     options: object = None,
     **keywords: Unpack[ConvertKeywords],
 ) -> ConversionReport:
@@ -118,29 +114,19 @@ def convert(
 
     Raises: as `load` and `save` do.
     """
-    return converted(
-        src,
-        dst,
-        Way(convert, from_format, to_format, strict, allow, lenient, options),
-        {**keywords},
-    )
+    return converted(src, dst, Way(convert, options), keywords)
 
 
 class Way(NamedTuple):
-    """How a model is converted: the function that was called, and its own keywords.
+    """How a model is converted: the function that was called, and the object with the options of the format.
 
     `change` makes another model of the one that was read, or changes that one, and says what it did. It adds other
     files that it reads to `others`, each with its codec.
     """
 
     called: Callable[..., Any]
-    from_format: str | None = None
-    to_format: str | None = None
-    strict: bool = False
-    allow: Sequence[str] | None = None
-    lenient: bool = False
     options: object = None
-    change: Callable[[Model], tuple[Model, Done]] | None = None
+    change: Callable[[Model], tuple[Model, EditResult]] | None = None
     others: Sequence[tuple[Source, Codec]] = ()
 
 
@@ -153,22 +139,22 @@ def _cautions(opened: Opened, target: Codec, chosen: Choice) -> list[Loss]:
     return [loss for loss in opened.cautions() if loss.kind != OWN_OPERATORS or not is_for_runtime]
 
 
-def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str, Any]) -> ConversionReport:
+def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: Mapping[str, Any]) -> ConversionReport:
     """Convert a model as `convert` does; on the way, `way.change` may make another model of it.
 
     Raises: as `convert` does; EditError if the change does not fit the model.
     """
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
-    target = target_of(destination, way.to_format, "to_format")
-    conversion = ConversionOptions(way.from_format, way.to_format, way.strict, way.allow, way.lenient)
-    given = in_one_file(keywords, target, way.options, destination)
+    conversion, given = taken(ConversionOptions, keywords)
+    target = target_of(destination, conversion.to_format, "to_format")
+    given = in_one_file(given, target, way.options, destination)
     chosen = choose(target, way.options, given, by=way.called, reads=True)  # an error comes before anything is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
     with collector_paused():  # until the model is freed: of all that was made, only the plan is left to search
-        plan, changes, of_source = _planned(path, destination, target, chosen, way)
+        plan, changes, of_source = _planned(path, destination, target, chosen, conversion, way)
     with located(path):
         plan, replaced = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
     report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
@@ -178,14 +164,14 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: dict[str,
 
 
 def _planned(
-    path: Path, destination: Path, target: Codec, chosen: Choice, way: Way
+    path: Path, destination: Path, target: Codec, chosen: Choice, conversion: ConversionOptions, way: Way
 ) -> tuple[WritePlan, tuple[Change, ...], dict[str, Any]]:
     """The plan of a conversion, what it changes for a runtime, and what its report says of the file that is read."""
     opened = open_model(
         path,
-        way.from_format,
+        conversion.from_format,
         chosen.reading,
-        lenient=way.lenient,
+        lenient=conversion.lenient,
         key_is_for_it=not target.encrypted,
         called="from_format",
         needs_all=not chosen.engine.dry_run,
@@ -193,12 +179,12 @@ def _planned(
     if opened.codec.name == "onnx" and getattr(chosen.target, "source_hash", opened.source) is None:
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with located(path):
-        model, done = opened.model, None
+        model, result = opened.model, None
         cautions, source_files = _cautions(opened, target, chosen), opened.files(path)
         if way.change is not None:
-            model, done = way.change(model)
+            model, result = way.change(model)
         plan, changes, edits = plan_of(model, target, destination, chosen)
-        losses = (*cautions, *(done.losses if done else ()), *plan.losses)
+        losses = (*cautions, *(result.losses if result else ()), *plan.losses)
         allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
         plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
         notes = (*opened.notes, *opened.left_out(chosen.reading.model))  # now: the file may change afterwards
@@ -207,7 +193,7 @@ def _planned(
             "notes": notes,
             "source_files": source_files,
             "is_translated": is_translated(model, target),
-            "edits": (*(done.edits if done else ()), *edits),
+            "edits": (*(result.edits if result else ()), *edits),
         }
     return plan, changes, of_source
 

@@ -1,8 +1,7 @@
-"""Change a model on its way from one file to another, or in its archive; no weight is read.
+"""The verbs that change what is in a model: `edit`, `merge` and `extract`; no weight is read.
 
-Write two models as one; no weight is read.
-
-Write a part of a model, or one of its tensors; no weight is read.
+Each is a conversion with a change on the way (`Way.change`), which is a function of `editing/model_edits.py`. Without a
+destination, `edit` writes only the end of its archive again.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.model_edits import edited, merged, part_of, with_metadata
-from formats.editing.options import Done, Edit, EditOptions, ExtractOptions, MergeOptions
+from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.scopes import main_graph
-from formats.editing.weight_files import SUFFIXES, has_weights, read_weights, tensor_plan
+from formats.editing.weight_files import WRITTEN, has_weights, read_weights, tensor_plan
 from formats.editing.weights import tensor_named
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip import editing
 from formats.onnxzip.options import ArchiveOptions
-from formats.options import check_names, made, names_of
+from formats.options import made_each, made_of
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import WritePlan, in_order
@@ -33,6 +32,7 @@ from formats.verbs.choices import (
     ReplacementOptions,
     RuntimeOptions,
     check_replacement,
+    taken,
 )
 from formats.verbs.convert import Way, converted
 from formats.verbs.report import ConversionReport, WrittenFile
@@ -42,7 +42,6 @@ from formats.verbs.steps.versions import in_versions
 from formats.words import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from typing_extensions import Unpack
@@ -58,11 +57,6 @@ def edit(
     src: AnySource,
     dst: AnyDestination | None = None,
     *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    strict: bool = False,
-    allow: Sequence[str] | None = None,
-    lenient: bool = False,
     options: object = None,
     **keywords: Unpack[EditKeywords],
 ) -> ConversionReport:
@@ -74,15 +68,13 @@ def edit(
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
     """
-    given: dict[str, Any] = {**keywords}
-    edits = made(EditOptions, {name: given.pop(name) for name in names_of(EditOptions) & given.keys()})
-
+    edits, given = taken(EditOptions, keywords)
     others: list[tuple[Source, Codec]] = []
 
-    def change(model: Model) -> tuple[Model, Done]:
+    def change(model: Model) -> tuple[Model, EditResult]:
         return edited(model, edits, *_weights_of(edits.weights, others), own=True)
 
-    way = Way(edit, from_format, to_format, strict, allow, lenient, options, change, others)
+    way = Way(edit, options, change, others)
     if dst is None:
         return _in_place(src, way, given)
     return converted(src, dst, way, given)
@@ -98,9 +90,9 @@ def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mappi
     path = local_path_of(weights)
     if has_weights(path):
         files: list[File] = []
-        found = read_weights(path, files)
+        tensors = read_weights(path, files)
         others += [(file.span(), by_name("onnx")) for file in files]
-        return found, path.name
+        return tensors, path.name
     opened = open_model(path)
     others.append((opened.source, opened.codec))
     return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name
@@ -109,37 +101,32 @@ def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mappi
 def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
-    path = _archive(src, way)
-    conversion = ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
-    kinds = (EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
-    check_names(given, kinds, " without a destination", way.called)
-    engine = made(EngineOptions, {name: given[name] for name in given.keys() & names_of(EngineOptions)})
-    reading = made(ReadOptions, {name: given[name] for name in given.keys() & names_of(ReadOptions)})
-    versions = made(RuntimeOptions, {name: given[name] for name in given.keys() & names_of(RuntimeOptions)})
-    texts = made(MetadataOptions, {name: given[name] for name in given.keys() & names_of(MetadataOptions)}).metadata
+    path = _archive(src, way, given)
+    kinds = (ConversionOptions, EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
+    conversion, engine, reading, versions, texts = made_each(kinds, given, of=" without a destination", by=way.called)
     if versions.named is not None and versions.named.name != ONNXRUNTIME:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     if versions.dtype is not None:
         raise OptionError("`dtype` changes all weights, so it needs a destination")
-    opened = open_model(path, way.from_format, reading, called="from_format")
+    opened = open_model(path, conversion.from_format, reading, called="from_format")
     if opened.codec.name != "onnxz":
         raise UnsupportedError(f"this is {opened.codec.title}, which cannot be edited in place; name DST", path=path)
     assert way.change is not None
     with located(path):
         cautions = [*opened.cautions()]
-        model, done = way.change(opened.model)
-        if texts:
-            model, more = with_metadata(model, texts)
-            done += more
+        model, result = way.change(opened.model)
+        if texts.metadata:
+            model, more = with_metadata(model, texts.metadata)
+            result += more
         model, more = in_versions(model, versions)
-        done += more
-        losses = in_order((*cautions, *done.losses))
+        result += more
+        losses = in_order((*cautions, *result.losses))
         if conversion.strict:
             check_losses(losses, conversion.allow)
         if not engine.dry_run:
             update = editing.update(model, path, ArchiveOptions(), engine, reading.model)
             written = f"{in_units(update.written_bytes)} of the archive were written again"
-            done += Done((Edit("in_place", written),), update.losses)
+            result += EditResult((Edit("in_place", written),), update.losses)
     return ConversionReport(
         source=path,
         destination=path,
@@ -147,21 +134,25 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
         target_format=opened.codec.name,
         files=(WrittenFile(path, path.stat().st_size),),
         seconds=perf_counter() - started,
-        losses=in_order((*cautions, *done.losses)),
-        edits=done.edits,
+        losses=in_order((*cautions, *result.losses)),
+        edits=result.edits,
         source_files=(path,),
         dry_run=engine.dry_run,
     )
 
 
-def _archive(src: AnySource, way: Way) -> Path:
+def _archive(src: AnySource, way: Way, given: Mapping[str, Any]) -> Path:
     """The path of an archive that may be edited in place. Raises: OptionError for anything else."""
     path = or_stream(path_of(src))
     if path.suffix.lower() != ".onnxz":
         hint = "only an archive (.onnxz) can be edited in place; name DST, or SRC again with `overwrite=True`"
         raise OptionError(f"the destination is missing; {hint}")
-    for name, value in (("to_format", way.to_format), ("options", way.options), ("lenient", way.lenient or None)):
-        if value is not None:
+    for name, value in (
+        ("to_format", given.get("to_format")),
+        ("options", way.options),
+        ("lenient", given.get("lenient")),
+    ):
+        if value:
             raise OptionError(f"`{name}` needs a destination")
     return local_path_of(src)
 
@@ -171,11 +162,6 @@ def merge(
     second: AnySource,
     dst: AnyDestination,
     *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    strict: bool = False,
-    allow: Sequence[str] | None = None,
-    lenient: bool = False,
     options: object = None,
     **keywords: Unpack[MergeKeywords],
 ) -> ConversionReport:
@@ -188,21 +174,26 @@ def merge(
     Raises: EditError for an unknown name, or for models that do not fit each other; others as `convert` does. If it
     raises, nothing was written.
     """
-    given: dict[str, Any] = {**keywords}
-    wanted = made(MergeOptions, {name: given.pop(name) for name in names_of(MergeOptions) & given.keys()})
-    reading = made(ReadOptions, {name: given[name] for name in names_of(ReadOptions) & given.keys()})
+    wanted, given = taken(MergeOptions, keywords)
+    reading, conversion = made_of(ReadOptions, given), made_of(ConversionOptions, given)
     others: list[tuple[Source, Codec]] = []
     files: list[Any] = []
     path = or_stream(path_of(second))
 
-    def change(model: Model) -> tuple[Model, Done]:
-        opened = open_model(path, from_format, reading, lenient=lenient, key_is_for_it=False, called="from_format")
+    def change(model: Model) -> tuple[Model, EditResult]:
+        opened = open_model(
+            path,
+            conversion.from_format,
+            reading,
+            lenient=conversion.lenient,
+            key_is_for_it=False,
+            called="from_format",
+        )
         others.append((opened.source, opened.codec))
         files.extend(opened.files(path))
         return merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True)
 
-    way = Way(merge, from_format, to_format, strict, allow, lenient, options, change, others)
-    report = converted(first, dst, way, given)
+    report = converted(first, dst, Way(merge, options, change, others), given)
     return replace(report, source_files=(*report.source_files, *files))
 
 
@@ -210,11 +201,6 @@ def extract(
     src: AnySource,
     dst: AnyDestination,
     *,
-    from_format: str | None = None,
-    to_format: str | None = None,
-    strict: bool = False,
-    allow: Sequence[str] | None = None,
-    lenient: bool = False,
     options: object = None,
     **keywords: Unpack[ExtractKeywords],
 ) -> ConversionReport:
@@ -226,13 +212,12 @@ def extract(
     Raises: EditError for an unknown name, or if an output needs something else than the inputs; others as `convert`
     does. If it raises, nothing was written.
     """
-    given: dict[str, Any] = {**keywords}
-    wanted = made(ExtractOptions, {name: given.pop(name) for name in names_of(ExtractOptions) & given.keys()})
+    wanted, given = taken(ExtractOptions, keywords)
 
-    def change(model: Model) -> tuple[Model, Done]:
+    def change(model: Model) -> tuple[Model, EditResult]:
         return part_of(model, wanted.inputs, wanted.outputs)
 
-    way = Way(extract, from_format, to_format, strict, allow, lenient, options, change)
+    way = Way(extract, options, change)
     if wanted.tensor is not None:
         return _tensor(src, dst, wanted.tensor, way, given)
     if wanted.inputs is None and wanted.outputs is None:
@@ -244,25 +229,20 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
     """Write one tensor."""
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
-    if destination.suffix.lower() not in SUFFIXES:
-        raise OptionError(f"`tensor` is written to a {' or '.join(SUFFIXES)} file, and {destination.name} is none")
-    for word, value in (("to_format", way.to_format), ("options", way.options)):
+    if destination.suffix.lower() not in WRITTEN:
+        raise OptionError(f"`tensor` is written to a {' or '.join(WRITTEN)} file, and {destination.name} is none")
+    for word, value in (("to_format", given.get("to_format")), ("options", way.options)):
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
-    ConversionOptions(way.from_format, None, way.strict, way.allow, way.lenient)
-    check_names(given, (EngineOptions, ReplacementOptions, ReadOptions), " for a `tensor`", way.called)
-    engine, replacement, reading = (
-        made(EngineOptions, _of(EngineOptions, given)),
-        made(ReplacementOptions, _of(ReplacementOptions, given)),
-        made(ReadOptions, _of(ReadOptions, given)),
-    )
+    kinds = (ConversionOptions, EngineOptions, ReplacementOptions, ReadOptions)
+    conversion, engine, replacement, reading = made_each(kinds, given, of=" for a `tensor`", by=way.called)
     check_replacement(replacement, overwrite=engine.overwrite)
-    opened = open_model(path, way.from_format, reading, lenient=way.lenient, called="from_format")
+    opened = open_model(path, conversion.from_format, reading, lenient=conversion.lenient, called="from_format")
     with located(path):
         tensor = tensor_named(opened.model, name)
         allowed = permissions(opened.source, opened.codec, by_name("onnx"))
         plan = WritePlan((tensor_plan(tensor, name, destination),), permissions=allowed)
-    plan, done = execute_plan(plan, engine, replacement)
+    plan, replaced = execute_plan(plan, engine, replacement)
     report = ConversionReport(
         source=path,
         destination=destination,
@@ -275,9 +255,4 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
         dry_run=engine.dry_run,
         edits=(Edit("tensor", f"{name} {list(tensor.dims)}"),),
     )
-    return replace(report, backup=next(iter(done.backups), None), removed=done.removed)
-
-
-def _of(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given keywords that are options of a class."""
-    return {name: given[name] for name in given.keys() & names_of(options)}
+    return replace(report, backup=next(iter(replaced.backups), None), removed=replaced.removed)

@@ -14,7 +14,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
-from formats.editing.options import Done
+from formats.editing.options import EditResult
 from formats.errors import OptionError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
@@ -23,6 +23,7 @@ from formats.options import made
 from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
+from formats.verbs.report import as_json, fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
@@ -152,13 +153,9 @@ class RuntimeFindings(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """The findings in strings, truth values, lists and dictionaries."""
         return {
-            "name": self.name,
-            "runs": self.runs,
-            "loads": self.loads,
+            **fields_as_json(self, "name runs loads"),
             "can_be_rewritten": not self.stops,
-            "stops": list(self.stops),
-            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
-            "losses": [loss.to_json() for loss in self.losses],
+            **fields_as_json(self, "stops changes losses"),
         }
 
 
@@ -248,50 +245,17 @@ class Inspection:
         return dict(sorted(counts.items(), reverse=True))
 
     def to_json(self) -> dict[str, Any]:
-        """The inspection in strings, numbers, lists and dictionaries."""
-        return self._file_to_json() | (
-            {"models": [each.to_json() for each in self.models]} if self.models else self._model_to_json()
-        )
-
-    def _file_to_json(self) -> dict[str, Any]:
-        """What is true of the file, whatever models are in it."""
+        """The inspection in strings, numbers, lists and dictionaries; what was not requested is left out."""
+        of_file = fields_as_json(self, "path format files nbytes missing" + " bundled" * bool(self.bundled))
+        if self.models:
+            return {**of_file, "models": as_json(self.models)}
+        requested = [name for name in ("runtime", "nodes", "parts") if getattr(self, name) is not None]
         return {
-            "path": str(self.path),
-            "format": self.format,
-            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
-            "nbytes": self.nbytes,
-            "missing": [file.to_json() for file in self.missing],
-            **(
-                {"bundled": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.bundled]}
-                if self.bundled
-                else {}
-            ),
-        }
-
-    def _model_to_json(self) -> dict[str, Any]:
-        """What is in one model."""
-        return {
-            "model": self.model,
-            "ir_version": self.ir_version,
-            "producer_name": self.producer_name,
-            "producer_version": self.producer_version,
-            "opsets": dict(self.opsets),
-            "releases": {name: list(releases) for name, releases in self.releases.items()},
-            "metadata": dict(self.metadata),
-            "inputs": [value._asdict() for value in self.inputs],
-            "outputs": [value._asdict() for value in self.outputs],
-            "operators": dict(self.operators),
-            "parameters": self.parameters,
-            "data_types": {name: total._asdict() for name, total in self.data_types.items()},
+            **of_file,
+            **fields_as_json(self, "model ir_version producer_name producer_version opsets releases metadata"),
+            **fields_as_json(self, "inputs outputs operators parameters data_types"),
             "alignments": {str(alignment): count for alignment, count in self.alignments.items()},
-            "tensors": [
-                {**entry._asdict(), "dims": list(entry.dims), "file": None if entry.file is None else str(entry.file)}
-                for entry in self.tensors
-            ],
-            "archive": None if self.archive is None else str(self.archive),
-            **({} if self.runtime is None else {"runtime": self.runtime.to_json()}),
-            **({} if self.nodes is None else {"nodes": [node.to_json() for node in self.nodes]}),
-            **({} if self.parts is None else {"parts": [part._asdict() for part in self.parts]}),
+            **fields_as_json(self, f"tensors archive {' '.join(requested)}"),
         }
 
 
@@ -338,9 +302,9 @@ def inspect(
 def _of_several(models: Sequence[Inspection]) -> Inspection:
     """The content of an archive with these models."""
     operators: Counter[str] = Counter()
-    for each in models:
-        operators.update(each.operators)
-    tensors = tuple(chain.from_iterable(each.tensors for each in models))
+    for model in models:
+        operators.update(model.operators)
+    tensors = tuple(chain.from_iterable(model.tensors for model in models))
     return replace(
         models[-1],
         ir_version=None,
@@ -355,9 +319,9 @@ def _of_several(models: Sequence[Inspection]) -> Inspection:
         tensors=tensors,
         archive=None,
         runtime=None,
-        nodes=None if models[-1].nodes is None else tuple(chain.from_iterable(each.nodes or () for each in models)),
+        nodes=None if models[-1].nodes is None else tuple(chain.from_iterable(model.nodes or () for model in models)),
         parts=None,
-        missing=tuple(dict.fromkeys(chain.from_iterable(each.missing for each in models))),
+        missing=tuple(dict.fromkeys(chain.from_iterable(model.missing for model in models))),
         model=None,
         models=tuple(models),
         releases={},
@@ -389,16 +353,18 @@ def _inspect(
     codec, source, model = read_model(path, format, reading)
     bundle = codec.bundle(source) if codec.is_archive else None
     graph_inputs, graph_outputs, constants = _interface(model)
-    found = list(walk.tensors(model))  # once: it takes as long as reading the model
+    tensors_by_place = list(walk.tensors(model))  # once: it takes as long as reading the model
     shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
     operators = _operators(model)
     constants_at = walk.constant_names(model) if operators.get("Constant") else {}
-    tensors = tuple(_entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in found)
+    tensors = tuple(
+        _entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in tensors_by_place
+    )
     link = ArchiveLink.of(model)
     inspection = Inspection(
         path=path,
         format=codec.name,
-        files=_files(path, source, (tensor for _, tensor in found)),
+        files=_files(path, source, (tensor for _, tensor in tensors_by_place)),
         ir_version=model.ir_version,
         producer_name=model.producer_name or "",
         producer_version=model.producer_version or "",
@@ -413,7 +379,7 @@ def _inspect(
         runtime=None if chosen is None else _findings(model, chosen),
         nodes=tuple(_nodes(model)) if nodes else None,
         parts=_parts(tensors, params) if params else None,
-        missing=missing_files(tensor for _, tensor in found),
+        missing=missing_files(tensor for _, tensor in tensors_by_place),
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
         releases=_releases(model, codec, source),
@@ -431,11 +397,11 @@ def _releases(model: Model, codec: Codec, source: Source) -> dict[str, tuple[str
     newest: dict[str, int] = {}
     for entry in chain(model.opset_import, *(each.opset_import for each in model.functions)):
         newest[entry.domain or ""] = max(newest.get(entry.domain or "", 0), entry.version or 0)
-    found = reading(model.ir_version or 0, newest)
-    for _, first in limits_of(model) if found else ():
-        found = tuple(release for release in found if not is_before(release, first))
+    releases = reading(model.ir_version or 0, newest)
+    for _, first in limits_of(model) if releases else ():
+        releases = tuple(release for release in releases if not is_before(release, first))
     read_form = of_form.get(ONNXRUNTIME, RELEASES)
-    return {ONNXRUNTIME: tuple(release for release in found if release in read_form)}
+    return {ONNXRUNTIME: tuple(release for release in releases if release in read_form)}
 
 
 def tolerant(options: ReadOptions) -> ReadOptions:
@@ -445,8 +411,8 @@ def tolerant(options: ReadOptions) -> ReadOptions:
 
 def missing_files(tensors: Iterable[Tensor]) -> tuple[MissingFile, ...]:
     """The data files of these tensors that are missing or too short, by path."""
-    found = {file for file in _external_files(tensors) if isinstance(file, AbsentFile)}
-    return tuple(sorted(MissingFile(file.path, file.nbytes, file.found_nbytes, file.reason) for file in found))
+    absent = {file for file in _external_files(tensors) if isinstance(file, AbsentFile)}
+    return tuple(sorted(MissingFile(file.path, file.nbytes, file.found_nbytes, file.reason) for file in absent))
 
 
 def _count(entry: TensorEntry) -> int:
@@ -469,12 +435,12 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
 
 def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
     """The tensors, counted by the first words of their names: `depth` words after those that all names share."""
-    found = [entry for entry in tensors if _has_parameters(entry)]
-    words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in found]
+    entries = [entry for entry in tensors if _has_parameters(entry)]
+    words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in entries]
     first, last = (end((each for each in words if each), default=()) for end in (min, max))
     shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
     parts: dict[str, Part] = {}
-    for entry, each in zip(found, words, strict=True):
+    for entry, each in zip(entries, words, strict=True):
         name = ".".join(each[: shared + depth])
         old = parts.get(name, Part(name, 0, 0, 0))
         parts[name] = Part(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
@@ -497,8 +463,8 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
     newest = runtime.releases()[-1:]
     if named.release not in (None, *newest):
         raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest[0]} is known")
-    found = runtime.runnable(model, False)
-    return RuntimeFindings(str(named), found.changes, found.stops, (*losses, *found.losses))
+    runnable = runtime.runnable(model, False)
+    return RuntimeFindings(str(named), runnable.changes, runnable.stops, (*losses, *runnable.losses))
 
 
 def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ...]) -> RuntimeFindings:
@@ -506,20 +472,20 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
     from formats.verbs.steps.versions import in_versions
 
     stops: tuple[str, ...] = ()
-    done = Done()
+    result = EditResult()
     try:
-        _, done = in_versions(model, chosen)
+        _, result = in_versions(model, chosen)
     except UnsupportedError as error:
         stops = (error.message,)
-    changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in done.edits)
-    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *done.losses))
+    changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in result.edits)
+    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *result.losses))
 
 
 def span_of(tensor: Tensor) -> FileSpan | None:
     """The range of a file with the stored elements of a tensor; `None` if they are not in a single range."""
-    held = vars(tensor)
-    found = [value for field in _DATA_FIELDS if isinstance(value := held.get(field), FileSpan)]
-    return found[0] if len(found) == 1 and found[0].nbytes else None
+    fields = vars(tensor)
+    spans = [value for field in _DATA_FIELDS if isinstance(value := fields.get(field), FileSpan)]
+    return spans[0] if len(spans) == 1 and spans[0].nbytes else None
 
 
 def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str | None]]:

@@ -1,7 +1,4 @@
-"""The files that belong to a model: the graph, and the data files that it refers to.
-
-The layout of the files of a model: what each range of bytes is.
-"""
+"""The files that belong to a model, the graph and the data files that it refers to, and what each range of them is."""
 
 # ruff: noqa: A002 - `format` is the word that users know from `load`
 
@@ -26,6 +23,7 @@ from formats.options import made
 from formats.tensordata.file import AbsentFile
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.inspect import raw_nbytes, span_of, tolerant
+from formats.verbs.report import fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
 
 
 IS_A_MODEL = "it is a model itself"
+MAX_PADDING_BYTES = 1 << 16  # a larger gap than any alignment makes is reported as unused
 
 
 class OwnFile(NamedTuple):
@@ -59,8 +58,7 @@ class OwnFile(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The file as strings, numbers and `None`."""
-        leads_to = None if self.leads_to is None else str(self.leads_to)
-        return {**self._asdict(), "path": str(self.path), "leads_to": leads_to}
+        return fields_as_json(self, " ".join(self._fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +76,7 @@ class ModelFiles:
 
     def to_json(self) -> dict[str, Any]:
         """The files in strings, numbers and lists."""
-        files = [file.to_json() for file in self.files]
-        return {"path": str(self.path), "format": self.format, "nbytes": self.nbytes, "files": files}
+        return fields_as_json(self, "path format nbytes files")
 
 
 class OpenedFiles(NamedTuple):
@@ -93,7 +90,7 @@ class OpenedFiles(NamedTuple):
     source: Source
     file: File
     data: Mapping[str, File]
-    unread: tuple[Path, ...]  # other graphs in the folder that cannot be read, so that they may use the data
+    unread: Path | None  # another graph in the folder that cannot be read, so that it may use the data
 
 
 def files(
@@ -127,39 +124,39 @@ def open_files(
     With `alone`, no other graph is read, and every file may move. With `trusts_unread`, graphs that
     cannot be read do not count: none of them uses the data.
     """
-    reading = replace(
-        reading, model=models_in(path, format_name, reading)[-1]
-    )  # models of one file have no other files
-    codec, source, model = read_model(path, format_name, reading)
-    file = next(source.files())
+    names = models_in(path, format_name, reading)
+    # The models in one archive have the same files, so one of them is enough.
+    codec, source, model = read_model(path, format_name, replace(reading, model=names[-1]))
+    model_file = next(source.files())
+    data, absent = _data_files(model, model_file)
+    reasons: dict[str, str] = {}
+    unread = None
+    if not alone and (data or codec.is_archive):
+        reasons, unread = _needed_by_others(path, model_file, data, ignored, trusts_unread=trusts_unread)
+    files = [_listed(path, model_file, "", reasons.get("", ""))]
+    for location in sorted({*data, *absent}):
+        place = path.parent / location
+        if location in data:
+            listed = _listed(place, data[location], location, reasons.get(location) or _elsewhere(path, location))
+            if location in absent:  # too short for one tensor, long enough for another
+                listed = listed._replace(missing=absent[location].reason)
+        else:
+            listed = _absent(place, location, absent[location])
+        files.append(listed)
+    return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, source, model_file, data, unread)
+
+
+def _data_files(model: Model, model_file: File) -> tuple[dict[str, File], dict[str, AbsentFile]]:
+    """The data files of a model by location, and those that are missing or too short for a tensor."""
     data: dict[str, File] = {}
     absent: dict[str, AbsentFile] = {}
     for _, tensor in walk.external_tensors(model):
-        location = location_of(tensor)
-        found = next(tensor.external_source.files(), None) if tensor.external_source is not None else None
-        if isinstance(found, AbsentFile):
-            absent[location] = found
-        elif found is not None and found != file:
-            data[location] = found
-    others: dict[str, str] = {}
-    unread: tuple[Path, ...] = ()
-    if not alone and (data or codec.is_archive):
-        others, unread = _other_graphs(path, file, data, ignored, trusts_unread=trusts_unread)
-    if trusts_unread:
-        unread = ()
-    for other in unread:
-        for location in data:
-            others.setdefault(location, f"{other.name} cannot be read, and may use it, too")
-    files = [_listed(path, file, "", others.get("", ""))]
-    files += [
-        _listed(path.parent / location, found, location, others.get(location, "") or _elsewhere(path, location))
-        for location, found in sorted(data.items())
-    ]
-    if absent:
-        here = [own._replace(missing=absent[own.location].reason) if own.location in absent else own for own in files]
-        gone = (_absent(path.parent / location, location, absent[location]) for location in absent.keys() - data.keys())
-        files = [here[0], *sorted((*here[1:], *gone), key=lambda own: own.location)]
-    return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, source, file, data, unread if data else ())
+        file = next(tensor.external_source.files(), None) if tensor.external_source is not None else None
+        if isinstance(file, AbsentFile):
+            absent[location_of(tensor)] = file
+        elif file is not None and file != model_file:
+            data[location_of(tensor)] = file
+    return data, absent
 
 
 def _absent(path: Path, location: str, file: AbsentFile) -> OwnFile:
@@ -183,30 +180,28 @@ def _elsewhere(model: Path, location: str) -> str:
     return f"it is in another folder, {folder}, to which a link leads; it may belong to a model there"
 
 
-def _other_graphs(
-    path: Path, file: File, data: Mapping[str, File], ignored: Collection[Path], *, trusts_unread: bool
-) -> tuple[dict[str, str], tuple[Path, ...]]:
-    """The reasons why files stay, by location, and the graphs in the folder that cannot be read.
+def _needed_by_others(
+    path: Path, model_file: File, data: Mapping[str, File], ignored: Collection[Path], *, trusts_unread: bool
+) -> tuple[dict[str, str], Path | None]:
+    """Why files of a model stay, by location, and a graph in the folder that cannot be read, and may use its data.
 
     A file stays if another graph in the folder refers to it. The location of the model itself is empty: a graph can be
     linked to an archive.
     """
     reasons: dict[str, str] = {}
-    unread: list[Path] = []
     others = OtherGraphs(path.parent, (path, *ignored))
     if data:
-        found = others.naming([*(path.parent / name for name in data), *(file.path for file in data.values())])
+        graphs = others.naming([*(path.parent / name for name in data), *(file.path for file in data.values())])
     else:  # only an archive can have the weights of a graph, which says so
-        found = [Naming(other) for other in others.linked(path)]
-    for other in found:
-        used = _used_by(other, {"": file, **data})
-        if used is None:
-            unread.append(other.path)
-            if not trusts_unread:  # it may use all of the files
-                break
+        graphs = [Naming(other) for other in others.linked(path)]
+    for graph in graphs:
+        used = _used_by(graph, {"": model_file, **data})
+        if used is None and data and not trusts_unread:
+            every = dict.fromkeys(data, f"{graph.path.name} cannot be read, and may use it, too")
+            return every | reasons, graph.path
         for location in used or ():
-            reasons.setdefault(location, f"{other.path.name} uses it, too")
-    return reasons, tuple(unread)
+            reasons.setdefault(location, f"{graph.path.name} uses it, too")
+    return reasons, None
 
 
 def _used_by(other: Naming, files: Mapping[str, File]) -> set[str] | None:
@@ -232,9 +227,6 @@ def is_named_after(name: str, model: Path) -> bool:
     return re.match(rf"{re.escape(model.stem)}([._-]|$)", name, re.IGNORECASE) is not None
 
 
-MAX_PADDING_BYTES = 1 << 16  # a larger gap than any alignment makes is reported as unused
-
-
 class FileLayout(NamedTuple):
     """A file and its regions, from its first byte to its last.
 
@@ -258,7 +250,6 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     *names, last = models_in(path, format, reading)
     codec, source, model = read_model(path, format, replace(reading, model=last))
     models = [read_model(path, format, replace(reading, model=name))[2] for name in names]
-    parts = codec.regions(source)
     here = {file.path: file for file in source.files()}  # the archive of several models is opened for each
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in here.values()}
     inner = []
@@ -273,14 +264,13 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
             tensors.setdefault(file, {}).setdefault((region.file_offset, region.nbytes), region)
     own, *others = tensors
     link = ArchiveLink.of(model)
-    files: list[tuple[File, tuple[Region, ...]]] = [(own, tuple(parts))]
+    parts: dict[File, Iterable[Region]] = {own: codec.regions(source)}
     for file in sorted(others, key=lambda file: file.path):
         is_archive = link is not None and file.path.name == link.archive
-        regions = lookup.by_name("onnxz").regions if is_archive else header_of
-        files.append((file, tuple(regions(file.span()))))
+        parts[file] = (lookup.by_name("onnxz").regions if is_archive else header_of)(file.span())
     first, *rest = (
-        FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, given, tensors[file].values())))
-        for file, given in files
+        FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, regions, tensors[file].values())))
+        for file, regions in parts.items()
     )
     return (first._replace(inner_count=len(inner), inner_nbytes=sum(inner)), *rest)
 

@@ -24,11 +24,20 @@ from formats.options import made_each, option, settle, size, text
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
-from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, in_order
+from formats.tensordata.plan import WritePlan, in_order
 from formats.verbs.arguments import local_path_of
-from formats.verbs.report import verdict
-from formats.verbs.steps.opening import check_key, common_permissions, located, open_model, permissions, recognised
+from formats.verbs.report import fields_as_json, verdict_of_models
+from formats.verbs.steps.opening import (
+    check_key,
+    common_permissions,
+    located,
+    model_name,
+    open_model,
+    permissions,
+    recognised,
+)
 from formats.verbs.steps.planning import own_codec, raise_model
+from formats.verbs.steps.replacement import whole_file
 from formats.words import in_units
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from formats.keywords import PackKeywords
     from formats.onnxzip.contents import Contents
     from formats.onnxzip.records import Entry
-    from formats.tensordata.plan import Loss
+    from formats.tensordata.plan import FilePlan, Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.steps.opening import Opened
 
@@ -103,9 +112,7 @@ class Packed:
     @property
     def verdict(self) -> str:
         """Whether the models in the archive compute the same, in one line."""
-        if self.is_translated:
-            return verdict(self.losses, "computes the same", ", up to rounding")
-        return verdict(self.losses, "the same models, unchanged")
+        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     def lines(self) -> Iterator[str]:
         """What was written, and whether it computes the same, for people."""
@@ -122,18 +129,8 @@ class Packed:
 
     def to_json(self) -> dict[str, Any]:
         """The report as strings, numbers, lists and `None`."""
-        return {
-            "path": str(self.path),
-            "nbytes": self.nbytes,
-            "models": [*self.models],
-            "files": [*self.files],
-            "shared_nbytes": self.shared_nbytes,
-            "skipped": [str(path) for path in self.skipped],
-            "verdict": self.verdict,
-            "losses": [loss.to_json() for loss in self.losses],
-            "seconds": round(self.seconds, 6),
-            "dry_run": self.dry_run,
-        }
+        names = "path nbytes models files shared_nbytes skipped verdict losses"
+        return {**fields_as_json(self, names), "seconds": round(self.seconds, 6), "dry_run": self.dry_run}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +160,7 @@ class Unpacked:
 
     def to_json(self) -> dict[str, Any]:
         """The report as strings, numbers and lists."""
-        return {
-            "folder": str(self.folder),
-            "nbytes": self.nbytes,
-            "models": [str(path) for path in self.models],
-            "files": [str(path) for path in self.files],
-            "entries": self.entries,
-            "has_hashes": self.has_hashes,
-        }
+        return fields_as_json(self, "folder nbytes models files entries has_hashes")
 
 
 def pack(
@@ -198,19 +188,19 @@ def pack(
     models, files = _models_and_files(paths, chosen.default)
     if not models:
         raise OptionError("an archive needs a model, and none of the files is one")
-    opened = {name: open_model(each, None, reading, key_is_for_it=False) for name, each in models.items()}
-    check_key(reading, *(each.codec for each in opened.values()))
-    data = {os.path.realpath(file) for name, each in opened.items() for file in each.files(models[name])[1:]}
-    skipped = tuple(each for each in files.values() if os.path.realpath(each) in data)
-    kept = {name: each for name, each in files.items() if each not in skipped}
+    opened = {name: open_model(file, None, reading, key_is_for_it=False) for name, file in models.items()}
+    check_key(reading, *(model.codec for model in opened.values()))
+    data = {os.path.realpath(file) for name, model in opened.items() for file in model.files(models[name])[1:]}
+    skipped = tuple(file for file in files.values() if os.path.realpath(file) in data)
+    kept = {name: file for name, file in files.items() if file not in skipped}
     with collector_paused():
         plan, shared = _plan(opened, kept, path, chosen)
-    allowed = (permissions(each.source, each.codec, CODEC) for each in opened.values())
+    allowed = (permissions(model.source, model.codec, CODEC) for model in opened.values())
     plan = plan._replace(permissions=common_permissions(allowed))
     execute(plan, engine)
     losses = in_order(plan.losses)
     seconds = perf_counter() - started
-    translated = any(own_codec(each.model) is not None for each in opened.values())
+    translated = any(own_codec(model.model) is not None for model in opened.values())
     return Packed(
         path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run, translated
     )
@@ -242,7 +232,7 @@ def _models_and_files(paths: list[_NamedPath], default: str | None) -> tuple[dic
             _add(files, chosen or FILES_PREFIX + path.name, path)
         else:
             is_chosen = is_chosen or chosen is not None
-            _add(models, chosen or _REPLACED.sub("_", _stem(path)), path)
+            _add(models, chosen or _REPLACED.sub("_", model_name(path)), path)
     if default is not None and default not in models:
         raise OptionError(f"`default` is {default!r:.80}, but the models are {', '.join(map(str, models))}")
     if default is not None or (len(models) == 1 and not is_chosen):
@@ -255,15 +245,10 @@ def _models_and_files(paths: list[_NamedPath], default: str | None) -> tuple[dic
     return models, files
 
 
-def _add(found: dict[Any, Path], name: str, path: Path) -> None:
-    if name in found:
-        raise OptionError(f"{found[name]} and {path} would both be called {name}; choose a name with NAME=PATH")
-    found[name] = path
-
-
-def _stem(path: Path) -> str:
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
-    return path.stem if path.suffix.lower() in known else path.name
+def _add(taken: dict[Any, Path], name: str, path: Path) -> None:
+    if name in taken:
+        raise OptionError(f"{taken[name]} and {path} would both be called {name}; choose a name with NAME=PATH")
+    taken[name] = path
 
 
 def _is_model(path: Path) -> bool:
@@ -284,10 +269,10 @@ def _plan(
 
     packing = Packing(ArchiveOptions(options.size_threshold, options.alignment, dedup=True, sha256=True))
     losses: list[Loss] = []
-    for name, each in opened.items():
-        model, raised = raise_model(without_link(each.model))
+    for name, model_file in opened.items():
+        model, raised = raise_model(without_link(model_file.model))
         packing.pack(model, name)
-        new, packing.losses = [*each.cautions(), *raised, *packing.losses], []
+        new, packing.losses = [*model_file.cautions(), *raised, *packing.losses], []
         losses += [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in new]
     packing.finish({name: File.open(file).span() for name, file in files.items()}, {})
     return packing.plan(path)._replace(losses=tuple(losses)), packing.shared_nbytes
@@ -377,7 +362,7 @@ def _write_files(
     """Write entries of an archive as files with these names below a folder, and return their size; all or nothing."""
     folders_of = _by_folder(files, target)
     written: list[tuple[Path, str]] = []  # folders and names: the paths of very many files take more memory
-    done, nbytes = 0, sum(entry.nbytes for _, entry in files)
+    written_bytes, nbytes = 0, sum(entry.nbytes for _, entry in files)
     with ExitStack() as folders:
         try:
             for place in sorted(folders_of, key=lambda each: (-len(each.parts), each)):  # the graphs last
@@ -385,9 +370,9 @@ def _write_files(
                 for first in range(0, len(folders_of[place]), OPEN_AT_ONCE):
                     some = folders_of[place][first : first + OPEN_AT_ONCE]
                     plan = WritePlan(tuple(_file_of(place / name, entry, source) for name, entry in some))
-                    execute(plan, EngineOptions(progress=progress and part_of(progress, done, nbytes)))
+                    execute(plan, EngineOptions(progress=progress and part_of(progress, written_bytes, nbytes)))
                     written += ((place, name) for name, _ in some)
-                    done += plan.nbytes
+                    written_bytes += plan.nbytes
         except BaseException:
             for place, name in written:
                 with suppress(OSError):
@@ -426,6 +411,4 @@ def _by_folder(files: Iterable[tuple[str, Entry]], target: Path) -> dict[Path, l
 
 def _file_of(path: Path, entry: Entry, source: Source) -> FilePlan:
     """The file that an entry becomes."""
-    payload = source.slice(entry.payload_offset, entry.nbytes)
-    writes = (PlacedWrite(0, payload),) if entry.nbytes else ()
-    return FilePlan(path, entry.nbytes, writes)
+    return whole_file(path, source.slice(entry.payload_offset, entry.nbytes))

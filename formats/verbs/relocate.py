@@ -27,24 +27,22 @@ from formats.tensordata.file import File
 from formats.tensordata.interrupted import owner_of
 from formats.tensordata.local.directory import made_folders, sync_directory, unlink, unlink_same
 from formats.tensordata.local.osio import Located
-from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, PlacedWrite, Renamed, WritePlan
+from formats.tensordata.plan import OWNER_ACCESS, Permissions, Renamed, WritePlan
 from formats.tensordata.replacing.lock import locked_together
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
 from formats.verbs.repair import check_finished, finish
-from formats.verbs.report import WrittenFile
-from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model
+from formats.verbs.report import WrittenFile, fields_as_json
+from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model, whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
 
-    from formats.ir.model import Model
     from formats.keywords import PlaceKeywords
-    from formats.tensordata.sources.source import Source
     from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
     from formats.verbs.steps.replacement import Replaced
 
@@ -105,14 +103,9 @@ class Relocation:
     def to_json(self) -> dict[str, Any]:
         """The files in strings and lists."""
         return {
-            "source": str(self.source),
-            "destination": None if self.destination is None else str(self.destination),
-            "written": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.written],
-            "removed": [str(path) for path in self.removed],
+            **fields_as_json(self, "source destination written removed"),
             "kept": [{"path": str(path), "reason": reason} for path, reason in self.kept],
-            "dry_run": self.dry_run,
-            "backup": None if self.backup is None else str(self.backup),
-            "cleaned": [str(path) for path in self.cleaned],
+            **fields_as_json(self, "dry_run backup cleaned"),
         }
 
 
@@ -173,14 +166,12 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
 
     Raises: as `rm` does.
     """
-    if path in gone:
+    if path in gone or (not os.path.lexists(path) and owner_of(path) is None):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    if not os.path.lexists(path) and owner_of(path) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    with ExitStack() as held:
+    with ExitStack() as locks:
         if not (dry_run or path.is_dir()):  # what reads a folder explains it
             finish(path)
-            held.enter_context(locked_together([path]))
+            locks.enter_context(locked_together([path]))
             check_finished(path)
         opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
         there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
@@ -195,10 +186,10 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
 
 def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
     """Raises TensorDataError if another graph in the folder cannot be read, and may use data files of the model."""
-    if opened.unread:
+    if opened.unread is not None:
         data = next(file.path.name for file in opened.listed.files if file.location)
         text = f"it cannot be read, so it may use {data}, as {opened.listed.path.name} does; {remedy}"
-        raise TensorDataError(text, path=opened.unread[0])
+        raise TensorDataError(text, path=opened.unread)
 
 
 def _with_reason(file: OwnFile, model: Path) -> OwnFile:
@@ -234,11 +225,11 @@ def _relocate(
     except DecodeError:
         if not options.overwrite:
             raise
-    with ExitStack() as held:  # no other process changes, moves or removes these files meanwhile
+    with ExitStack() as locks:  # no other process changes, moves or removes these files meanwhile
         if options.parents:
-            held.enter_context(made_folders(dst.parent))
+            locks.enter_context(made_folders(dst.parent))
         places = [*([src] if moves else ()), dst, *([backup_of(dst)] if replacement.backup else ())]
-        held.enter_context(locked_together(places))
+        locks.enter_context(locked_together(places))
         if moves and not opened.file.is_current():  # another process did, while this one waited for the locks
             opened.model.close()
             opened = _opened(src, dst, options, moves=True)
@@ -253,7 +244,7 @@ def _relocated(
     src = opened.listed.path
     in_place = dst.parent.resolve() == src.parent.resolve()
     names: dict[str, str] = {}  # of data files next to the new model, by location
-    for file in opened.listed.files[1:]:
+    for file in opened.listed.files[1:]:  # the first one is the model
         if moves and in_place and (file.stays or file.leads_to):
             continue  # the new model finds it here, too
         name = _new_name(file.location, src, dst)
@@ -265,20 +256,21 @@ def _relocated(
         others = [name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location])]
         stays = _check_replaced(dst, others, src if in_place else None) - {dst.parent / name for name in names.values()}
         left = sorted(stays)
-    _refer(opened.model, names)
-    written, done = _write(opened, dst, names, options, replacement, left, moves=moves)
-    kept = done.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
+    for _, tensor in walk.external_tensors(opened.model):
+        change_location(tensor, names.get)
+    written, replaced = _write(opened, dst, names, options, replacement, left, moves=moves)
+    kept = replaced.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
     removed: tuple[Path, ...] = ()
     if moves:
         listed = opened.listed
         goes = [file for file in listed.files if not file.location or file.location in names]
         goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
-        goes = [file for file in goes if file.path not in done.backup_files]
+        goes = [file for file in goes if file.path not in replaced.backup_files]
         opened.model.close()  # some systems do not remove a file that is open
         removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
         kept = (*_kept(listed.files), *kept)
-    backup = next(iter(done.backups), None)
-    return Relocation(src, dst, written, removed, kept, options.dry_run, backup, done.removed)
+    backup = next(iter(replaced.backups), None)
+    return Relocation(src, dst, written, removed, kept, options.dry_run, backup, replaced.removed)
 
 
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
@@ -322,26 +314,20 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
     Raises: FileExistsError for another file: a name in a model must not replace an unrelated file.
     """
     own: set[Path] = set()
-    left: set[Path] = set()
+    data_files: set[Path] = set()
     for model in (dst, src):
         if model is not None and model.exists():
             try:
-                found = {file.path for file in open_files(model, None, READ_DEFAULTS).listed.files if not file.stays}
+                files = {file.path for file in open_files(model, None, READ_DEFAULTS).listed.files if not file.stays}
             except FormatError:
-                found = {model}
-            left = found if model is dst else left - found
-            own |= found
+                files = {model}
+            data_files = files if model is dst else data_files - files
+            own |= files
     for name in names:
         path = dst.parent / name
         if os.path.lexists(path) and path not in own and not is_named_after(name, dst):
             raise FileExistsError(errno.EEXIST, "it does not belong to the model to be replaced", str(path))
-    return left - {dst}
-
-
-def _refer(model: Model, names: Mapping[str, str]) -> None:
-    """Make the tensors of the model refer to data files by their new names."""
-    for _, tensor in walk.external_tensors(model):
-        change_location(tensor, names.get)
+    return data_files - {dst}
 
 
 def _write(
@@ -358,6 +344,7 @@ def _write(
     files = {file.location: file for file in opened.listed.files}
     changed = any(location != name for location, name in names.items())
     data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
+    # Data that is already there, such as weights that another model has, too, is used and not written again.
     here = {
         location for location, (path, file) in data.items() if files[location].path == path or _is_there(path, file)
     }
@@ -368,19 +355,23 @@ def _write(
     model = (
         graph_plan(lookup.by_name(opened.listed.format), opened.model, dst)
         if changed
-        else FilePlan(dst, opened.source.nbytes, (PlacedWrite(0, opened.source),))
+        else whole_file(dst, opened.source)
     )
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
+    # A further name costs nothing; what stays at its old place, and what a link leads to, is copied instead.
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
     renamed = [Renamed(*data[location], files[location].path) for location in plain] if moves else []
+    # A graph that does not change, and whose data needs no copy, is renamed like its data: the bytes stay the same.
     as_it_is = not (changed or files[""].leads_to or files[""].stays)
-    copied = [_whole(path, file.span()) for location, (path, file) in data.items() if not (moves and location in plain)]
+    copied = [
+        whole_file(path, file.span()) for location, (path, file) in data.items() if not (moves and location in plain)
+    ]
     whole = moves and as_it_is and not copied
     if renamed or whole:
         opened.file.check_in_place()
     last = [Renamed(dst, opened.file, files[""].path)] if whole else []
     plan = WritePlan((*copied, *(() if whole else (model,))), permissions=_permissions(opened))
-    done = execute_replacing(
+    replaced = execute_replacing(
         Work(plan, (*renamed, *last)),
         options,
         old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
@@ -389,7 +380,7 @@ def _write(
         used=used,
         goes=[opened.listed.path] if moves else (),
     )
-    return new, done
+    return new, replaced
 
 
 def _permissions(opened: OpenedFiles) -> Permissions:
@@ -405,11 +396,6 @@ def _is_there(path: Path, file: File) -> bool:
     if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
         return False
     return File.open(path).span() == file.span()
-
-
-def _whole(path: Path, source: Source) -> FilePlan:
-    """A copy of a whole file."""
-    return FilePlan(path, source.nbytes, (PlacedWrite(0, source),))
 
 
 def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:

@@ -16,6 +16,7 @@ from formats.tensordata.interrupted import is_interrupted, owner_of, strange_fil
 from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, undo_path
 from formats.verbs.arguments import local_path_of
+from formats.verbs.report import fields_as_json
 from formats.verbs.steps.replacement import backup_of
 
 MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
@@ -38,15 +39,8 @@ class Repair:
     refused: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The repair in strings, booleans, lists and dictionaries."""
-        return {
-            "path": str(self.path),
-            "completed": self.completed,
-            "put_back": self.put_back,
-            "removed": [str(path) for path in self.removed],
-            "notes": [*self.notes],
-            "refused": self.refused,
-        }
+        """The repair in strings, booleans and lists."""
+        return fields_as_json(self, "path completed put_back removed notes refused")
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:
@@ -60,38 +54,38 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     is writing the model; FormatError if there is no model and its journal is damaged, or if another program has changed
     the model since.
     """
-    given = local_path_of(path)
-    if given.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder; name the model in it", str(given))
-    if not given.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
+    model = local_path_of(path)
+    if model.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name the model in it", str(model))
+    if not model.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
     completed = put_back = False
     removed: list[Path] = []
     unused: list[HiddenFileError] = []
-    places = [given, Path(os.path.realpath(given))]
+    places = [model, Path(os.path.realpath(model))]
     places += [kept for kept in map(backup_of, places) if os.path.lexists(hidden_path(kept, "lock"))]
     for place in dict.fromkeys(path for each in places for path in (owner_of(each) or each, each)):
         try:
-            found = publication.repair(place)
+            repaired = publication.repair(place)
         except HiddenFileError as error:
             unused.append(error)
             continue
-        completed, put_back = completed or found.completed, put_back or found.undone
-        removed += found.removed
-    if os.path.lexists(undo_path(given)):
+        completed, put_back = completed or repaired.completed, put_back or repaired.undone
+        removed += repaired.removed
+    if os.path.lexists(undo_path(model)):
         from formats.onnxzip import editing
 
         try:
-            put_back = editing.repair(given)
+            put_back = editing.repair(model)
         except HiddenFileError:
-            if editing.may_be_archive(given):
+            if editing.may_be_archive(model):
                 raise
-    if not (completed or put_back or removed or given.exists()):
+    if not (completed or put_back or removed or model.exists()):
         if unused:
             raise unused[0]
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
-    notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(given), MAX_STRANGE))
-    return Repair(given, completed, put_back, tuple(removed), notes, _refused(given))
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
+    notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(model), MAX_STRANGE))
+    return Repair(model, completed, put_back, tuple(removed), notes, _refused(model))
 
 
 def finish(path: Path) -> None:

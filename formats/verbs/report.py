@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,7 @@ from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
 from formats.words import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from formats.codecs.contract import Change, Codec
@@ -52,6 +53,24 @@ MANY = {
     "merge": "values and weights joined",
     "inputs": "inputs are not needed, and left out",
 }
+
+
+def as_json(value: Any) -> Any:
+    """A value of a report in strings, numbers, truth values, `None`, lists and dictionaries."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {key: as_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(entry) for entry in value]
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def fields_as_json(report: Any, names: str) -> dict[str, Any]:
+    """Some fields and properties of a report, by their names, which spaces separate."""
+    return {name: as_json(getattr(report, name)) for name in names.split()}
 
 
 class WrittenFile(NamedTuple):
@@ -101,9 +120,9 @@ class ConversionReport:
         count = len(self.losses)
         files = [(str(file.path), f"{file.nbytes:,} bytes") for file in reversed(self.files)]
         lines = [
-            (title if found else "", text if found else line)
+            (title if separator else "", text if separator else line)
             for line in others
-            for title, found, text in [line.partition(": ")]
+            for title, separator, text in [line.partition(": ")]
         ]
         losses = ("losses", f"{count}: report.losses" if count else "none")
         return html_table(self.verdict, first, [*first_rows(files), *first_rows(lines), losses])
@@ -121,30 +140,17 @@ class ConversionReport:
         if not (is_translated or kinds - {"in_place"}):
             return verdict(self.losses)
         rounding = ", up to rounding to float16" if "dtype" in kinds else ", up to rounding" if is_translated else ""
-        found = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
-        return verdict(self.losses, found, "" if found.startswith(DIFFERS) else rounding)
+        same = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
+        return verdict(self.losses, same, "" if same.startswith(DIFFERS) else rounding)
 
     def to_json(self) -> dict[str, Any]:
         """The report in strings, numbers, lists and dictionaries."""
         return {
-            "source": None if self.source is None else str(self.source),
-            "source_files": [str(path) for path in self.source_files],
-            "destination": str(self.destination),
-            "source_format": self.source_format,
-            "target_format": self.target_format,
-            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
-            "nbytes": self.nbytes,
-            "dry_run": self.dry_run,
+            **fields_as_json(self, "source source_files destination source_format target_format files nbytes dry_run"),
             "seconds": round(self.seconds, 6),
-            "verdict": self.verdict,
-            "edits": [edit.to_json() for edit in self.edits],
-            "losses": [loss.to_json() for loss in self.losses],
-            "notes": [note.to_json() for note in self.notes],
-            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
-            "settings": None if self.settings is None else dict(self.settings),
+            **fields_as_json(self, "verdict edits losses notes changes settings"),
             "usage": self.usage or None,
-            "backup": None if self.backup is None else str(self.backup),
-            "removed": [str(path) for path in self.removed],
+            **fields_as_json(self, "backup removed"),
         }
 
 
@@ -193,6 +199,13 @@ def verdict(losses: Iterable[Loss], same: str = "the same model, unchanged", pre
     if RARE in seen and not same.startswith(DIFFERS):
         return f"{DIFFERS} only in rare cases, which the notes name"
     return f"{same}{precision}"
+
+
+def verdict_of_models(losses: Iterable[Loss], *, is_translated: bool) -> str:
+    """Whether several models compute the same; they do up to rounding if one of them got other operators."""
+    if is_translated:
+        return verdict(losses, "computes the same", ", up to rounding")
+    return verdict(losses, "the same models, unchanged")
 
 
 def answer(report: ConversionReport, more: str = "report.losses", *, every: bool = False) -> list[str]:

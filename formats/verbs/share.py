@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,12 +25,12 @@ from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
-from formats.tensordata.plan import LEFT_BEHIND, Digest, Permissions, WritePlan, in_order
+from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
-from formats.verbs.report import WrittenFile, loss_lines, replacement_lines, verdict
-from formats.verbs.steps.opening import check_key, open_model, permissions
+from formats.verbs.report import WrittenFile, fields_as_json, loss_lines, replacement_lines, verdict_of_models
+from formats.verbs.steps.opening import check_key, common_permissions, model_name, open_model, permissions
 from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
 from formats.words import in_units
 
@@ -128,9 +127,7 @@ class Sharing:
     @property
     def verdict(self) -> str:
         """Whether what was written computes the same, in one line."""
-        if self.is_translated:
-            return verdict(self.losses, "computes the same", ", up to rounding")
-        return verdict(self.losses, "the same models, unchanged")
+        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     @property
     def unused(self) -> tuple[Path, ...]:
@@ -155,61 +152,52 @@ class Sharing:
                 {"source": str(source), "destination": str(model), "data_files": self._names_of(model)}
                 for source, model in zip(self.sources, self.models, strict=True)
             ],
-            "data_files": [
-                {"path": str(file.path), "nbytes": file.nbytes, "models": [str(model) for model in file.models]}
-                for file in self.data_files
-            ],
-            "source_nbytes": self.source_nbytes,
-            "nbytes": self.nbytes,
-            "shared_nbytes": self.shared_nbytes,
-            "saved_nbytes": self.saved_nbytes,
+            **fields_as_json(self, "data_files source_nbytes nbytes shared_nbytes saved_nbytes"),
             "seconds": round(self.seconds, 6),
-            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
-            "verdict": self.verdict,
-            "losses": [loss.to_json() for loss in self.losses],
-            "dry_run": self.dry_run,
-            "unused": [str(path) for path in self.unused],
-            "backups": [str(path) for path in self.backups],
-            "removed": [str(path) for path in self.removed],
+            **fields_as_json(self, "files verdict losses dry_run unused backups removed"),
         }
 
     def _names_of(self, model: Path) -> list[str]:
         return [str(file.path) for file in self.data_files if model in file.models]
 
 
-def sharing_answer(done: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
+def sharing_answer(sharing: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
     """What was saved; whether it computes the same; what was written; then the warnings, and the notes that many see.
 
     `more` is where the other notes are. If `every`, each has a line as well.
     """
     losses = [
         loss._replace(detail=f"{loss.where}: {loss.detail}", short=f"{loss.where}: {loss.summary}")
-        for loss in done.losses
+        for loss in sharing.losses
     ]
     return [
-        _saved(done),
-        done.verdict,
-        *_written(done),
+        _saved(sharing),
+        sharing.verdict,
+        *_written(sharing),
         *loss_lines(losses, more, every=every),
-        *replacement_lines(done.backups, done.removed, dry_run=done.dry_run),
+        *replacement_lines(sharing.backups, sharing.removed, dry_run=sharing.dry_run),
     ]
 
 
-def _written(done: Sharing) -> Iterator[str]:
-    would = "would write " * done.dry_run
-    for source, model in zip(done.sources, done.models, strict=True):
-        data = [file.path.name for file in done.data_files if model in file.models]
+def _written(sharing: Sharing) -> Iterator[str]:
+    would = "would write " * sharing.dry_run
+    for source, model in zip(sharing.sources, sharing.models, strict=True):
+        data = [file.path.name for file in sharing.data_files if model in file.models]
         yield f"{would}{source} -> {' + '.join((str(model), *data))}"
 
 
-def _saved(done: Sharing) -> str:
-    before, after = in_units(done.source_nbytes), in_units(done.nbytes)
-    time = "" if done.dry_run else f", {done.seconds:.2f} s"
-    models = f"{'would write ' * done.dry_run}{len(done.models):,} models"
-    if not done.shared_nbytes:
+def _saved(sharing: Sharing) -> str:
+    before, after = in_units(sharing.source_nbytes), in_units(sharing.nbytes)
+    time = "" if sharing.dry_run else f", {sharing.seconds:.2f} s"
+    models = f"{'would write ' * sharing.dry_run}{len(sharing.models):,} models"
+    if not sharing.shared_nbytes:
         return f"{models}, no weights are equal  {after}{time}"
-    saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"
-    return f"{models}, {in_units(done.shared_nbytes)} shared: {after} instead of {before}, {saved}{time}"
+    saved = (
+        f"{in_units(sharing.saved_nbytes)} less"
+        if sharing.saved_nbytes > 0
+        else f"{in_units(-sharing.saved_nbytes)} more"
+    )
+    return f"{models}, {in_units(sharing.shared_nbytes)} shared: {after} instead of {before}, {saved}{time}"
 
 
 def share(
@@ -243,17 +231,21 @@ def share(
     if not engine.overwrite and (found := [path for path in destinations if os.path.lexists(path)]):
         raise file_exists(found[0])
     opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
-    check_key(reading, *(each.codec for each in opened))
+    check_key(reading, *(model_file.codec for model_file in opened))
     with collector_paused():
         plan, users = _plan(opened, destinations, chosen, engine)
-    files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
+    files = {
+        path: path.stat().st_size
+        for model_file, path in zip(opened, sources, strict=True)
+        for path in model_file.files(path)
+    }
     plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
     if engine.overwrite and folder.is_dir():
         plan = plan._replace(losses=(*plan.losses, *left_behind(plan, lookup.model_extensions())))
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise no_directory(folder.absolute().parent)
     with nullcontext() if engine.dry_run else made_folders(folder):
-        plan, done = execute_plan(plan, replace(engine, parents=engine.parents or engine.dry_run), replacement)
+        plan, replaced = execute_plan(plan, replace(engine, parents=engine.parents or engine.dry_run), replacement)
     return Sharing(
         tuple(sources),
         tuple(destinations),
@@ -263,9 +255,9 @@ def share(
         tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         in_order(plan.losses),
         engine.dry_run,
-        done.backups,
-        done.removed,
-        any(is_translated(each.model, CODEC) for each in opened),
+        replaced.backups,
+        replaced.removed,
+        any(is_translated(model_file.model, CODEC) for model_file in opened),
     )
 
 
@@ -274,8 +266,7 @@ def names_of_models(sources: Sequence[Path]) -> list[str]:
 
     Raises: OptionError if two names stay equal.
     """
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
-    stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
+    stems = [model_name(path) for path in sources]
     folders = [path.absolute().parent.parts[1:] for path in sources]
     names = list(stems)
     if twice := [path for number, path in enumerate(sources) if path in sources[:number]]:
@@ -312,35 +303,37 @@ def _plan(
     models: list[Model] = []
     weights: list[Weights] = []
     losses: list[Loss] = []
-    for each, destination in zip(opened, destinations, strict=True):
-        model, raised = raise_model(without_link(each.model))
+    for model_file, destination in zip(opened, destinations, strict=True):
+        model, raised = raise_model(without_link(model_file.model))
         models.append(model)
         weights.append(weights_of(model, chosen))
         losses += [
             loss._replace(where=": ".join(filter(None, (destination.name, loss.where))))
-            for loss in (*each.cautions(), *raised, *weights[-1].losses)
+            for loss in (*model_file.cautions(), *raised, *weights[-1].losses)
         ]
-    contents = _contents([source for found in weights for _, _, source in found.outside], engine)
+    contents = _contents([source for of_model in weights for _, _, source in of_model.outside], engine)
+    # Weights with the same users go into one data file, so that each model uses every tensor of its files.
     users: dict[object, dict[int, None]] = {}  # for each content, the numbers of the models
     first: dict[object, Source] = {}
-    for number, found in enumerate(weights):
-        for _, _, source in found.outside:
+    for number, of_model in enumerate(weights):
+        for _, _, source in of_model.outside:
             content = contents[id(source)]
             users.setdefault(content, {})[number] = None
             first.setdefault(content, source)
-    locations = _locations([tuple(found) for found in users.values()], destinations, options.external_data)
+    locations = _locations([tuple(numbers) for numbers in users.values()], destinations, options.external_data)
     outside = Outside(chosen)
-    for found in weights:
-        for _, tensor, source in found.outside:
+    for of_model in weights:
+        for _, tensor, source in of_model.outside:
             content = contents[id(source)]
             outside.add(tensor, first[content], locations[tuple(users[content])])
     placed = [
-        PlacedModel(model, destination, found.inside)
-        for model, destination, found in zip(models, destinations, weights, strict=True)
+        PlacedModel(model, destination, of_model.inside)
+        for model, destination, of_model in zip(models, destinations, weights, strict=True)
     ]
     placed.sort(key=lambda model: model.destination.name)
     plan = plan_files(placed, outside, losses)
-    plan = plan._replace(permissions=reduce(_least, (permissions(each.source, each.codec, CODEC) for each in opened)))
+    allowed = (permissions(model_file.source, model_file.codec, CODEC) for model_file in opened)
+    plan = plan._replace(permissions=common_permissions(allowed))
     return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
 
 
@@ -381,10 +374,10 @@ def _locations(
 
     Raises: OptionError if it is the name of another file.
     """
-    found = [*dict.fromkeys(groups)]
-    several = [group for group in found if len(group) > 1]
+    every = [*dict.fromkeys(groups)]
+    several = [group for group in every if len(group) > 1]
     locations: dict[tuple[int, ...], str] = {
-        group: f"{destinations[group[0]].name}.data" for group in found if len(group) == 1
+        group: f"{destinations[group[0]].name}.data" for group in every if len(group) == 1
     }
     name = Path(shared)
     for number, group in enumerate(several, 1):
@@ -395,7 +388,3 @@ def _locations(
             raise OptionError(f"`external_data` is {shared!r}, and {location} is the name of another file")
         taken.append(location)
     return locations
-
-
-def _least(first: Permissions, second: Permissions) -> Permissions:
-    return Permissions(first.new & second.new, first.replaced & second.replaced)

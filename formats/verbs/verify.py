@@ -25,8 +25,9 @@ from formats.tensordata.interrupted import is_interrupted, strange_files
 from formats.tensordata.sources.source import FileSpan, Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
+from formats.verbs.report import fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
-from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, found
+from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, finding_of
 from formats.verbs.verifying.graphs import function_problems, name_problems
 from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NodeCheck
 from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem, version_problems
@@ -78,25 +79,15 @@ class Verification:
         """A short table, which notebooks show."""
         from formats.ir.summary import first_rows, html_table
 
-        found = [("error", each) for each in self.errors] + [("note", each) for each in self.notes]
-        rows = [(title, ": ".join(filter(None, (each.where, each.detail)))) for title, each in found]
+        findings = [*(("error", error) for error in self.errors), *(("note", note) for note in self.notes)]
+        rows = [(title, ": ".join(filter(None, (finding.where, finding.detail)))) for title, finding in findings]
         return html_table(
             "ok" if self.ok else "wrong", str(self.path), [*first_rows(rows), ("tensors", f"{self.tensors:,}")]
         )
 
     def to_json(self) -> dict[str, Any]:
         """The verification in strings, numbers, lists and dictionaries."""
-        return {
-            "path": str(self.path),
-            "format": self.format,
-            "ok": self.ok,
-            "tensors": self.tensors,
-            "checksums": self.checksums,
-            "read_bytes": self.read_bytes,
-            "unchecked": self.unchecked,
-            "errors": [finding._asdict() for finding in self.errors],
-            "notes": [finding._asdict() for finding in self.notes],
-        }
+        return fields_as_json(self, "path format ok tensors checksums read_bytes unchecked errors notes")
 
 
 def verify(
@@ -122,7 +113,11 @@ def verify(
     returned, not raised.
     """
     path, reading = path_of(path), tolerant(made(ReadOptions, options, by=verify))
-    engine = _engine(threads, progress) if data or threads or progress else None
+    engine = None
+    if data or threads or progress:
+        from formats.tensordata.engine import EngineOptions  # what reads no data starts without it
+
+        engine = EngineOptions(threads=threads, progress=progress)
     if original is not None and not data:
         raise OptionError("`original` has an effect only with `data=True`")
     *others, last = models_in(path, format, reading)
@@ -136,16 +131,6 @@ def verify(
             notes=(*result.notes, *_of_model(name, other.notes, result.notes)),
         )
     return result
-
-
-def _engine(threads: int, progress: Callable[[int, int], None] | None) -> EngineOptions:
-    """How data is read. Without data, the engine is not imported: that takes a tenth of the time for a small model.
-
-    Raises: OptionError for an invalid value.
-    """
-    from formats.tensordata.engine import EngineOptions
-
-    return EngineOptions(threads=threads, progress=progress)
 
 
 def _of_model(name: str | None, findings: Iterable[Finding], known: Collection[Finding]) -> Iterator[Finding]:
@@ -178,13 +163,13 @@ def _verify(
     errors = [*_missing(absent), *errors, *_first(chain(in_tensors, _sparse(model, data)))]
     own = set(source.files())
     cautions = [*codec.cautions(source, model)] if codec.encrypted else []
-    errors += (found("V102", loss.where, loss.detail) for loss in cautions if loss.matters)
-    notes += (found("V103", loss.where, loss.detail) for loss in cautions if not loss.matters)
+    errors += (finding_of("V102", loss.where, loss.detail) for loss in cautions if loss.matters)
+    notes += (finding_of("V103", loss.where, loss.detail) for loss in cautions if not loss.matters)
     if is_interrupted(path):
         detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
-        notes.append(found("V111", "", detail))
+        notes.append(finding_of("V111", "", detail))
     strange = islice(strange_files(path), MAX_STRANGE)
-    notes += (found(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
+    notes += (finding_of(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
     spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor)) and not _is_absent(span)]
     notes += [
         *_alignment(spans, len(tensors), set() if codec.is_mapped else own),
@@ -203,16 +188,16 @@ def _verify(
         errors += failures
         checked = len(checksums)
         if first is not None and all(checksum.source is not first for checksum in checksums):
-            notes.append(found("V106", "", f"the file has no checksum of {path_of(original)}"))
+            notes.append(finding_of("V106", "", f"the file has no checksum of {path_of(original)}"))
     return Verification(path, codec.name, count, checked, read_bytes, unchecked, tuple(errors), tuple(notes))
 
 
 def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
     """An error for each data file that is missing or too short."""
     for file in files[:MAX_FINDINGS]:
-        yield found("V104", str(file.path), file.reason)
+        yield finding_of("V104", str(file.path), file.reason)
     if len(files) > MAX_FINDINGS:
-        yield found("V104", "", f"{len(files) - MAX_FINDINGS} more data files are missing")
+        yield finding_of("V104", "", f"{len(files) - MAX_FINDINGS} more data files are missing")
 
 
 def _is_absent(source: Source) -> bool:
@@ -232,7 +217,7 @@ def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
         else:
             rest[finding.code] += 1
-    yield from (found(code, "", f"{count} more of this kind are not listed") for code, count in rest.items())
+    yield from (finding_of(code, "", f"{count} more of this kind are not listed") for code, count in rest.items())
 
 
 def _by_weight(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
@@ -248,7 +233,7 @@ def _of_error(code: str, error: FormatError) -> Finding:
     place = error.where or ""
     if error.file_offset is not None:
         place = ", ".join(filter(None, (place, f"byte {error.file_offset}")))
-    return found(code, place, error.message)
+    return finding_of(code, place, error.message)
 
 
 # Graphs
@@ -263,9 +248,9 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
     Spec: ONNX docs, "Open Neural Network Exchange Intermediate Representation (ONNX IR) Specification".
     """
     if in_order:
-        yield from starmap(found, version_problems(model))
-        yield from (found("V207", where, detail) for where, detail in newer_parts(model))
-        yield from starmap(found, function_problems(model))
+        yield from starmap(finding_of, version_problems(model))
+        yield from (finding_of("V207", where, detail) for where, detail in newer_parts(model))
+        yield from starmap(finding_of, function_problems(model))
     functions: dict[tuple[str, str], list[Function]] = {}
     for function in model.functions:
         functions.setdefault((function.domain or ONNX, function.name or ""), []).append(function)
@@ -273,22 +258,24 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
     if model.graph is not None:
         parts.append(("graph", model.graph, model.opset_import))
     elif in_order:
-        yield found("V301", "graph", "the model has no graph")
+        yield finding_of("V301", "graph", "the model has no graph")
     parts += ((f"functions[{index}]", part, part.opset_import) for index, part in enumerate(model.functions))
     for where, part, imports in parts:
         versions = Counter(domain for domain, _ in {(entry.domain or ONNX, entry.version) for entry in imports})
         for domain, count in versions.items():
             if count > 1:
-                yield found("V208", where, f"{count} versions of {domain:.80} are imported, but exactly one must be")
+                yield finding_of(
+                    "V208", where, f"{count} versions of {domain:.80} are imported, but exactly one must be"
+                )
         if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
             versions[ONNX] += 1
         in_function = isinstance(part, Function)
         check = NodeCheck(imports, functions, model.ir_version or NEWEST_IR_VERSION, in_function) if in_order else None
-        yield from starmap(found, name_problems(where, part, set(versions), check))
+        yield from starmap(finding_of, name_problems(where, part, set(versions), check))
         if check is not None:
-            yield from starmap(found, part_problems(where, part, model.ir_version or NEWEST_IR_VERSION))
+            yield from starmap(finding_of, part_problems(where, part, model.ir_version or NEWEST_IR_VERSION))
     if in_order:
-        yield from starmap(found, type_problems(model))
+        yield from starmap(finding_of, type_problems(model))
 
 
 # Tensors
@@ -299,12 +286,12 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if problem := tensor_problem(tensor):
         code, detail = problem
-        yield found(code, where, f"tensor {tensor.name!r:.80} {detail}")
+        yield finding_of(code, where, f"tensor {tensor.name!r:.80} {detail}")
         return
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):
             detail = f"tensor {tensor.name!r:.80} has {len(tensor.string_data)} strings for dims {tensor.dims!s:.80}"
-            yield found("V603", where, detail)
+            yield finding_of("V603", where, detail)
         return
     try:
         source = tensor.source()
@@ -318,11 +305,11 @@ def _sparse(model: Model, data: bool) -> Iterator[Finding]:
     """Find errors in the parts of sparse tensors; short indices are read, with `data` all."""
     for where, sparse in walk.visit(model, SparseTensor):
         if problem := sparse_problem(sparse):
-            yield found("V604", where, problem)
+            yield finding_of("V604", where, problem)
         elif sparse.indices is not None and (data or dtypes.count(sparse.indices.dims) * 8 <= SMALL_BYTES):
             try:
                 if problem := index_problem(sparse):
-                    yield found("V605", where, problem)
+                    yield finding_of("V605", where, problem)
             except FormatError:  # the check of the tensor reports it
                 pass
 
@@ -342,7 +329,7 @@ def _alignment(
             f"{len(misaligned)} of {tensor_count} tensors do not begin at a multiple of the size of an element, so "
             "programs must copy them"
         )
-        yield found("V108", few, detail)
+        yield finding_of("V108", few, detail)
 
 
 def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -> Iterator[Finding]:
@@ -360,7 +347,7 @@ def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -
             unused += max(start - position, 0) if start - position >= MAX_GAP_BYTES or end == start else 0
             position = max(position, end)
         if unused:
-            yield found("V109", str(file.path), f"{unused} bytes of it are not used by any tensor")
+            yield finding_of("V109", str(file.path), f"{unused} bytes of it are not used by any tensor")
 
 
 # Checksums
@@ -376,13 +363,13 @@ def _covered(covered: Iterable[Source], spans: Sequence[FileSpan], count: int, o
     for source in covered:
         if isinstance(source, FileSpan):
             ranges.setdefault(source.file, []).append((source.file_offset, source.file_offset + source.nbytes))
-    for each in ranges.values():
-        each.sort()
+    for of_file in ranges.values():
+        of_file.sort()
     number = count - len(spans) if any(file in own for file in ranges) else 0
     for span in spans:
-        held = ranges.get(span.file, [])
-        place = bisect_right(held, (span.file_offset, inf)) - 1
-        number += place >= 0 and span.file_offset + span.nbytes <= held[place][1]
+        of_file = ranges.get(span.file, [])
+        place = bisect_right(of_file, (span.file_offset, inf)) - 1  # of the last range that begins before the tensor
+        number += place >= 0 and span.file_offset + span.nbytes <= of_file[place][1]
     return number
 
 
@@ -407,5 +394,5 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
         actual = sums[keys[(algorithm, *place_of(source))]].hex()
         if actual != expected:
             detail = f"the {algorithm} of its {source.nbytes} bytes is {actual}, not {expected:.80}"
-            failures.append(found("V105", where, detail))
+            failures.append(finding_of("V105", where, detail))
     return failures, sum(source.nbytes for _, source in digests)

@@ -1,8 +1,9 @@
-"""`formats edit` and `formats.edit`: several edits at once, in every format, and in place."""
+"""`edit`, `extract` and `merge`: edits at once, parts, weights and merged models, in every format and in place."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import commands
+import ml_dtypes
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from safetensors.numpy import load_file
 from systems import PATIENCE_SECONDS
 
 import formats
@@ -144,32 +148,57 @@ def test_a_dry_run_changes_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     "line,code,message",
     [
-        ("tiny.onnx --rename x=a", 2, "the destination is missing; only an archive (.onnxz) can be edited in place"),
-        ("tiny.onnx new.onnx --rename z=a", 1, "tiny.onnx: no value is called 'z'"),
-        ("tiny.onnx new.onnx --rename x", 2, "--rename is 'x', but must be OLD=NEW, such as input=images"),
-        ("tiny.onnx new.onnx --dim n=-1", 2, "--dim is 'n=-1', but must be NAME=SIZE, such as batch=1 for a dim"),
-        ("tiny.onnx new.onnx --dim m=1", 1, "tiny.onnx: no dim is called 'm'"),
-        ("tiny.onnx new.onnx --metadata key=", 1, "tiny.onnx: the metadata has no key 'key'"),
-        ("tiny.onnx new.rten --metadata a=b", 2, "--metadata has 'a', which RTen does not know; it knows onnx_hash"),
         (
-            "tiny.onnx new.rten --metadata about.json",
+            "edit tiny.onnx --rename x=a",
+            2,
+            "the destination is missing; only an archive (.onnxz) can be edited in place",
+        ),
+        ("edit tiny.onnx new.onnx --rename z=a", 1, "tiny.onnx: no value is called 'z'"),
+        ("edit tiny.onnx new.onnx --rename x", 2, "--rename is 'x', but must be OLD=NEW, such as input=images"),
+        ("edit tiny.onnx new.onnx --dim n=-1", 2, "--dim is 'n=-1', but must be NAME=SIZE, such as batch=1 for a dim"),
+        ("edit tiny.onnx new.onnx --dim m=1", 1, "tiny.onnx: no dim is called 'm'"),
+        ("edit tiny.onnx new.onnx --metadata key=", 1, "tiny.onnx: the metadata has no key 'key'"),
+        (
+            "edit tiny.onnx new.rten --metadata a=b",
+            2,
+            "--metadata has 'a', which RTen does not know; it knows onnx_hash",
+        ),
+        (
+            "edit tiny.onnx new.rten --metadata about.json",
             2,
             "KEY=VALUE, such as license=MIT; the option for the texts in a file is --metadata-file about.json",
         ),
-        ("tiny.onnx new.onnx --metadata MIT", 2, "--metadata is 'MIT', but must be KEY=VALUE, such as license=MIT"),
-        ("tiny.onnxz --lenient --rename x=a", 2, "--lenient needs a destination"),
-        ("tiny.onnxz --to onnx --rename x=a", 2, "--to needs a destination"),
-        ("tiny.onnxz --backup --rename x=a", 2, "--backup"),
-        ("tiny.onnx tiny.onnxz --rename x=a", 1, "File exists"),
+        (
+            "edit tiny.onnx new.onnx --metadata MIT",
+            2,
+            "--metadata is 'MIT', but must be KEY=VALUE, such as license=MIT",
+        ),
+        ("edit tiny.onnxz --lenient --rename x=a", 2, "--lenient needs a destination"),
+        ("edit tiny.onnxz --to onnx --rename x=a", 2, "--to needs a destination"),
+        ("edit tiny.onnxz --backup --rename x=a", 2, "--backup"),
+        ("edit tiny.onnx tiny.onnxz --rename x=a", 1, "File exists"),
+        ("extract digits.onnx new.onnx", 2, "name what to extract: --inputs, --outputs or a --tensor"),
+        ("extract digits.onnx new.onnx --inputs ,", 2, "--inputs"),
+        ("extract digits.onnx new.onnx --outputs proba", 1, "no value is called 'proba'; did you mean probabilities"),
+        ("extract digits.onnx new.onnx --inputs conv2.output --outputs conv1.output", 1, "conv1.output needs image"),
+        ("extract digits.onnx new.onnx --tensor conv1.weight", 2, "--tensor is written to a .npy or .safetensors file"),
+        ("extract digits.onnx new.npy --tensor conv1.wieght", 1, "no weight is called 'conv1.wieght'; did you"),
+        ("extract digits.onnx new.npy --tensor conv1.weight --to onnx", 2, "--to is for models"),
+        ("extract digits.onnx new.npy --tensor conv1.weight --inputs image", 2, "--tensor is one weight"),
+        ("extract digits.onnx new.npy --inputs image", 1, "new.npy"),
+        ("extract digits.onnx digits.onnx --outputs probabilities", 1, "File exists"),
+        ("merge tiny.onnx tiny.onnx new.onnx --connect z=x", 1, "tiny.onnx: the first model has no output 'z'"),
+        ("merge tiny.onnx tiny.onnx new.onnx --connect y", 2, "--connect is 'y', but must be OUT=IN, an output of the"),
+        ("merge tiny.onnx missing.onnx new.onnx --connect y=x", 1, "missing.onnx: No such file"),
+        ("merge tiny.onnx new.onnx", 2, "DST is missing"),
     ],
 )
-def test_mistakes(line: str, code: int, message: str, folder: Path) -> None:
+def test_mistakes(line: str, code: int, message: str, folder: Path, digits: Path) -> None:
     """A mistake gets one line, the exit code says whose it is, and nothing is written."""
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    done = run(*line.split())
-    assert code == done.exit_code
+    done = commands.run("formats", *line.split())
     assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert (code, 1) == (done.exit_code, len(done.stderr.splitlines()))
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -203,6 +232,134 @@ def test_strict_refuses_what_is_lost(folder: Path) -> None:
     assert (1, True) == (done.exit_code, "the dims of the output y are not known any more" in done.stderr)
     assert run("own.onnxz", "--dim", "x:0=2", "--strict", "--allow", "shape").exit_code == 0
     assert run("own.onnxz", "--dim", "x:0=2").exit_code == 0
+
+
+# Extract
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Path) -> Path:
+    """The current folder, with the example."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def extracted(*arguments: Any) -> Any:
+    """Run the command `formats extract`."""
+    return commands.run("formats", "extract", *arguments)
+
+
+@pytest.mark.parametrize("target", ["part.onnx", "part.onnxz", "part.rten", "part.json"])
+def test_a_part_in_every_format(target: str, example: Path) -> None:
+    """Options repeat, names are separated by commas, and the part is in the format of its name."""
+    done = extracted("digits.onnx", target, "--inputs", "conv1.output", "--outputs", "conv2.output,probabilities")
+    assert (0, "") == (done.exit_code, done.stderr)
+    assert "\ncomputes the same" in done.stdout
+    again = extracted(
+        "digits.onnx",
+        target,
+        "--inputs",
+        "conv1.output",
+        "--outputs",
+        "conv2.output",
+        "--outputs",
+        "probabilities",
+        "--force",
+    )
+    assert again.exit_code == 0
+    model = formats.load(target)
+    assert [value.name for value in model.graph.input] == ["conv1.output"]
+    assert [value.name for value in model.graph.output] == ["conv2.output", "probabilities"]
+
+
+def test_names_with_commas(tmp_path: Path) -> None:
+    """A comma with a backslash before it belongs to a name; in the library, the names in a list are as they are."""
+    names = ["a,b", "c", "d\\", "e\\,f"]
+    nodes = [formats.Node(op_type="Relu", input=["x"], output=[name]) for name in names]
+    graph = formats.Graph(name="g", node=nodes, input=[formats.ValueInfo("x")])
+    model = formats.Model(ir_version=8, opset_import=[formats.OperatorSetId("", 17)], graph=graph)
+    formats.save(model, tmp_path / "a.onnx")
+    outputs = ("--outputs", "a\\,b,c", "--outputs", "d\\", "--outputs", "e\\\\,f")
+    assert 0 == extracted(tmp_path / "a.onnx", tmp_path / "b.onnx", *outputs, "--inputs", "x").exit_code
+    formats.extract(tmp_path / "a.onnx", tmp_path / "c.onnx", outputs=names)
+    for path in ("b.onnx", "c.onnx"):
+        assert names == [value.name for value in formats.inspect(tmp_path / path).outputs]
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "bool", "float16", "uint8", "complex64"])
+def test_a_weight(kind: str, tmp_path: Path) -> None:
+    """A weight is a file that numpy and safetensors read; its elements are not changed."""
+    array = np.arange(6).reshape(2, 3).astype(kind)
+    formats.save(
+        formats.Model(ir_version=8, graph=formats.Graph(name="g", initializer=[formats.from_numpy(array, "w")])),
+        tmp_path / "m.onnx",
+    )
+    formats.extract(tmp_path / "m.onnx", tmp_path / "w.npy", tensor="w")
+    formats.extract(tmp_path / "m.onnx", tmp_path / "w.safetensors", tensor="w")
+    for found in (np.load(tmp_path / "w.npy"), load_file(tmp_path / "w.safetensors")["w"]):
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+    formats.edit(tmp_path / "m.onnx", tmp_path / "n.onnx", weights=tmp_path / "w.safetensors")
+    assert formats.diff(tmp_path / "m.onnx", tmp_path / "n.onnx").equal
+
+
+def test_types_that_a_file_lacks(tmp_path: Path) -> None:
+    """A type that numpy lacks is written as safetensors, and one that both lack is refused."""
+    tensors = [
+        formats.from_numpy(np.zeros(4, kind), name) for name, kind in (("b", ml_dtypes.bfloat16), ("i", ml_dtypes.int4))
+    ]
+    tensors.append(formats.from_numpy(np.array(["a"], dtype=object), "s"))
+    formats.save(formats.Model(ir_version=10, graph=formats.Graph(name="g", initializer=tensors)), tmp_path / "m.onnx")
+    with pytest.raises(formats.UnsupportedError, match=r"numpy has no type for BFLOAT16; name a \.safetensors file"):
+        formats.extract(tmp_path / "m.onnx", tmp_path / "b.npy", tensor="b")
+    formats.extract(tmp_path / "m.onnx", tmp_path / "b.safetensors", tensor="b")
+    for name in "is":
+        for suffix in ("npy", "safetensors"):
+            with pytest.raises(formats.UnsupportedError, match="has no type for"):
+                formats.extract(tmp_path / "m.onnx", tmp_path / f"{name}.{suffix}", tensor=name)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["b.safetensors", "m.onnx"]
+
+
+def test_tensors_by_place_and_dry_runs(example: Path) -> None:
+    """A tensor may be named by its place, and a dry run writes nothing."""
+    assert extracted("digits.onnx", "w.npy", "--tensor", "graph.initializer[0]", "--dry-run").exit_code == 0
+    assert not (example / "w.npy").exists()
+    formats.extract("digits.onnx", "w.npy", tensor="graph.initializer[0]")
+    np.testing.assert_array_equal(np.load("w.npy"), formats.load("digits.onnx").graph.initializer[0].numpy())
+
+
+# Merge
+
+
+@pytest.mark.parametrize("target", ["both.onnx", "both.onnxz", "both.rten"])
+def test_merged_models_in_every_format(target: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models of different formats are merged into another one."""
+    monkeypatch.chdir(tiny_model.parent)
+    formats.edit("tiny.onnx", "b.onnxz", rename={"x": "a", "y": "b"})
+    done = commands.run("formats", "merge", "tiny.onnx", "b.onnxz", target, "--connect", "y=a", "--prefix", "second/")
+    assert (0, "") == (done.exit_code, done.stderr)
+    assert "merged: y is the input a of the second model" in done.stdout
+    assert "second/b" in [value.name for value in formats.load(target).graph.output]
+
+
+def test_files_and_permissions_of_both(tiny_model: Path) -> None:
+    """The report has the files of both models, and nobody else may read the result if one of them is secret."""
+    secret = tiny_model.with_name("secret.onnx")
+    formats.convert(tiny_model, secret)
+    secret.chmod(0o600)
+    new = tiny_model.with_name("new.onnx")
+    report = formats.merge(tiny_model, secret, new, connect={"y": "x"})
+    assert report.source_files == (tiny_model, secret)
+    if os.name == "posix":
+        assert new.stat().st_mode & 0o777 == 0o600
+        formats.edit(tiny_model, new, weights=secret, overwrite=True)
+        formats.edit(tiny_model, tiny_model.with_name("newer.onnx"), weights=secret)
+        assert tiny_model.with_name("newer.onnx").stat().st_mode & 0o777 == 0o600
+        formats.extract(secret, tiny_model.with_name("w.npy"), tensor="w")
+        assert tiny_model.with_name("w.npy").stat().st_mode & 0o777 == 0o600
+
+
+# Memory
 
 
 LARGE_BYTES = 10 << 30

@@ -1,4 +1,4 @@
-"""Tests of inspection: types in ONNX's text form, sizes, counts and files; `onnx` is the oracle."""
+"""Tests of inspection: types in ONNX's text form, sizes, counts, files and their regions; `onnx` is the oracle."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import formats
 from formats.ir.summary import type_text
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.inspect import RuntimeFindings
+from formats.verbs.model_files import layout
 
 TYPES = {
     "any": helper.make_tensor_type_proto(TensorProto.FLOAT, None),
@@ -235,3 +236,34 @@ def test_paths_are_as_the_user_wrote_the_folder(digits: Path, tmp_path: Path, mo
         assert {folder / "m.onnx", folder / "m.onnx.data"} == {entry.file for entry in seen.tensors} - {None}
         report = formats.convert(folder / "m.onnx", "again.onnx", overwrite=True)
         assert (folder / "m.onnx", folder / "m.onnx.data") == report.source_files
+
+
+# The regions of files
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "ort", "rten"])
+def test_regions_are_the_whole_file(tiny_model: Path, tmp_path: Path, extension: str) -> None:
+    """The regions follow each other from the first byte to the last, and the weight's region has its bytes."""
+    path = tmp_path / f"a.{extension}"
+    formats.convert(tiny_model, path)
+    (file,) = layout(path)
+    position = 0
+    for region in file.regions:
+        assert (position, True) == (region.file_offset, region.nbytes > 0)
+        position = region.end
+    assert (path.stat().st_size, file.nbytes) == (position, position)
+    (weight,) = (region for region in file.regions if region.kind == "tensor" and region.nbytes == 4096)
+    stored = path.read_bytes()[weight.file_offset : weight.end]
+    graph = formats.load(tiny_model).graph
+    assert graph is not None
+    assert graph.initializer[0].source().read() == stored
+
+
+def test_data_files_have_layouts(tiny_model: Path, tmp_path: Path) -> None:
+    """A data file comes after its model, with padding between tensors, and unused bytes are labelled as such."""
+    formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
+    with (tmp_path / "w.data").open("ab") as stream:
+        stream.write(bytes(1 << 17))
+    model, data = layout(tmp_path / "a.onnx")
+    assert ["a.onnx", "w.data"] == [model.path.name, data.path.name]
+    assert [(0, 4096, "tensor"), (4096, 1 << 17, "unused")] == [region[:3] for region in data.regions]

@@ -94,7 +94,7 @@ def test_copies_are_named_after_the_new_model(split: Path) -> None:
 
 def test_a_copy_looks_into_no_other_graph(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy removes no file, so the other graphs in the folder are not read."""
-    monkeypatch.setattr(model_files, "_other_graphs", lambda *_: pytest.fail("looked into"))
+    monkeypatch.setattr(model_files, "_needed_by_others", lambda *_: pytest.fail("looked into"))
     assert 3 == len(formats.cp(split, split.parent / "b.onnx").written)
 
 

@@ -23,9 +23,6 @@ from formats.verbs.model_files import layout
 from formats.verbs.verify import verify
 
 FLOAT, INT64, STRING = 1, 7, 8
-X, Y = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy")
-C = helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, [])
-OPSETS = [helper.make_opsetid("", 17)]
 
 
 def saved(folder: Path, *tensors: Tensor) -> Path:
@@ -176,87 +173,6 @@ def test_equal_ranges_are_read_once(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"".join(s if isinstance(s, bytes) else s.read() for s in segments))  # type: ignore[union-attr]
     result = verify(tmp_path / "m.onnx", data=True)
     assert (True, 2, 8000) == (result.ok, result.checksums, result.read_bytes)
-
-
-# Names
-
-
-def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
-    """Return a node whose inputs and outputs have names of one letter."""
-    return helper.make_node(op_type, list(inputs), list(outputs), **attributes)
-
-
-def choice(*then: onnx.NodeProto) -> onnx.NodeProto:
-    """Return an If that makes y; in one branch, r is the result of these nodes."""
-    result = [helper.make_tensor_value_info("r", FLOAT, [2])]
-    branches = [helper.make_graph(list(nodes), "branch", [], result) for nodes in (then, [node("Neg", "x", "r")])]
-    return node("If", "c", "y", then_branch=branches[0], else_branch=branches[1])
-
-
-def proto(*nodes: onnx.NodeProto, inputs: Any = (X, C), weights: Any = (), **settings: Any) -> onnx.ModelProto:
-    """Return a model that makes y from x and c."""
-    graph = helper.make_graph(nodes, "g", list(inputs), [Y], list(weights))
-    return helper.make_model(graph, **{"opset_imports": OPSETS, "ir_version": 8, **settings})
-
-
-FOREIGN = helper.make_node("F", ["x"], ["y"], domain="f")
-FUNCTION = helper.make_function("mine", "Half", ["x"], ["y"], [FOREIGN], OPSETS)
-W = helper.make_tensor("w", FLOAT, [2], [1, 2])
-IN_BRANCH = 'graph.node[0].attribute["then_branch"].g.node[0]'
-WRONG = {
-    "input of nothing": (proto(node("Add", "xn", "y")), "graph", "graph.node[0]"),
-    "output of nothing": (proto(node("Neg", "x", "z")), "graph", "graph"),
-    "order": (proto(node("Neg", "z", "y"), node("Neg", "x", "z")), "graph", "graph.node[0]"),
-    "own result": (proto(node("Add", "xy", "y")), "graph", "graph.node[0]"),
-    "made twice": (proto(node("Neg", "x", "y"), node("Abs", "x", "y")), "graph", "graph.node[1]"),
-    "made twice by one node": (proto(node("Split", "x", "yy")), "graph", "graph.node[0]"),
-    "input made again": (proto(node("Neg", "x", "y"), node("Neg", "y", "x")), "graph", "graph.node[1]"),
-    "two inputs of a name": (proto(node("Neg", "x", "y"), inputs=[X, X]), "graph", "graph"),
-    "two initialisers of a name": (proto(node("Add", "xw", "y"), weights=[W, W]), "graph", "graph"),
-    "branch": (proto(choice(node("Neg", "n", "r"))), "graph", IN_BRANCH),
-    "later than the branch": (proto(choice(node("Neg", "l", "r")), node("Neg", "x", "l")), "graph", IN_BRANCH),
-    "no such domain": (proto(FOREIGN), "opset", "graph.node[0]"),
-    "no operator set": (proto(node("Neg", "x", "y"), opset_imports=[]), "opset", "graph.node[0]"),
-    "function": (
-        proto(node("Neg", "x", "y"), functions=[FUNCTION], opset_imports=[*OPSETS, helper.make_opsetid("mine", 1)]),
-        "opset",
-        "functions[0].node[0]",
-    ),
-}
-
-
-@pytest.mark.parametrize(("model", "kind", "where"), WRONG.values(), ids=WRONG)
-def test_names_must_lead_somewhere(model: onnx.ModelProto, kind: str, where: str, tmp_path: Path) -> None:
-    """A value that is used but not made, or made twice, and an operator of an unknown set are found, as by `onnx`."""
-    onnx.save(model, tmp_path / "m.onnx")
-    assert [(kind, where)] == [finding[:2] for finding in verify(tmp_path / "m.onnx").errors]
-    with pytest.raises(onnx.checker.ValidationError):
-        onnx.checker.check_model(model)
-
-
-def test_two_versions_of_one_domain_are_found(tmp_path: Path) -> None:
-    """A model that imports one operator set twice must import the same version."""
-    for version, errors in ((17, []), (18, ["opset"])):
-        imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx", version)]
-        onnx.save(proto(node("Neg", "x", "y"), opset_imports=imports), tmp_path / "m.onnx")
-        assert errors == kinds(tmp_path / "m.onnx")
-
-
-RIGHT = {
-    "values around a branch": proto(node("Neg", "x", "o"), choice(node("Add", "xo", "r"))),
-    "an input that is left out": proto(helper.make_node("Clip", ["x", "", "w"], ["y"]), weights=[W]),
-    "an input with a value": proto(
-        node("Add", "xw", "y"), inputs=[X, helper.make_tensor_value_info("w", FLOAT, [2])], weights=[W]
-    ),
-    "the time before operator sets": proto(node("Neg", "x", "y"), opset_imports=[], ir_version=2),
-}
-
-
-@pytest.mark.parametrize("model", RIGHT.values(), ids=RIGHT)
-def test_names_that_lead_somewhere(model: onnx.ModelProto, tmp_path: Path) -> None:
-    """Values of outer graphs, omitted inputs, and initialisers that are inputs are not errors."""
-    onnx.save(model, tmp_path / "m.onnx")
-    assert () == verify(tmp_path / "m.onnx").errors
 
 
 @pytest.mark.outer

@@ -1,10 +1,8 @@
 """A model that computes in float16, made of one in float32; it shares the places of the weights.
 
-The weights are converted while they are copied. Values that an operator needs in float32 are cast there and back.
-
-A model without functions: each call is replaced by the nodes of its function.
-
-The values of a function have no types of their own, so only a call says which of them are float32.
+Calls of functions are written out first, since the values of a function have no types of their own: only a call says
+which of them are float32. Then the values of all graphs get their types, and the nodes are written. The weights are
+converted while they are copied. Values that an operator needs in float32 are cast there and back.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.float16.nodes import SCALING, Operators, in_float16, in_float32, is_constant, reduces
 from formats.editing.float16.values import Halved, Value, kind_of, with_element
-from formats.editing.operator_sets import ONNX, version_of, with_opset
-from formats.editing.options import Done, Edit, counted
+from formats.editing.operator_sets import set_name, version_of, with_opset
+from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
@@ -32,86 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from formats.editing.float16.nodes import Form
-    from formats.ir.model import Model, Node, SparseTensor, Tensor
-
-
-if TYPE_CHECKING:
-    from formats.ir.model import Function, Graph, Model, Node
+    from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]
 
 MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
-
-
-def without_functions(model: Model) -> int:
-    """Replace the calls in a model by the nodes of their functions, and return how many there were.
-
-    Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
-    """
-    if not model.functions:
-        return 0
-    if (version := version_of(model.opset_import)) is not None:
-        changed, _ = with_opset(model, version)
-        model.functions = changed.functions
-    _import_sets(model)
-    functions = functions_of(model.functions)
-    names = Names(name for message in all_messages(model) for name in defined_in(message) | used_in(message))
-    sizes: dict[Key, float] = {}
-    model.functions = []
-    return sum(_expand_in(message, functions, names, sizes) for message in [*all_messages(model)])
-
-
-def _import_sets(model: Model) -> None:
-    """Import the operator sets of functions that the model does not import yet."""
-    known = {_domain(entry.domain): entry.version for entry in model.opset_import}
-    called = {function.domain for function in model.functions}
-    for function in model.functions:
-        for entry in function.opset_import:
-            domain = _domain(entry.domain)
-            if domain not in known:
-                known[domain] = entry.version
-                model.opset_import.append(entry)
-            elif known[domain] != entry.version and domain not in called:
-                raise UnsupportedError(
-                    f"the function {function.name} uses version {entry.version} of {domain or 'ai.onnx'}, and the "
-                    f"model version {known[domain]}; functions are written out for float16, so both must be the same"
-                )
-
-
-def _domain(name: str | None) -> str:
-    return "" if (name or "") in ONNX else name or ""
-
-
-def _expand_in(message: Graph | Function, functions: dict[Key, Function], names: Names, sizes: dict[Key, float]) -> int:
-    """Replace the calls among the nodes of a graph, and those in the subgraphs of what replaces them."""
-    waiting, done, count = [*reversed(message.node)], [], 0
-    while waiting:
-        node = waiting.pop()
-        key = key_of(node.domain, node.op_type, node.overload)
-        if key not in functions:
-            done.append(node)
-            continue
-        if expanded_size(key, functions, sizes, MOST_DEPTH) > MOST_NODES:
-            raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
-        count += 1
-        made = expand(node, functions[key], names)
-        for each in made:
-            for inner in _graphs_in(each):
-                count += _expand_in(inner, functions, names, sizes)
-        waiting += reversed(made)
-    if count:
-        message.node = done
-    return count
-
-
-def _graphs_in(node: Node) -> list[Graph]:
-    return [graph for _, graph in subgraphs(node)]
-
-
 NAMED = 10  # nodes that an error names
 
 
-def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Done]:
+def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, EditResult]:
     """The model with its float32s as float16s, and what was done; with `keep_io_types`, inputs and outputs stay.
 
     Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is not installed, and a
@@ -166,9 +93,9 @@ class _Work:
             )
 
     def _look(
-        self, graph: Graph, where: str, outer: ChainMap[str, Value], found: Mapping[str, Mapping[str, str]]
+        self, graph: Graph, where: str, outer: ChainMap[str, Value], all_types: Mapping[str, Mapping[str, str]]
     ) -> None:
-        types = found.get(where, {})
+        types = all_types.get(where, {})
         own: dict[str, Value] = {}
         values = outer.new_child(own)
         self.scopes.append(_Scope(graph, where, values))
@@ -196,7 +123,7 @@ class _Work:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
                 attribute = next(each for each in node.attribute if each.name == name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self._look(inner, at, values, found)
+                self._look(inner, at, values, all_types)
         for output in graph.output:
             value = values.get(output.name or "")
             if value is not None and value.kind != "other":
@@ -241,20 +168,11 @@ class _Work:
         Raises: UnsupportedError if a sequence must be cast, which no operator does.
         """
         taken = {name for message in all_messages(self.model) for name in defined_in(message) | used_in(message)}
-
-        def fresh(near: str) -> str:
-            name, number = near, 1
-            while name in taken:
-                number += 1
-                name = f"{near}_{number}"
-            taken.add(name)
-            return name
-
         for scope in self.scopes:
             for value in scope.own.values():
                 if value.kind == "other":
                     continue
-                value.settle(fresh)
+                value.settle(taken)
                 if value.kind == "held" and value.cast_to is not None:
                     place = value.wanted.get(value.cast_to, scope.where)
                     types = [type_name(each) for each in (value.cast_to, value.native)]
@@ -318,7 +236,7 @@ class _Work:
                 number = value.public or FLOAT if is_main else FLOAT16
                 output.name, output.type = value.names[number], with_element(output.type, number)
 
-    def done(self, calls: int) -> Done:
+    def done(self, calls: int) -> EditResult:
         """What was done, and what was lost."""
         edits = [Edit("dtype", self.halved.sentence())] if self.halved.count else []
         casts = f"; {counted(self.casts, 'cast')} added" if self.casts else ""
@@ -340,7 +258,7 @@ class _Work:
             )
             edits.append(Edit("dtype", f"the type is FLOAT16 now: {every}", f"the type is FLOAT16 now: {short}"))
         edits = edits or [Edit("dtype", "nothing in the model is float32")]
-        return Done(tuple(edits), tuple(self.halved.losses()))
+        return EditResult(tuple(edits), tuple(self.halved.losses()))
 
 
 def _floats(values: list[ValueInfo]) -> list[str]:
@@ -352,3 +270,58 @@ def _tensors(graph: Graph) -> list[Tensor]:
     """The initializers of a graph, and the values of sparse ones, which have their names."""
     sparse: list[SparseTensor] = entries(graph, "sparse_initializer")
     return [*graph.initializer, *(each.values for each in sparse if each.values is not None)]
+
+
+def without_functions(model: Model) -> int:
+    """Replace the calls in a model by the nodes of their functions, and return how many there were.
+
+    Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
+    """
+    if not model.functions:
+        return 0
+    if (version := version_of(model.opset_import)) is not None:
+        changed, _ = with_opset(model, version)
+        model.functions = changed.functions
+    _import_sets(model)
+    functions = functions_of(model.functions)
+    names = Names(name for message in all_messages(model) for name in defined_in(message) | used_in(message))
+    sizes: dict[Key, float] = {}
+    model.functions = []
+    return sum(_expand_in(message, functions, names, sizes) for message in [*all_messages(model)])
+
+
+def _import_sets(model: Model) -> None:
+    """Import the operator sets of functions that the model does not import yet."""
+    versions = {set_name(entry.domain): entry.version for entry in model.opset_import}
+    called = {function.domain for function in model.functions}
+    for function in model.functions:
+        for entry in function.opset_import:
+            domain = set_name(entry.domain)
+            if domain not in versions:
+                versions[domain] = entry.version
+                model.opset_import.append(entry)
+            elif versions[domain] != entry.version and domain not in called:
+                raise UnsupportedError(
+                    f"the function {function.name} uses version {entry.version} of {domain or 'ai.onnx'}, and the "
+                    f"model version {versions[domain]}; functions are written out for float16, so both must be the same"
+                )
+
+
+def _expand_in(message: Graph | Function, functions: dict[Key, Function], names: Names, sizes: dict[Key, float]) -> int:
+    """Replace the calls among the nodes of a graph, and those in the subgraphs of what replaces them."""
+    waiting, written, count = [*reversed(message.node)], [], 0
+    while waiting:
+        node = waiting.pop()
+        key = key_of(node.domain, node.op_type, node.overload)
+        if key not in functions:
+            written.append(node)
+            continue
+        if expanded_size(key, functions, sizes, MOST_DEPTH) > MOST_NODES:
+            raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
+        count += 1
+        made = expand(node, functions[key], names)
+        count += sum(_expand_in(graph, functions, names, sizes) for each in made for _, graph in subgraphs(each))
+        waiting += reversed(made)
+    if count:
+        message.node = written
+    return count

@@ -1,6 +1,4 @@
-"""Nodes whose attributes say float32, with float16 in its place.
-
-What an operator does with float16: which inputs and outputs may have it, and which attributes name the type.
+"""What an operator does with float16: which inputs and outputs may have it, and which attributes name the type.
 
 Spec: ONNX operators. The operators that stay in float32 although ONNX defines them for float16 are those of the block
 list of onnxconverter-common 1.16: onnxruntime lacks float16 there, or results suffer.
@@ -12,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.float16.values import with_element
-from formats.editing.operator_sets import ONNX
+from formats.editing.operator_sets import ONNX, set_name
 from formats.editing.surgery import make_attribute
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
@@ -90,11 +88,11 @@ class Operators:
     """The operators of a model, in the versions that it imports."""
 
     def __init__(self, imports: list[OperatorSetId]) -> None:
-        self._versions = {("" if (each.domain or "") in ONNX else each.domain): each.version or 0 for each in imports}
+        self._versions = {set_name(entry.domain): entry.version or 0 for entry in imports}
 
     def form_of(self, node: Node) -> Form:
         """The form of a node's operator; one without a schema stays in float32."""
-        domain = "" if (node.domain or "") in ONNX else node.domain or ""
+        domain = set_name(node.domain)
         return _form(node.op_type or "", self._versions.get(domain, 0), domain)
 
 

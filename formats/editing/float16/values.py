@@ -1,6 +1,6 @@
 """The values of a model on their way to float16: which type each one has, and who needs it in the other.
 
-Weights in float16: their elements are converted when they are read, a block at a time.
+The elements of weights are converted when they are read, a block at a time.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import typing
 from typing import TYPE_CHECKING, TypeAlias
 
 from formats.editing.options import counted
+from formats.editing.scopes import fresh
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
 from formats.ir.storage import with_raw_data
@@ -18,7 +19,7 @@ from formats.tensordata.sources.source import Literal
 from formats.words import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from formats.ir.model import Tensor, Type
     from formats.tensordata.plan import Seen
@@ -44,14 +45,16 @@ class Value:
         self.wanted: dict[int, str] = {}  # and the first place that wants each type
         self.names: dict[int, str] = {}
 
-    def settle(self, fresh: Callable[[str], str]) -> None:
-        """Choose a type for a constant, and names for both types where both are needed."""
+    def settle(self, taken: set[str]) -> None:
+        """Choose a type for a constant, and names that are not taken for both types where both are needed."""
         if self.native is None:
             self.native = self.public or (FLOAT16 if FLOAT16 in self.wanted else FLOAT)
         public = self.public or self.native
         self.names[public] = self.name
-        for each in {self.native, *self.wanted} - {public}:
-            self.names[each] = fresh(f"{self.name}_{SUFFIXES[each]}")
+        for other in {self.native, *self.wanted} - {public}:
+            name = f"{self.name}_{SUFFIXES[other]}"
+            self.names[other] = fresh(name, taken) if name in taken else name
+            taken.add(name)
 
     @property
     def cast_to(self) -> int | None:

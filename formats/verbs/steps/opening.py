@@ -1,7 +1,4 @@
-"""Open a file or bytes: recognise the format, and read the model in it.
-
-Checks who may have made a file if a key is given, and limits who may read the files made from it.
-"""
+"""Open a file or bytes: recognise the format, read the model in it, and see who may read what is made from it."""
 
 # ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
 
@@ -37,40 +34,6 @@ if TYPE_CHECKING:
     from formats.verbs.arguments import AnySource
 
 
-def check_key(options: ReadOptions, *codecs: Codec) -> None:
-    """Check that a file is encrypted if a key was given.
-
-    A user who gives a key expects that only owners of the key can have made the file.
-
-    Raises: CryptError if none of the files is encrypted, so that anyone could have made them.
-    """
-    if options.key is not None and not any(codec.encrypted for codec in codecs):
-        found = " and ".join(codec.title for codec in codecs)
-        raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anyone could have made it")
-
-
-def common_permissions(given: Iterable[Permissions]) -> Permissions:
-    """Return the permissions that all of these allow, for a file that is made from several."""
-    found = Permissions(0o777)
-    for each in given:
-        found = Permissions(found.new & each.new, found.replaced & each.replaced)
-    return found
-
-
-def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
-    """Return the permissions of a file in the format `target` that is made from `source`, a file in the format `codec`.
-
-    Users other than its owner have no more permissions than for the source. A file that is replaced keeps its own
-    permissions, which a user chose; but decrypted content never gets more readers than the encrypted file had.
-    """
-    most = 0o777
-    for file in source.files():
-        most &= file.permissions
-    if codec.encrypted and not target.encrypted:
-        return Permissions(most & Permissions().new, most)
-    return Permissions((most | OWNER_ACCESS) & Permissions().new)
-
-
 class Opened(NamedTuple):
     """A model, the whole file that it was read from, and the faults that a lenient reader accepted."""
 
@@ -82,8 +45,8 @@ class Opened(NamedTuple):
     def files(self, path: Path) -> tuple[Path, ...]:
         """The files of the model at `path`, the model file first."""
         sources = (tensor.external_source for _, tensor in walk.external_tensors(self.model))
-        found = {file.path for source in sources if source is not None for file in source.files()}
-        return (path, *sorted({shown(file, path) for file in found} - {path}))
+        paths = {file.path for source in sources if source is not None for file in source.files()}
+        return (path, *sorted({shown(file, path) for file in paths} - {path}))
 
     def left_out(self, model: str | None) -> Iterable[Loss]:
         """A note on what the file has besides the model that was read, which has this name."""
@@ -227,13 +190,19 @@ def models_in(path: Path, name: str | None, options: ReadOptions) -> tuple[str |
         return (None,)
 
 
+def model_name(path: Path) -> str:
+    """The name of a model: that of its file, without the extension of a format."""
+    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    return path.stem if path.suffix.lower() in known else path.name
+
+
 def for_each(paths: Iterable[Path], options: ReadOptions) -> list[ReadOptions]:
     """The options for each of several files: only archives hold models with names, if any of the files is one."""
     if options.model is None:
         return [options for _ in paths]
     every = replace(options, model=None)
-    holds = [models_in(path, None, every) != (None,) for path in paths]
-    return [options if each or not any(holds) else every for each in holds]
+    has_names = [models_in(path, None, every) != (None,) for path in paths]
+    return [options if has_own or not any(has_names) else every for has_own in has_names]
 
 
 def _check_model(options: ReadOptions, codec: Codec) -> None:
@@ -295,3 +264,37 @@ def _codec(source: Source, path: Path | None, name: str | None, called: str = "f
         return lookup.by_name(name)
     head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
     return lookup.for_reading(head, source.nbytes, path, called)
+
+
+def check_key(options: ReadOptions, *codecs: Codec) -> None:
+    """Check that a file is encrypted if a key was given.
+
+    A user who gives a key expects that only owners of the key can have made the file.
+
+    Raises: CryptError if none of the files is encrypted, so that anyone could have made them.
+    """
+    if options.key is not None and not any(codec.encrypted for codec in codecs):
+        titles = " and ".join(codec.title for codec in codecs)
+        raise CryptError(f"a key was given, but this is {titles}, which is not encrypted; anyone could have made it")
+
+
+def common_permissions(several: Iterable[Permissions]) -> Permissions:
+    """Return the permissions that all of these allow, for a file that is made from several."""
+    new = replaced = 0o777
+    for permissions in several:
+        new, replaced = new & permissions.new, replaced & permissions.replaced
+    return Permissions(new, replaced)
+
+
+def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
+    """Return the permissions of a file in the format `target` that is made from `source`, a file in the format `codec`.
+
+    Users other than its owner have no more permissions than for the source. A file that is replaced keeps its own
+    permissions, which a user chose; but decrypted content never gets more readers than the encrypted file had.
+    """
+    most = 0o777
+    for file in source.files():
+        most &= file.permissions
+    if codec.encrypted and not target.encrypted:
+        return Permissions(most & Permissions().new, most)
+    return Permissions((most | OWNER_ACCESS) & Permissions().new)

@@ -1,6 +1,7 @@
-"""Plan what is written: choose the codec, give the model the operators of the target, and plan its files.
+"""Plan what is written, and write it.
 
-Execute a plan: refuse losses if asked to, write the files, and see to the model that they replace.
+A plan: the codec is chosen, the model gets the operators of the target, and its files are laid out. Its execution
+refuses losses if asked to, writes the files, and sees to the model that they replace.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
 
 def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
     """The plan for writing a model with its metadata, and the changes for its runtime and its versions."""
-    if not getattr(chosen.target, "keeps_references", False):
+    if not getattr(chosen.target, "keeps_references", False):  # only a linked graph refers to an archive
         model = without_link(model)
     losses: tuple[Loss, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -89,6 +90,7 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
 
         model, said = with_metadata(model, chosen.metadata)
         edits = said.edits
+    # First ONNX's operators, then what the runtime needs, then the versions: each step takes what the one before made.
     if own_codec(model) not in (None, target):
         model, losses = raise_model(model, pin=chosen.raising.pin)
     elif chosen.raising.pin:
@@ -97,17 +99,17 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     runtime = None
     if target.domain is None and named is not None and named.name != ONNXRUNTIME:
         runtime = lookup.runtime(named.name)
-        found = runtime.runnable(model, chosen.exact)
-        if found.error is not None:
-            raise found.error
-        model, changes = found.model, found.changes
-        losses += found.losses
+        runnable = runtime.runnable(model, chosen.exact)
+        if runnable.error is not None:
+            raise runnable.error
+        model, changes = runnable.model, runnable.changes
+        losses += runnable.losses
     if target.domain is None and chosen.runtime.is_given:
         from formats.verbs.steps.versions import in_versions
 
-        model, done = in_versions(model, chosen.runtime)
-        edits += done.edits
-        losses += done.losses
+        model, result = in_versions(model, chosen.runtime)
+        edits += result.edits
+        losses += result.losses
     plan = target.plan(model, destination, chosen.target)
     if runtime is not None:
         runtime.check_data_files(plan, getattr(chosen.target, "aligned_to", runtime.data_alignment))
@@ -166,9 +168,9 @@ def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: Replacemen
             finish(path)
     old = [old_model(path) for path in models if path.is_file()] if replacement.backup else []
     left = {last.parent / loss.where: loss for loss in plan.losses if loss.kind == LEFT_BEHIND}
-    done = execute_replacing(Work(plan), engine, old=old, left=left, clean=replacement.clean)
+    replaced = execute_replacing(Work(plan), engine, old=old, left=left, clean=replacement.clean)
     losses = [loss for loss in plan.losses if loss.kind != LEFT_BEHIND]
-    for path, reason in done.stays:
+    for path, reason in replaced.stays:
         name = os.path.relpath(path, last.parent)
         losses.append(Loss(LEFT_BEHIND, name, f"{name} stays: {reason}", USE))
-    return plan._replace(losses=tuple(losses)), done
+    return plan._replace(losses=tuple(losses)), replaced

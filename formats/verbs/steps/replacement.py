@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Codec
     from formats.ir.model import Model
     from formats.tensordata.engine import EngineOptions
+    from formats.tensordata.sources.source import Source
 
 BELONGED = "it belonged to the replaced model"
 
@@ -83,7 +84,7 @@ class Work(NamedTuple):
     @property
     def paths(self) -> list[Path]:
         """The paths of all files, the models last."""
-        return [*(each.path for each in self.renamed), *(file.path for file in self.plan.files)]
+        return [*(renamed.path for renamed in self.renamed), *(file.path for file in self.plan.files)]
 
     @property
     def models(self) -> list[Path]:
@@ -135,7 +136,7 @@ def execute_replacing(
     if not engine.dry_run:
         _finish_sharing(work, engine)
     backup = _planned(work, old, used, goes) if old else _Backup()
-    moved = {each.old for each in backup.renamed}
+    moved = {renamed.old for renamed in backup.renamed}
     left = [path for path in left if path not in moved]
     stays = [] if clean else [(path, BELONGED) for path in left]
     gone = [(path, File.open(path)) for path in left if clean and path.is_file()]
@@ -143,8 +144,8 @@ def execute_replacing(
     gone += _gone(work, backup, {*work.paths, *backup.places, *goes})
     _execute(work, backup, engine)
     note_written([*work.models, *backup.places])
-    but = {*backup.places, *goes} if not engine.dry_run else {*work.paths, *backup.places, *goes}
-    others = _Others(folder, but, [path for path, _ in gone])  # another process may have written one meanwhile
+    ignored = {*backup.places, *goes, *(work.paths if engine.dry_run else ())}
+    others = _Others(folder, ignored, [path for path, _ in gone])  # another process may have written one meanwhile
     removed = []
     with ExitStack() as stack:
         reason = _lock(stack, work, gone, engine)
@@ -213,67 +214,77 @@ def _execute_with(work: Work, backup: _Backup, engine: EngineOptions) -> None:
         execute(plan, engine, renamed=(*backup.renamed, *renamed))
 
 
+def whole_file(path: Path, source: Source) -> FilePlan:
+    """A file whose content is a source."""
+    return FilePlan(path, source.nbytes, (PlacedWrite(0, source),) if source.nbytes else ())
+
+
 def _copy(renamed: Renamed) -> FilePlan:
-    return FilePlan(renamed.path, renamed.file.nbytes, _all_of(renamed.file))
+    return whole_file(renamed.path, renamed.file.span())
 
 
-def _all_of(file: File) -> tuple[PlacedWrite, ...]:
-    return (PlacedWrite(0, file.span()),)
-
-
-def _planned(work: Work, old: Sequence[Old], used: Collection[Path], goes: Collection[Path]) -> _Backup:
+def _planned(work: Work, old_models: Sequence[Old], used: Collection[Path], goes: Collection[Path]) -> _Backup:
     """The backups of old models, which are in one folder.
 
     Raises: UnsupportedError if there can be none; FileExistsError if another model needs a file in its place.
     """
-    folder = old[0].path.parent
-    places = [backup_of(each.path) for each in old]
+    folder = old_models[0].path.parent
+    places = [backup_of(old.path) for old in old_models]
     written = {os.path.relpath(path, folder) for path in work.paths}
-    datas = [_data_of(each) for each in old]
-    but = {*(each.path for each in old), *places, *work.models, *goes}
-    others = OtherGraphs(folder, but)
-    needed = _needed(others, [folder / name for data in datas for name in data])
-    taken = {*(each.old for each in work.renamed), *used}  # files of the new model, which must not have more names
-    names: dict[str, str] = {}
+    others = OtherGraphs(folder, {*(old.path for old in old_models), *places, *work.models, *goes})
+    data_of_each = [_data_of(old) for old in old_models]
+    needed = _needed(others, [folder / location for data in data_of_each for location in data])
+    of_new_model = {*(renamed.old for renamed in work.renamed), *used}  # these must not have more names
+    names: dict[str, str] = {}  # of data files beside the backups, by location
     graphs: list[FilePlan] = []
-    renamed: list[Renamed] = []
+    renamed_files: list[Renamed] = []
     copied: list[FilePlan] = []
-    for each, place, data in zip(old, places, datas, strict=True):
-        if each.path.is_symlink():
-            reason = "this is a link, of which there is no backup; name the file that it leads to"
-            raise UnsupportedError(reason, path=each.path)
-        own: set[str] = set()
-        for location, file in data.items():
-            is_model = Path(location).suffix.lower() in lookup.model_extensions()
-            is_link = _is_link(each.path, location)
-            if location not in written and (is_model or location in needed or is_link):
-                continue
-            own.add(location)
-            if location not in names:
-                names[location] = _name_beside(location, each.path, place, names.values())
-                if file is None:  # it is missing, and must not be mistaken for a new file
-                    continue
-                found = Renamed(folder / names[location], file, folder / location)
-                if is_link or found.old in taken:
-                    copied.append(_copy(found))
-                else:
-                    renamed.append(found)
-        if own:
-            graphs.append(_graph(each, place, names))
-        elif each.path in taken:
-            copied.append(_copy(Renamed(place, each.file, each.path)))
+
+    def keep(path: Path, file: File, place: Path, *, is_link: bool = False) -> None:
+        """Give an old file a further name, or copy it."""
+        renamed = Renamed(place, file, path)
+        if is_link or path in of_new_model:
+            copied.append(_copy(renamed))
         else:
-            renamed.append(Renamed(place, each.file, each.path))
-    new = [*(place.name for place in places), *names.values()]
+            renamed_files.append(renamed)
+
+    for old, place, data in zip(old_models, places, data_of_each, strict=True):
+        if old.path.is_symlink():
+            reason = "this is a link, of which there is no backup; name the file that it leads to"
+            raise UnsupportedError(reason, path=old.path)
+        # A data file that is not replaced stays where it is if something else needs it: the backup goes on using it.
+        moving = [
+            location
+            for location in data
+            if location in written or not (_is_model(location) or location in needed or _is_link(old.path, location))
+        ]
+        for location in moving:
+            if location in names:  # an earlier model has the same data file
+                continue
+            names[location] = _name_beside(location, old.path, place, names.values())
+            file = data[location]
+            if file is not None:  # a missing one only has a name, so that no new file is mistaken for it
+                keep(folder / location, file, folder / names[location], is_link=_is_link(old.path, location))
+        if moving:
+            graphs.append(_graph(old, place, names))
+        else:
+            keep(old.path, old.file, place)
     needed = _needed(others, [folder / name for name in names.values()])
-    needed |= {place.name for each, place in zip(old, places, strict=True) if _is_linked(each, place, others)}
-    for name in new:
+    needed |= {place.name for old, place in zip(old_models, places, strict=True) if _is_linked(old, place, others)}
+    for name in (*(place.name for place in places), *names.values()):
         if name in written:
-            raise UnsupportedError(f"{name} would be both a backup and a part of the new model", path=old[0].path)
+            raise UnsupportedError(
+                f"{name} would be both a backup and a part of the new model", path=old_models[0].path
+            )
         if name in needed:
             reason = "another graph uses it, so it cannot become a part of the backup"
             raise FileExistsError(errno.EEXIST, reason, str(folder / name))
-    return _Backup(tuple(places), tuple(graphs), tuple(renamed), tuple(copied))
+    return _Backup(tuple(places), tuple(graphs), tuple(renamed_files), tuple(copied))
+
+
+def _is_model(location: str) -> bool:
+    """Whether a data file is itself a model, by its name."""
+    return Path(location).suffix.lower() in lookup.model_extensions()
 
 
 def _is_linked(old: Old, place: Path, others: OtherGraphs) -> bool:
@@ -289,15 +300,15 @@ def _needed(others: OtherGraphs, files: Collection[Path]) -> set[str]:
 
 def _data_of(old: Old) -> dict[str, File | None]:
     """The data files of an old model, by location, in the order of locations; `None` for those that are missing."""
-    found: dict[str, File | None] = {}
+    data: dict[str, File | None] = {}
     for _, tensor in walk.external_tensors(old.model) if old.model is not None else ():
         file = None if tensor.external_source is None else next(tensor.external_source.files(), None)
         location = os.path.normpath(places_of(tensor).get("location", ""))
         if isinstance(file, AbsentFile):
-            found[location] = File.open(file.path) if file.path.is_file() else None
+            data[location] = File.open(file.path) if file.path.is_file() else None
         elif file is not None and file != old.file:
-            found[location] = file
-    return dict(sorted(found.items()))
+            data[location] = file
+    return dict(sorted(data.items()))
 
 
 def _is_link(model: Path, location: str) -> bool:
@@ -336,32 +347,32 @@ def graph_plan(codec: Codec, model: Model, place: Path) -> FilePlan:
     return codec.plan(model, place, codec.options()).files[-1]
 
 
-def _gone(work: Work, backup: _Backup, but: Collection[Path]) -> Iterator[tuple[Path, File]]:
+def _gone(work: Work, backup: _Backup, ignored: Collection[Path]) -> Iterator[tuple[Path, File]]:
     """The old names of files that have names in a backup, and the files of older backups that are replaced.
 
-    What a graph needs, other than those at `but`, stays.
+    What a graph needs, other than those that are ignored, stays.
     """
     written = {*work.paths}
-    yield from ((each.old, each.file) for each in backup.renamed if each.old not in written)
-    new = backup.files
-    found: dict[Path, None] = {}
+    yield from ((renamed.old, renamed.file) for renamed in backup.renamed if renamed.old not in written)
+    kept = backup.files | written
+    of_older_backups: dict[Path, None] = {}
+    stems = tuple(place.stem + end for place in backup.places for end in ".-_")
     for place in backup.places:
         for name in sorted(referred(place)) if place.is_file() else ():
             path = place.with_name(name)
-            is_own = any(name.startswith((f"{each.stem}.", f"{each.stem}-", f"{each.stem}_")) for each in backup.places)
-            if is_own and path not in new | written and path.is_file():
-                found[path] = None
-    others = _Others(work.models[-1].parent, but, found)
-    yield from ((path, File.open(path)) for path in found if not others.why_needed(path))
+            if name.startswith(stems) and path not in kept and path.is_file():
+                of_older_backups[path] = None
+    others = _Others(work.models[-1].parent, ignored, of_older_backups)
+    yield from ((path, File.open(path)) for path in of_older_backups if not others.why_needed(path))
 
 
 class _Others:
     """The graphs in the folder of a model, and in those of its data files, that may need data files."""
 
-    def __init__(self, folder: Path, but: Collection[Path], files: Collection[Path]) -> None:
+    def __init__(self, folder: Path, ignored: Collection[Path], files: Collection[Path]) -> None:
         self.folder = folder
         folders = dict.fromkeys((folder, *(path.parent for path in files))) if files else ()
-        self._naming = {each: OtherGraphs(each, but).naming(files) for each in folders}
+        self._naming = {place: OtherGraphs(place, ignored).naming(files) for place in folders}
         self._references: dict[Path, set[str] | None] = {}
 
     def why_needed(self, path: Path) -> str:
@@ -372,10 +383,10 @@ class _Others:
             for graph in self._naming[folder]:
                 if graph.path not in self._references:
                     self._references[graph.path] = graph.references()
-                found = self._references[graph.path]
-                if found is None:
+                references = self._references[graph.path]
+                if references is None:
                     return f"{graph.path.name} cannot be read, and may use it"
-                if any(_is_same(folder / name, path) for name in found):
+                if any(_is_same(folder / name, path) for name in references):
                     return f"{graph.path.name} uses it"
         return ""
 

@@ -14,7 +14,7 @@ from formats.codecs.onnxruntime_releases import (
     limits_of,
 )
 from formats.editing.operator_sets import version_of, with_ir_version, with_opset, with_other_set
-from formats.editing.options import Done
+from formats.editing.options import EditResult
 from formats.errors import UnsupportedError
 from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from formats.verbs.choices import RuntimeOptions
 
 
-def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
+def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
     """The model in the chosen versions and type, and what was done.
 
     A release of onnxruntime lowers only what it cannot read. What another one wrote in a layout for its own machine
@@ -36,59 +36,59 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, Done]:
     """
     opset, ir_version, named = options.opset, options.ir_version, options.named
     release = named.release or NEWEST if named is not None and named.name == ONNXRUNTIME else None
-    done = Done()
+    result = EditResult()
     if release is not None:
         row = RELEASES[release]
         if named is not None and named.release is None:
             words = f"`runtime=onnxruntime` without a release means {NEWEST}, the newest that is known here"
-            done += Done(losses=(Loss("runtime", "", words, USE),))
+            result += EditResult(losses=(Loss("runtime", "", words, USE),))
         model, losses = _in_usual_layout(model)
-        done += Done(losses=losses)
+        result += EditResult(losses=losses)
         if opset is None and max([0, *_versions(model)]) > row.opset:
             opset = row.opset
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
         model, more = with_other_set(model, "ai.onnx.ml", row.ml_opset)
-        done += more
+        result += more
     if opset is not None:
         model, more = with_opset(model, opset)
-        done += more
+        result += more
     if options.dtype is not None:
         from formats.editing.float16.conversion import to_float16  # few conversions need it
 
         model, more = to_float16(model, keep_io_types=options.keep_io_types)
-        done += more
+        result += more
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)
-        done += more
+        result += more
     elif release is None and opset is not None:
         model, more = _in_version_of_set(model, opset)
-        done += more
+        result += more
     if release is not None:
-        done += Done(losses=tuple(_refused(model, release)))
-    return model, done
+        result += EditResult(losses=tuple(_refused(model, release)))
+    return model, result
 
 
-def _in_version_of_set(model: Model, opset: int) -> tuple[Model, Done]:
+def _in_version_of_set(model: Model, opset: int) -> tuple[Model, EditResult]:
     """The model in an IR version that releases with this operator set read, or in the least one that it needs."""
     first = first_reading(opset)
     if first is None or (model.ir_version or 0) <= RELEASES[first].ir_version:
-        return model, Done()
+        return model, EditResult()
     wanted = RELEASES[first].ir_version
     for version in range(wanted, model.ir_version or 0):
         try:
-            new, done = with_ir_version(model, version)
+            new, result = with_ir_version(model, version)
         except UnsupportedError as error:
             reason = error.message.partition(": ")[2]
             continue
-        (edit, *others) = done.edits
+        (edit, *others) = result.edits
         edit = edit._replace(
             detail=f"{edit.detail}, which onnxruntime {first} reads, the first with operator set {opset}"
         )
         if version == wanted:
-            return new, Done((edit, *others), done.losses)
-        return new, done + Done(losses=(_newer_version(version, wanted, reason),))
-    return model, Done(losses=(_newer_version(model.ir_version or 0, wanted, reason),))
+            return new, EditResult((edit, *others), result.losses)
+        return new, result + EditResult(losses=(_newer_version(version, wanted, reason),))
+    return model, EditResult(losses=(_newer_version(model.ir_version or 0, wanted, reason),))
 
 
 def _newer_version(version: int, wanted: int, reason: str) -> Loss:

@@ -7,7 +7,7 @@ Spec: ONNX docs, "Operators.md" and "Broadcasting.md".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from formats.ir.model import entries
 
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 Dim = int | str | None
 Dims = tuple[Dim, ...]
-
-
-class HasDims(Protocol):
-    """What is known of a value."""
-
-    dims: Dims | None
 
 
 # Operators whose result has the dims of their first input.
@@ -65,27 +59,27 @@ WITH_AXIS = {
 }
 
 
-def dims_problem(node: Node, version: int, given: Sequence[HasDims | None]) -> str | None:
+def dims_problem(node: Node, version: int, dims: Sequence[Dims | None]) -> str | None:
     """Why the dims of the inputs do not fit the operator, or `None` if they do or too little is known of them."""
     name = node.op_type or ""
-    dims = [None if kind is None else kind.dims for kind in given]
     for index, rank in RANKS.get(name, {}).items():
-        held = dims[index] if index < len(dims) else None
-        if held is not None and len(held) != rank:
-            return f"input {index} of {name} has dims {_text(held)}, but must have {rank} dim{'s' * (rank != 1)}"
+        of_input = dims[index] if index < len(dims) else None
+        if of_input is not None and len(of_input) != rank:
+            shown = dims_text(of_input)
+            return f"input {index} of {name} has dims {shown}, but must have {rank} dim{'s' * (rank != 1)}"
     first = dims[0] if dims else None
     if name in BROADCASTING and version >= BROADCASTING[name]:
-        known = [each for each in dims if each is not None]
-        for each in known[1:]:
-            if _broadcast([known[0], each]) is None:
-                return f"{name} cannot broadcast dims {_text(known[0])} and {_text(each)}"
+        shapes = [shape for shape in dims if shape is not None]
+        for other in shapes[1:]:
+            if _broadcast([shapes[0], other]) is None:
+                return f"{name} cannot broadcast dims {dims_text(shapes[0])} and {dims_text(other)}"
     if name == "MatMul" and len(dims) > 1:
         return _matrix_problem(name, dims[0], dims[1], False, False)
     if name == "Gemm" and len(dims) > 1:
         return _matrix_problem(name, dims[0], dims[1], bool(_integer(node, "transA")), bool(_integer(node, "transB")))
     weights = dims[1] if len(dims) > 1 and name in ("Conv", "ConvTranspose") else None
     if first is not None and weights is not None and (len(first) < 3 or len(weights) != len(first)):
-        return f"{name} has an input with dims {_text(first)} and weights with dims {_text(weights)}"
+        return f"{name} has an input with dims {dims_text(first)} and weights with dims {dims_text(weights)}"
     if first is None:
         return None
     if name == "Transpose" and (perm := _integers(node, "perm")) and sorted(perm) != list(range(len(first))):
@@ -100,11 +94,11 @@ def dims_problem(node: Node, version: int, given: Sequence[HasDims | None]) -> s
 
 def _concat_problem(dims: Sequence[Dims | None], axis: int) -> str | None:
     """Why values cannot be put together along an axis: all other dims must be equal."""
-    known = [each for each in dims if each is not None]
-    for each in known[1:]:
-        axes = [index for index in range(len(known[0])) if index != axis % len(known[0])]
-        if len(each) != len(known[0]) or any(_differ(known[0][index], each[index]) for index in axes):
-            return f"Concat cannot join dims {_text(known[0])} and {_text(each)} on axis {axis}"
+    first, *others = [shape for shape in dims if shape is not None]
+    for other in others:
+        axes = [index for index in range(len(first)) if index != axis % len(first)]
+        if len(other) != len(first) or any(differ(first[index], other[index]) for index in axes):
+            return f"Concat cannot join dims {dims_text(first)} and {dims_text(other)} on axis {axis}"
     return None
 
 
@@ -116,19 +110,18 @@ def _matrix_problem(name: str, first: Dims | None, second: Dims | None, turn_a: 
         return None
     inner = first[-2 if turn_a and len(first) > 1 else -1]
     other = second[0] if len(second) == 1 else second[-1 if turn_b else -2]
-    if _differ(inner, other) or (name == "MatMul" and _broadcast([first[:-2], second[:-2]]) is None):
-        return f"{name} cannot multiply dims {_text(first)} and {_text(second)}"
+    if differ(inner, other) or (name == "MatMul" and _broadcast([first[:-2], second[:-2]]) is None):
+        return f"{name} cannot multiply dims {dims_text(first)} and {dims_text(second)}"
     return None
 
 
-def dims_of_results(node: Node, version: int, given: Sequence[HasDims | None]) -> Sequence[Dims | None]:
-    """The dims of the results of a node, as far as they are plain."""
+def dims_of_results(node: Node, version: int, dims: Sequence[Dims | None]) -> Sequence[Dims | None]:
+    """The dims of the results of a node with inputs of these dims, as far as they are plain."""
     name = node.op_type or ""
-    dims = [None if kind is None else kind.dims for kind in given]
     first = dims[0] if dims else None
     if name == "Constant":
-        held = node.attribute[0] if len(node.attribute) == 1 else None
-        return [tuple(held.t.dims)] if held is not None and held.t is not None else []
+        tensor = node.attribute[0].t if len(node.attribute) == 1 else None
+        return [] if tensor is None else [tuple(tensor.dims)]
     if name in SAME:
         return [first]
     if name in BROADCASTING and version >= BROADCASTING[name]:
@@ -160,11 +153,11 @@ def _broadcast(shapes: Sequence[Dims]) -> Dims | None:
     rank = max(map(len, shapes), default=0)
     result: list[Dim] = []
     for place in range(-rank, 0):
-        held = [shape[place] for shape in shapes if len(shape) >= -place]
-        numbers = {dim for dim in held if isinstance(dim, int) and dim != 1}
+        dims = [shape[place] for shape in shapes if len(shape) >= -place]
+        numbers = {dim for dim in dims if isinstance(dim, int) and dim != 1}
         if len(numbers - {0}) > 1:
             return None
-        others = {dim for dim in held if not isinstance(dim, int)}
+        others = {dim for dim in dims if not isinstance(dim, int)}
         if numbers:
             result.append(numbers.pop() if len(numbers) == 1 else None)
         else:
@@ -172,7 +165,8 @@ def _broadcast(shapes: Sequence[Dims]) -> Dims | None:
     return tuple(result)
 
 
-def _differ(one: Dim, other: Dim) -> bool:
+def differ(one: Dim, other: Dim) -> bool:
+    """Whether both dims are known and differ."""
     return isinstance(one, int) and isinstance(other, int) and one != other
 
 
@@ -184,6 +178,6 @@ def _integers(node: Node, name: str) -> list[int]:
     return next((list(each.ints) for each in entries(node, "attribute") if each.name == name), [])
 
 
-def _text(dims: Dims) -> str:
+def dims_text(dims: Dims | None) -> str:
     """Dims, for a message."""
-    return f"[{','.join('?' if dim is None else str(dim) for dim in dims)}]"[:80]
+    return f"[{','.join('?' if dim is None else str(dim) for dim in dims or ())}]"[:80]

@@ -120,6 +120,6 @@ CODES: dict[str, Rule] = {
 }
 
 
-def found(code: str, where: str, detail: str) -> Finding:
+def finding_of(code: str, where: str, detail: str) -> Finding:
     """A finding; its kind follows from its code."""
     return Finding(CODES[code].kind, where, detail, code)

@@ -1,12 +1,9 @@
 """Checks the names in graphs and functions: each value is made once, before it is used, and outputs are made.
 
-Spec: ONNX docs, "IR.md", "Graphs" and "Names Within a Graph".
+Nodes that need each other's results, and functions that call each other, are cycles. First come graphs, then what is
+checked of all functions together, then the search for cycles, which both use.
 
-Finds the cycles of a graph: nodes that need each other's results.
-
-Checks the functions of a model together: their names, their calls of each other, and their operator sets.
-
-Spec: onnx.proto, FunctionProto; ONNX docs, "IR.md", "Model Local Functions".
+Spec: ONNX docs, "IR.md", "Graphs", "Names Within a Graph" and "Model Local Functions"; onnx.proto, FunctionProto.
 """
 
 from __future__ import annotations
@@ -24,70 +21,7 @@ from formats.verbs.verifying.parts import subgraph_problems
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from formats.ir.model import Model
-
-
-def cycle_numbers(needs: Sequence[Collection[int]]) -> dict[int, int]:
-    """For each index on a cycle, the number of its group: in a group, each index needs each other, directly or not.
-
-    `needs[i]` are the indices that index `i` needs. This is Tarjan's algorithm, without recursion.
-    """
-    order: dict[int, int] = {}  # when each was first met
-    lowest: dict[int, int] = {}
-    open_ones: list[int] = []
-    is_open: set[int] = set()
-    groups: dict[int, int] = {}
-    for start in range(len(needs)):
-        if start in order:
-            continue
-        order[start] = lowest[start] = len(order)
-        open_ones.append(start)
-        is_open.add(start)
-        stack = [(start, iter(needs[start]))]
-        while stack:
-            index, rest = stack[-1]
-            other = next(rest, None)
-            if other is None:
-                stack.pop()
-                if stack:
-                    lowest[stack[-1][0]] = min(lowest[stack[-1][0]], lowest[index])
-                if lowest[index] == order[index]:
-                    group: list[int] = []
-                    while not group or group[-1] != index:
-                        group.append(open_ones.pop())
-                    is_open.difference_update(group)
-                    if len(group) > 1 or index in needs[index]:
-                        groups.update(dict.fromkeys(group, index))
-            elif other not in order:
-                order[other] = lowest[other] = len(order)
-                open_ones.append(other)
-                is_open.add(other)
-                stack.append((other, iter(needs[other])))
-            elif other in is_open:
-                lowest[index] = min(lowest[index], order[other])
-    return groups
-
-
-def shortest_cycle(first: int, needs: Sequence[Collection[int]], groups: dict[int, int]) -> list[int]:
-    """The shortest way from an index on a cycle to itself, each index before one that needs it."""
-    users: dict[int, int] = {}  # by index, one that needs it, on the shortest way to `first`
-    waiting = deque([first])
-    while first not in users:
-        index = waiting.popleft()
-        for other in needs[index]:
-            if groups.get(other) == groups[first] and other not in users:
-                users[other] = index
-                waiting.append(other)
-    cycle = [first]
-    while users[cycle[-1]] != first:
-        cycle.append(users[cycle[-1]])
-    return cycle
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from formats.ir.model import Graph, Node
+    from formats.ir.model import Graph, Model, Node
     from formats.verbs.verifying.nodes import NodeCheck
 
     Problem = tuple[str, str, str]
@@ -178,9 +112,9 @@ def name_problems(
                     place = walk.inner_place(where, "node", index)
                     if problem := scope.unknown(index, place, _operator(node), name):
                         yield problem
-        if check is not None and (found := check.problems(node, node_inputs, node_outputs)):
+        for code, step, detail in check.problems(node) if check is not None else ():
             place = walk.inner_place(where, "node", index)
-            yield from ((code, f"{place}.{step}" if step else place, detail) for code, step, detail in found)
+            yield code, f"{place}.{step}" if step else place, detail
         if entries(node, "attribute"):
             scope.index = index
             for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
@@ -330,3 +264,60 @@ def _imports(where: str, function: Function, versions: Mapping[str, int]) -> Ite
 def _since(domain: str, name: str, version: int) -> int:
     """The version in which an operator got the form that it has in `version`; 0 if it has none."""
     return max((since for since in signatures_of(domain, name) if since <= version), default=0)
+
+
+def cycle_numbers(needs: Sequence[Collection[int]]) -> dict[int, int]:
+    """For each index on a cycle, the number of its group: in a group, each index needs each other, directly or not.
+
+    `needs[i]` are the indices that index `i` needs. This is Tarjan's algorithm, without recursion.
+    """
+    order: dict[int, int] = {}  # when each was first met
+    lowest: dict[int, int] = {}  # the earliest one that each reaches; equal to its own order, it begins a group
+    open_ones: list[int] = []
+    is_open: set[int] = set()
+    groups: dict[int, int] = {}
+    for start in range(len(needs)):
+        if start in order:
+            continue
+        order[start] = lowest[start] = len(order)
+        open_ones.append(start)
+        is_open.add(start)
+        stack = [(start, iter(needs[start]))]
+        while stack:
+            index, rest = stack[-1]
+            other = next(rest, None)
+            if other is None:
+                stack.pop()
+                if stack:
+                    lowest[stack[-1][0]] = min(lowest[stack[-1][0]], lowest[index])
+                if lowest[index] == order[index]:
+                    group: list[int] = []
+                    while not group or group[-1] != index:
+                        group.append(open_ones.pop())
+                    is_open.difference_update(group)
+                    if len(group) > 1 or index in needs[index]:
+                        groups.update(dict.fromkeys(group, index))
+            elif other not in order:
+                order[other] = lowest[other] = len(order)
+                open_ones.append(other)
+                is_open.add(other)
+                stack.append((other, iter(needs[other])))
+            elif other in is_open:
+                lowest[index] = min(lowest[index], order[other])
+    return groups
+
+
+def shortest_cycle(first: int, needs: Sequence[Collection[int]], groups: dict[int, int]) -> list[int]:
+    """The shortest way from an index on a cycle to itself, each index before one that needs it."""
+    users: dict[int, int] = {}  # by index, one that needs it, on the shortest way to `first`
+    waiting = deque([first])
+    while first not in users:
+        index = waiting.popleft()
+        for other in needs[index]:
+            if groups.get(other) == groups[first] and other not in users:
+                users[other] = index
+                waiting.append(other)
+    cycle = [first]
+    while users[cycle[-1]] != first:
+        cycle.append(users[cycle[-1]])
+    return cycle

@@ -5,10 +5,9 @@ Spec: ONNX docs, "Operators.md" and "IR.md"; the order of the checks is that of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from formats.ir import dtypes, walk
-from formats.ir.copies import content
 from formats.ir.model import VALUE_FIELDS, entries, values_held
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
@@ -31,7 +30,7 @@ OF_ONNXRUNTIME = {"LayerNormalization", "SimplifiedLayerNormalization"}
 
 
 class NodeCheck:
-    """Checks the nodes of one graph or function with its operator sets; equal nodes are checked once.
+    """Checks the nodes of one graph or function with its operator sets.
 
     `imports` are the operator sets, `functions` the model's functions by domain and name.
     """
@@ -50,27 +49,9 @@ class NodeCheck:
         self.functions = functions
         self.domains_of_functions = {domain for domain, _ in functions} - {ONNX}
         self.ir_version, self.in_function = ir_version, in_function
-        self._known: dict[Any, tuple[tuple[str, str, str], ...]] = {}
 
-    def problems(self, node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Sequence[tuple[str, str, str]]:
+    def problems(self, node: Node) -> Iterator[tuple[str, str, str]]:
         """What is wrong with a node, as (code, place in the node, detail)."""
-        attributes = content(entries(node, "attribute"))
-        if attributes is None:
-            return list(self._problems(node))
-        key = (
-            node.domain,
-            node.op_type,
-            len(inputs),
-            len(outputs),
-            "" in inputs and tuple(map(bool, inputs)),
-            "" in outputs and tuple(map(bool, outputs)),
-            attributes,
-        )
-        if (found := self._known.get(key)) is None:
-            found = self._known[key] = tuple(self._problems(node))
-        return found
-
-    def _problems(self, node: Node) -> Iterator[tuple[str, str, str]]:
         operator, domain = node.op_type or "", node.domain or ONNX
         inputs, outputs, attributes = entries(node, "input"), entries(node, "output"), entries(node, "attribute")
         if not operator:
@@ -115,17 +96,17 @@ class NodeCheck:
     def _in_attribute(self, attribute: Attribute) -> Iterator[tuple[str, str, str]]:
         """What is wrong with an attribute, whatever operator has it."""
         step, name = walk.inner_place("", "attribute", None, attribute), attribute.name or ""
-        held = values_held(attribute)
+        fields = values_held(attribute)
         if not name:
             yield "V411", step, "the attribute has no name"
         if attribute.type is None and self.ir_version >= FIRST_WITH_TYPES:
             yield "V412", step, f"the attribute {name!r:.80} has no type"
-        if len(held) > 1:
-            yield "V413", step, f"the attribute {name!r:.80} has {len(held)} values, in {' and '.join(held)}"
-        elif held and attribute.type is not None and attribute.type != VALUE_FIELDS.index(held[0]):
-            found = TYPE_NAMES.get(attribute.type, attribute.type)
-            yield "V414", step, f"the attribute {name!r:.80} has the type {found}, but its value is in {held[0]}"
-        if attribute.ref_attr_name and held:
+        if len(fields) > 1:
+            yield "V413", step, f"the attribute {name!r:.80} has {len(fields)} values, in {' and '.join(fields)}"
+        elif fields and attribute.type is not None and attribute.type != VALUE_FIELDS.index(fields[0]):
+            stated = TYPE_NAMES.get(attribute.type, attribute.type)
+            yield "V414", step, f"the attribute {name!r:.80} has the type {stated}, but its value is in {fields[0]}"
+        if attribute.ref_attr_name and fields:
             yield "V415", step, f"the attribute {name!r:.80} has a value, and refers to another attribute"
         elif attribute.ref_attr_name and not self.in_function:
             yield "V416", step, f"{name!r:.80} refers to an attribute of a function, but is in none"
@@ -162,9 +143,9 @@ def _call(
 def _values(operator: str, attributes: Sequence[Attribute]) -> Iterator[tuple[str, str, str]]:
     """What is wrong with the values of attributes that name an element type, or that are the result."""
     if operator == "Constant":
-        held = [attribute.name for attribute in attributes if not (attribute.name or "").startswith("__")]
-        if len(held) != 1:
-            yield "V422", "", f"Constant needs one value, but has {len(held)}"
+        values = [attribute.name for attribute in attributes if not (attribute.name or "").startswith("__")]
+        if len(values) != 1:
+            yield "V422", "", f"Constant needs one value, but has {len(values)}"
     elif operator in BY_ATTRIBUTE:
         name, _ = BY_ATTRIBUTE[operator]
         for attribute in attributes:
@@ -190,8 +171,8 @@ def _attributes(operator: str, attributes: Sequence[Attribute], form: Form) -> I
             continue
         wanted, _ = form.attributes[name]
         if attribute.type is not None and attribute.type != wanted:
-            found = TYPE_NAMES.get(attribute.type, attribute.type)
-            yield "V419", step, f"{name!r:.80} of {operator} must be {TYPE_NAMES[wanted]}, but is {found}"
+            stated = TYPE_NAMES.get(attribute.type, attribute.type)
+            yield "V419", step, f"{name!r:.80} of {operator} must be {TYPE_NAMES[wanted]}, but is {stated}"
         elif not attribute.ref_attr_name and wanted in _MESSAGES and getattr(attribute, VALUE_FIELDS[wanted]) is None:
             yield "V420", step, f"{name!r:.80} of {operator} has no value"
     for name, (_, required) in form.attributes.items():

@@ -1,10 +1,6 @@
-"""Checks the interfaces of graphs and functions, and the values that are declared: names, types and constants.
+"""Checks what a model declares: its versions, the interfaces of graphs and functions, and the form of its tensors.
 
-Spec: ONNX docs, "IR.md"; onnx.proto.
-
-Checks what a model says of itself: its versions, and whether its types and fields are as old as they say.
-
-Spec: onnx.proto, `Version`; ONNX docs, "Versioning.md".
+Spec: ONNX docs, "IR.md" and "Versioning.md"; onnx.proto.
 """
 
 from __future__ import annotations
@@ -23,13 +19,7 @@ from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from formats.ir.model import Model, OperatorSetId
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from formats.ir.model import SparseTensor, Tensor, Type, ValueInfo
+    from formats.ir.model import Model, OperatorSetId, SparseTensor, Tensor, Type, ValueInfo
 
     Problem = tuple[str, str, str]
 
@@ -42,6 +32,41 @@ _NEEDED = {
     "optional_type": ("elem_type",),
     "map_type": ("key_type", "value_type"),
 }
+
+
+def version_problems(model: Model) -> Iterator[Problem]:
+    """What is wrong with the versions of a model, as (code, place, detail)."""
+    ir_version = model.ir_version
+    if not ir_version:
+        yield "V201", "ir_version", "the model has no ir_version"
+    elif ir_version < 0:
+        yield "V201", "ir_version", f"the ir_version is {ir_version}"
+    elif ir_version > NEWEST_IR_VERSION:
+        detail = f"the ir_version {ir_version} is newer than {NEWEST_IR_VERSION}, the newest that is known"
+        yield "V202", "ir_version", f"{detail}, so the model cannot be checked"
+    elif ir_version < FIRST_WITH_OPSETS and model.opset_import:
+        yield "V203", "opset_import", f"a model of ir_version {ir_version} cannot import operator sets"
+    has_nodes = model.graph is not None and entries(model.graph, "node")  # which need a set; their check reports it
+    if not model.opset_import and not has_nodes and (ir_version or FIRST_WITH_OPSETS) >= FIRST_WITH_OPSETS:
+        yield "V204", "opset_import", "the model imports no operator set"
+    yield from _import_problems("", model.opset_import)
+    for index, function in enumerate(model.functions):
+        yield from _import_problems(f"functions[{index}].", function.opset_import)
+    for key, count in Counter(entry.key for entry in entries(model, "metadata_props")).items():
+        if count > 1:
+            yield "V107", "metadata_props", f"{count} entries have the key {key!r:.80}"
+
+
+def _import_problems(where: str, imports: Sequence[OperatorSetId]) -> Iterator[Problem]:
+    """What is wrong with the versions of the operator sets that a model or function imports."""
+    for index, entry in enumerate(imports):
+        place, domain = f"{where}opset_import[{index}]", entry.domain or "ai.onnx"
+        known = newest(domain)
+        if entry.version is None or (known is not None and entry.version < 1):
+            yield "V205", place, f"the version of {domain:.80} is {entry.version or 'missing'}"
+        elif known is not None and entry.version > known:
+            detail = f"version {entry.version} of {domain} is newer than {known}, the newest that is known"
+            yield "V206", place, f"{detail}; its operators were not checked"
 
 
 def part_problems(where: str, part: Graph | Function, ir_version: int) -> Iterator[Problem]:
@@ -98,31 +123,30 @@ def _value(where: str, value: ValueInfo) -> Iterator[Problem]:
         yield from _type(where, value.name or "", value.type)
 
 
-def _type(where: str, name: str, found: Type) -> Iterator[Problem]:
-    held = [field for field in found.oneof if getattr(found, field) is not None]
-    if not held:
+def _type(where: str, name: str, declared: Type) -> Iterator[Problem]:
+    kind = next((field for field in declared.oneof if getattr(declared, field) is not None), None)
+    if kind is None:
         yield "V503", f"{where}.type", f"the type of {name!r:.80} says nothing"
         return
-    inner: Any = getattr(found, held[0])
-    for field in _NEEDED.get(held[0], ()):
+    inner: Any = getattr(declared, kind)
+    for field in _NEEDED.get(kind, ()):
         value = getattr(inner, field)
         if value is None:
-            yield "V504", f"{where}.type.{held[0]}", f"the {held[0]} of {name!r:.80} has no {field}"
+            yield "V504", f"{where}.type.{kind}", f"the {kind} of {name!r:.80} has no {field}"
         elif value == 0:
-            yield "V505", f"{where}.type.{held[0]}.{field}", f"the element type of {name!r:.80} is undefined"
+            yield "V505", f"{where}.type.{kind}.{field}", f"the element type of {name!r:.80} is undefined"
         elif isinstance(value, int) and value not in dtypes.BY_NUMBER:
             detail = f"{name!r:.80} has {dtypes.type_name(value)}, which is unknown"
-            yield "V506", f"{where}.type.{held[0]}.{field}", detail
-    if held[0] in ("tensor_type", "sparse_tensor_type") and inner.shape is None:
-        yield (
-            "V507",
-            f"{where}.type.{held[0]}",
-            f"{name!r:.80} has no shape, but ONNX requires one; dims may have names",
-        )
-    elif held[0] in ("tensor_type", "sparse_tensor_type"):
+            yield "V506", f"{where}.type.{kind}.{field}", detail
+    if kind not in ("tensor_type", "sparse_tensor_type"):
+        return
+    if inner.shape is None:
+        detail = f"{name!r:.80} has no shape, but ONNX requires one; dims may have names"
+        yield "V507", f"{where}.type.{kind}", detail
+    else:
         for index, dim in enumerate(inner.shape.dim):
             if (dim.dim_value or 0) < 0:
-                place = f"{where}.type.{held[0]}.shape.dim[{index}]"
+                place = f"{where}.type.{kind}.shape.dim[{index}]"
                 yield "V508", place, f"dim {index} of {name!r:.80} is {dim.dim_value}; a name says that it is not fixed"
 
 
@@ -192,38 +216,3 @@ def index_problem(sparse: SparseTensor) -> str | None:
                 before, row = now, []
                 number += 1
     return None
-
-
-def version_problems(model: Model) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with the versions of a model, as (code, place, detail)."""
-    ir_version = model.ir_version
-    if not ir_version:
-        yield "V201", "ir_version", "the model has no ir_version"
-    elif ir_version < 0:
-        yield "V201", "ir_version", f"the ir_version is {ir_version}"
-    elif ir_version > NEWEST_IR_VERSION:
-        detail = f"the ir_version {ir_version} is newer than {NEWEST_IR_VERSION}, the newest that is known"
-        yield "V202", "ir_version", f"{detail}, so the model cannot be checked"
-    elif ir_version < FIRST_WITH_OPSETS and model.opset_import:
-        yield "V203", "opset_import", f"a model of ir_version {ir_version} cannot import operator sets"
-    has_nodes = model.graph is not None and entries(model.graph, "node")  # which need a set; their check reports it
-    if not model.opset_import and not has_nodes and (ir_version or FIRST_WITH_OPSETS) >= FIRST_WITH_OPSETS:
-        yield "V204", "opset_import", "the model imports no operator set"
-    yield from import_problems("", model.opset_import)
-    for index, function in enumerate(model.functions):
-        yield from import_problems(f"functions[{index}].", function.opset_import)
-    for key, count in Counter(entry.key for entry in entries(model, "metadata_props")).items():
-        if count > 1:
-            yield "V107", "metadata_props", f"{count} entries have the key {key!r:.80}"
-
-
-def import_problems(where: str, imports: Sequence[OperatorSetId]) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with the versions of the operator sets that a model or function imports."""
-    for index, entry in enumerate(imports):
-        place, domain = f"{where}opset_import[{index}]", entry.domain or "ai.onnx"
-        known = newest(domain)
-        if entry.version is None or (known is not None and entry.version < 1):
-            yield "V205", place, f"the version of {domain:.80} is {entry.version or 'missing'}"
-        elif known is not None and entry.version > known:
-            detail = f"version {entry.version} of {domain} is newer than {known}, the newest that is known"
-            yield "V206", place, f"{detail}; its operators were not checked"

@@ -15,12 +15,12 @@ from formats.ir.copies import content
 from formats.ir.model import entries
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, signature_of
 from formats.onnxpb.value_types import tensor_text, type_text, types_made
-from formats.verbs.verifying.dims import dims_of_results, dims_problem
+from formats.verbs.verifying.dims import differ, dims_of_results, dims_problem, dims_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from formats.ir.model import Attribute, Dimension, Function, Graph, Model, Node, OperatorSetId, Tensor, Type
+    from formats.ir.model import Attribute, Dimension, Function, Graph, Model, Node, OperatorSetId, Type
     from formats.onnxpb.operator_sets import Signature
     from formats.verbs.verifying.dims import Dim, Dims
 
@@ -31,13 +31,11 @@ MAX_DEPTH = 100  # of graphs and functions in each other
 FEW = 6  # types that a message lists
 
 
-class Kind:
-    """The type of a value, "" if it is not known, and its dims; equal ones are one object."""
+class Kind(NamedTuple):
+    """The type of a value, "" if it is not known, and its dims."""
 
-    __slots__ = ("dims", "type")
-
-    def __init__(self, type: str, dims: Dims | None) -> None:  # noqa: A002 - ONNX's word
-        self.type, self.dims = type, dims
+    type: str
+    dims: Dims | None = None
 
 
 class Made(NamedTuple):
@@ -63,50 +61,22 @@ def type_problems(model: Model) -> list[Problem]:
         return []
     check = _TypeCheck(model)
     check.graph("graph", model.graph, Part(model.opset_import, check.ir_version), None, 0)
-    return check.found
+    return check.problems
 
 
 class _TypeCheck:
     """The check of a model. `types` has what is known of the values of the graph at hand and of those around it."""
 
     def __init__(self, model: Model) -> None:
-        self.found: list[Problem] = []
+        self.problems: list[Problem] = []
         self.ir_version = model.ir_version or 0
         self.types: dict[str, Kind] = {}
-        self._kinds: dict[tuple[str, Dims | None], Kind] = {}
-        self._declared: dict[tuple[Any, ...], Kind] = {}  # what a type says, by its content
-        self._joined: dict[tuple[Kind, Kind], Kind] = {}  # what two kinds say together that do not contradict
         self._functions: dict[tuple[str, str, str], tuple[int, Function, Part]] = {}
         for index, each in enumerate(model.functions):
             part = Part(each.opset_import, self.ir_version)
             self._functions[each.domain or ONNX, each.name or "", each.overload or ""] = index, each, part
         self._calls: dict[tuple[Any, ...], list[Kind | None]] = {}
         self._forms: dict[int, int] = {}
-
-    def kind(self, name: str, dims: Dims | None = None) -> Kind:
-        """The object for a type and dims."""
-        key = name, dims
-        if (kind := self._kinds.get(key)) is None:
-            kind = self._kinds[key] = Kind(name, dims)
-        return kind
-
-    def of_type(self, kind: Type | None) -> Kind | None:
-        """What a declared type says."""
-        if kind is None:
-            return None
-        if (tensor := kind.tensor_type) is None:
-            return self.kind(type_text(kind))
-        shape = tensor.shape  # there may be very many, and most are alike
-        key = tensor.elem_type, None if shape is None else content(entries(shape, "dim"))
-        if (found := self._declared.get(key)) is None:
-            dims = None if shape is None else tuple(_dim(dim) for dim in shape.dim)
-            found = self.kind(tensor_text(tensor.elem_type), dims)
-            if shape is None or key[1] is not None:
-                self._declared[key] = found
-        return found
-
-    def of_tensor(self, tensor: Tensor) -> Kind:
-        return self.kind(tensor_text(tensor.data_type), tuple(tensor.dims))
 
     def graph(
         self, where: str, graph: Graph, part: Part, given: Sequence[Kind | None] | None, depth: int
@@ -116,33 +86,34 @@ class _TypeCheck:
         types = self.types
         is_inner = given is not None
         for index, value in enumerate(entries(graph, "input")):
-            name, kind = value.name or "", self.of_type(value.type)
+            name, kind = value.name or "", _of_type(value.type)
             if given is not None and index < len(given):
                 kind = self._input(f"{where}.input[{index}]", name, kind, given[index])
             self._set(name, kind, before, is_inner)
         inputs = {value.name or "" for value in entries(graph, "input")}
         for index, tensor in enumerate(entries(graph, "initializer")):
-            name, kind = tensor.name or "", self.of_tensor(tensor)
+            name, kind = tensor.name or "", Kind(tensor_text(tensor.data_type), tuple(tensor.dims))
             if name in inputs:
                 self._default(f"{where}.initializer[{index}]", name, kind, types.get(name))
             else:
                 self._set(name, kind, before, is_inner)
         for sparse in entries(graph, "sparse_initializer"):
             if (values := sparse.values) is not None:
-                kind = self.kind(tensor_text(values.data_type), tuple(sparse.dims))
+                kind = Kind(tensor_text(values.data_type), tuple(sparse.dims))
                 self._set(values.name or "", kind, before, is_inner)
         types.pop("", None)
         declared = {
             value.name or "": kind
             for value in (*entries(graph, "value_info"), *entries(graph, "output"))
-            if (kind := self.of_type(value.type)) is not None
+            if (kind := _of_type(value.type)) is not None
         }
         self._nodes(where, entries(graph, "node"), part, declared, before if is_inner else None, depth)
         outputs = []
         for index, value in enumerate(entries(graph, "output")):
             kind, told = types.get(value.name or ""), declared.get(value.name or "")
-            if kind is not None and told is not None and kind is not told and value.name in inputs:
-                self._output(f"{where}.output[{index}]", value.name or "", kind, told, "the graph has")
+            if kind is not None and told is not None and value.name in inputs and _have_other_types(kind, told):
+                detail = f"the graph has {value.name!r:.80} of type {kind.type}, but the output declares {told.type}"
+                self.problems.append(("V513", f"{where}.output[{index}]", detail))
             outputs.append(kind or told)
         for name, kind in before.items():
             if kind is None:
@@ -170,30 +141,27 @@ class _TypeCheck:
         depth: int,
     ) -> None:
         """Check nodes in their order; `before` is missing for the main graph, whose names nobody needs later."""
-        types, known = self.types, part.made
-        get = types.get
-        for index, node in enumerate(nodes):  # there may be very many
-            held = vars(node)
-            inputs = held["input"] if "input" in held else entries(node, "input")
-            outputs = held["output"] if "output" in held else entries(node, "output")
-            given = tuple(map(get, inputs))
+        types = self.types
+        for index, node in enumerate(nodes):  # there may be very many, and most are like others
+            outputs = entries(node, "output")
+            given = tuple(map(types.get, entries(node, "input")))
             attributes = content(entries(node, "attribute"))
             key = node.domain, node.op_type, attributes, given, len(outputs)
-            made = known.get(key)
+            made = part.made.get(key)
             if made is None:
                 made = self._made(where, index, node, part, given, depth)
                 if attributes is not None and not self._called(node):  # a call has an overload
-                    known[key] = made
+                    part.made[key] = made
             if made.problems:
                 place = walk.inner_place(where, "node", index)
                 for code, step, detail in made.problems:
-                    self.found.append((code, f"{place}.{step}" if step else place, detail))
-            if before is not None:
+                    self.problems.append((code, f"{place}.{step}" if step else place, detail))
+            if before is not None:  # a name of an inner graph may hide one around it, whose type comes back later
                 for name in outputs:
                     self._set(name, None, before, is_inner=True)
             for name, kind in zip(outputs, made.kinds, strict=False):
                 told = declared.get(name)
-                if told is not None and told is not kind:
+                if told is not None and told != kind:
                     types[name] = self._result(where, index, node, name, kind, told)
                 elif kind is not None:
                     types[name] = kind
@@ -202,48 +170,42 @@ class _TypeCheck:
         """What is known of a result that is also declared."""
         if kind is None:
             return told
-        if (joined := self._joined.get((kind, told))) is not None:
-            return joined
-        if kind.type and told.type and kind.type != told.type:
+        if _have_other_types(kind, told):
             place = walk.inner_place(where, "node", index)
             detail = (
                 f"{node.op_type or '':.80} makes {name!r:.80} of type {kind.type}, but the model declares {told.type}"
             )
-            self.found.append(("V513", place, detail))
+            self.problems.append(("V513", place, detail))
             return kind
-        if kind.dims is not None and told.dims is not None and not _are_alike(kind.dims, told.dims):
+        if _have_other_dims(kind, told):
             place = walk.inner_place(where, "node", index)
-            detail = f"{name!r:.80} has dims {_text(kind.dims)}, but the model declares {_text(told.dims)}"
-            self.found.append(("V522", place, detail))
+            detail = f"{name!r:.80} has dims {dims_text(kind.dims)}, but the model declares {dims_text(told.dims)}"
+            self.problems.append(("V522", place, detail))
             return kind
         dims = told.dims if kind.dims is None or told.dims is None else _merged(kind.dims, told.dims)
-        joined = self._joined[kind, told] = self.kind(kind.type or told.type, kind.dims if dims is None else dims)
-        return joined
-
-    def _output(self, where: str, name: str, kind: Kind, told: Kind, who: str) -> None:
-        if kind.type and told.type and kind.type != told.type:
-            detail = f"{who} {name!r:.80} of type {kind.type}, but the output declares {told.type}"
-            self.found.append(("V513", where, detail))
+        return Kind(kind.type or told.type, kind.dims if dims is None else dims)
 
     def _input(self, where: str, name: str, told: Kind | None, given: Kind | None) -> Kind | None:
         """What is known of an input of a graph in a node."""
         if told is None or given is None:
             return told or given
-        if told.type and given.type and told.type != given.type:
+        if _have_other_types(told, given):
             detail = f"the input {name!r:.80} is declared as {told.type}, but the node gives it {given.type}"
-            self.found.append(("V514", where, detail))
+            self.problems.append(("V514", where, detail))
         return told
 
     def _default(self, where: str, name: str, kind: Kind, told: Kind | None) -> None:
         """Check an initialiser that is the default of an input."""
         if told is None:
             return
-        if kind.type and told.type and kind.type != told.type:
+        if _have_other_types(kind, told):
             detail = f"the initialiser {name!r:.80} is {kind.type}, but the input is {told.type}"
-            self.found.append(("V509", where, detail))
-        elif kind.dims is not None and told.dims is not None and not _are_alike(kind.dims, told.dims):
-            detail = f"the initialiser {name!r:.80} has dims {_text(kind.dims)}, but the input {_text(told.dims)}"
-            self.found.append(("V509", where, detail))
+            self.problems.append(("V509", where, detail))
+        elif _have_other_dims(kind, told):
+            dims = dims_text(kind.dims), dims_text(told.dims)
+            self.problems.append(
+                ("V509", where, f"the initialiser {name!r:.80} has dims {dims[0]}, but the input {dims[1]}")
+            )
 
     def _made(self, where: str, index: int, node: Node, part: Part, given: tuple[Kind | None, ...], depth: int) -> Made:
         """What a node makes of its inputs."""
@@ -268,11 +230,12 @@ class _TypeCheck:
         types = types_made(node, _texts(given), {}, part.versions)
         dims: Sequence[Dims | None] = ()
         if domain == ONNX:
-            if detail := dims_problem(node, version, given):
+            dims_given = [None if kind is None else kind.dims for kind in given]
+            if detail := dims_problem(node, version, dims_given):
                 problems = [("V521", "", detail)]
             else:
-                dims = dims_of_results(node, version, given)
-        kinds = [self.kind(text or "", held) for text, held in zip_longest(types[:count], dims[:count])]
+                dims = dims_of_results(node, version, dims_given)
+        kinds = [Kind(text or "", own_dims) for text, own_dims in zip_longest(types[:count], dims[:count])]
         return Made([*kinds, *nothing][:count], problems)
 
     def _called(self, node: Node) -> tuple[int, Function, Part] | None:
@@ -298,7 +261,7 @@ class _TypeCheck:
             self.types,
             {name: kind for name, kind in zip(function.input, given, strict=False) if kind is not None},
         )
-        declared = {value.name or "": kind for value in function.value_info if (kind := self.of_type(value.type))}
+        declared = {value.name or "": kind for value in function.value_info if (kind := _of_type(value.type))}
         self._nodes(f"functions[{index}]", function.node, part, declared, None, depth + 1)
         self._calls[key] = outputs = [self.types.get(name) for name in function.output]
         self.types = around
@@ -320,13 +283,9 @@ class _TypeCheck:
         name = node.op_type if (node.domain or ONNX) == ONNX else ""
         wanted: Sequence[Kind | None] = ()
         if name == "Loop":
-            wanted = [
-                self.kind("tensor(int64)"),
-                self.kind("tensor(bool)"),
-                *(self._without_dims(kind) for kind in given[2:]),
-            ]
+            wanted = [Kind("tensor(int64)"), Kind("tensor(bool)"), *map(_without_dims, given[2:])]
         elif name == "Scan" and part.versions.get(ONNX, 0) > 8:
-            wanted = [self._without_dims(kind) for kind in given]
+            wanted = [*map(_without_dims, given)]
         results: dict[str, list[str]] = {}
         for attribute, graph in inner:
             if name in ("If", "Loop", "Scan"):
@@ -350,10 +309,7 @@ class _TypeCheck:
         if problems:
             return Made(nothing, problems)
         types = types_made(node, _texts(given), results, part.versions)[:count]
-        return Made([*map(self.kind, types), *nothing][:count], ())
-
-    def _without_dims(self, kind: Kind | None) -> Kind | None:
-        return None if kind is None or not kind.type else self.kind(kind.type)
+        return Made([*map(Kind, types), *nothing][:count], ())
 
     def _number_problems(
         self, name: str, attribute: str, graph: Graph, inputs: int, outputs: int, version: int
@@ -373,6 +329,32 @@ class _TypeCheck:
             f"the graph has {has_inputs} inputs and {has_outputs} outputs, but {name} needs {wanted[0]} and {wanted[1]}"
         )
         return [("V409", f'attribute["{attribute}"].g', detail)]
+
+
+def _of_type(declared: Type | None) -> Kind | None:
+    """What a declared type says."""
+    if declared is None:
+        return None
+    if (tensor := declared.tensor_type) is None:
+        return Kind(type_text(declared))
+    dims = None if tensor.shape is None else tuple(map(_dim, tensor.shape.dim))
+    return Kind(tensor_text(tensor.elem_type), dims)
+
+
+def _without_dims(kind: Kind | None) -> Kind | None:
+    return Kind(kind.type) if kind is not None and kind.type else None
+
+
+def _have_other_types(one: Kind, other: Kind) -> bool:
+    """Whether the types are known and differ."""
+    return bool(one.type and other.type) and one.type != other.type
+
+
+def _have_other_dims(one: Kind, other: Kind) -> bool:
+    """Whether the dims are known and cannot be those of one value."""
+    if one.dims is None or other.dims is None:
+        return False
+    return len(one.dims) != len(other.dims) or any(map(differ, one.dims, other.dims))
 
 
 def _texts(kinds: Sequence[Kind | None]) -> list[str]:
@@ -419,17 +401,6 @@ def _dim(dim: Dimension) -> Dim:
     return dim.dim_param or None
 
 
-def _are_alike(dims: Dims, others: Dims) -> bool:
-    """Whether two dims can be those of one value."""
-    if len(dims) != len(others):
-        return False
-    return all(a == b or not isinstance(a, int) or not isinstance(b, int) for a, b in zip(dims, others, strict=True))
-
-
 def _merged(dims: Dims, others: Dims) -> Dims:
     """What both dims say together."""
     return tuple(b if a is None or isinstance(b, int) else a for a, b in zip(dims, others, strict=True))
-
-
-def _text(dims: Dims) -> str:
-    return f"[{','.join('?' if dim is None else str(dim) for dim in dims)}]"[:80]
