@@ -22,7 +22,6 @@ from formats.batch.workers import TELL_SECONDS, Amount, pool_of, work
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError, OptionError, UnknownFormatError
-from formats.onnxpb.external.other_graphs import remembering
 from formats.options import names_of
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_address, with_storage
@@ -271,11 +270,8 @@ class _Queue:
 
 def _one_by_one(queue: _Queue, amount: Amount | None) -> Generator[tuple[Task, JobResult], None, None]:
     """Each task with its result, from this process."""
-    folders: dict[Path, Any] = {}
     for task in queue:
-        with remembering(folders):
-            result = run(task if amount is None else amount.with_progress(task))
-        yield task, result
+        yield task, run(task if amount is None else amount.with_progress(task))
 
 
 # Executors

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from formats.batch.job import run
 from formats.errors import OptionError
 from formats.extras import needed
-from formats.onnxpb.external.other_graphs import remembering
 from formats.tensordata.file import is_address
 from formats.tensordata.threads import started
 
@@ -125,7 +124,6 @@ class _Worker:
 
     is_busy: ClassVar[bool] = False
     counts: ClassVar[Any] = None
-    folders: ClassVar[dict[Path, Any]] = {}  # that are remembered; the pool is of one run
 
 
 def _begin_worker(counts: Any = None) -> None:
@@ -151,8 +149,7 @@ def work(tasks: Sequence[Task]) -> list[JobResult]:
         _Worker.is_busy = True
         try:
             counts = _Worker.counts
-            with remembering(_Worker.folders):
-                return [run(task if counts is None else with_progress(counts, task)) for task in tasks]
+            return [run(task if counts is None else with_progress(counts, task)) for task in tasks]
         finally:
             _Worker.is_busy = False
     except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too

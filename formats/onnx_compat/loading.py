@@ -29,7 +29,7 @@ from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.text.textfile import read_text
-from formats.onnxpb.wire.decoder import decode, decode_whole
+from formats.onnxpb.wire.decoder import decode, decode_in
 from formats.tensordata.engine import EngineOptions, materialise
 from formats.tensordata.sources.source import Literal, Source
 
@@ -169,10 +169,11 @@ def read_whole(source: Source, options: ParseOptions) -> ModelProto | None:
     source = read_small(source)
     if not isinstance(source, Literal):
         return None
-    found: ModelProto | None = decode_whole(source, "ModelProto", ModelProto._tables, options.max_depth)
-    if found is None or not found.HasField("graph") or any(entry.key in KEYS for entry in found.metadata_props):
+    model: ModelProto
+    model, may_have_references = decode_in(ModelProto._tables, "ModelProto", source, options.max_depth)
+    if may_have_references or not model.HasField("graph") or any(entry.key in KEYS for entry in model.metadata_props):
         return None  # `read_model` knows about external data, links and what is missing
-    return found
+    return model
 
 
 def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer, options: ParseOptions) -> Model:

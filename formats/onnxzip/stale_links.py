@@ -26,13 +26,13 @@ KIND = "stale_link"
 
 def links_to(archive: Path) -> Iterator[tuple[Path, ArchiveLink]]:
     """The graphs in the folder that are linked to an archive with this name, whatever its state is now."""
-    for path in OtherGraphs(archive.parent, (archive,)).linked(archive):
+    for graph in OtherGraphs(archive.parent, (archive,)).linked(archive):
         try:
-            link = ArchiveLink.of(decode(File.open(path).span(), Model))
+            link = ArchiveLink.of(decode(File.open(graph.path).span(), Model))
         except (FormatError, OSError):
             continue
         if link is not None and link.archive == archive.name:
-            yield path, link
+            yield graph.path, link
 
 
 def stale(archive: Path, directory_sha256: str) -> Iterator[Loss]:

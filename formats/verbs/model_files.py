@@ -197,7 +197,7 @@ def _other_graphs(
     if data:
         found = others.naming([*(path.parent / name for name in data), *(file.path for file in data.values())])
     else:  # only an archive can have the weights of a graph, which says so
-        found = [Naming(other) for other in others.linked(path)]
+        found = others.linked(path)
     for other in found:
         used = _used_by(other, {"": file, **data})
         if used is None:

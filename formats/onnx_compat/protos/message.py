@@ -23,7 +23,7 @@ from formats.collector import collector_paused
 from formats.errors import FormatError
 from formats.onnx_compat.protos.copies import all_copied, copied, in_ir
 from formats.onnx_compat.protos.values import Valued, as_protobufs, forget_state, in_use, state_of
-from formats.onnxpb.wire.decoder import decode_checked
+from formats.onnxpb.wire.decoder import decode_in
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.sources.source import Concat, Literal
 
@@ -493,11 +493,11 @@ class ProtoMessage(Valued, metaclass=MessageType):
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, {type(data).__name__} found")
         try:
-            found: M = decode_checked(Literal(bytes(data)), cls.DESCRIPTOR.scoped_name, cls._tables)
+            message: M = decode_in(cls._tables, cls.DESCRIPTOR.scoped_name, Literal(bytes(data)), at_once=True)[0]
         except FormatError as error:
             as_protobufs(error)
             raise
-        return found
+        return message
 
     def _segments(self) -> list[Segment]:
         try:

@@ -1,16 +1,8 @@
 """The graphs in a folder, and which of them refer to a file there.
 
-A folder may hold thousands of models that have nothing to do with the file. It is listed once, and what a graph refers
-to is found in its bytes, and known until it changes. In a run of many conversions the list is used for a while, too:
-otherwise, each of thousands of models would look at all others.
-
-Spec: onnx.proto, `TensorProto.external_data`.
-
-What a graph refers to, found in its bytes instead of by decoding it.
-
-This is asked of every graph in a folder, most of which refer to nothing. A key and a location are contiguous in a
-protobuf message, so a graph that does not contain the key refers to no file. Weights are not read, and neither is the
-graph if only the metadata matter. There is a limit on what is searched in one file.
+A folder may hold thousands of models that have nothing to do with the file. So what a graph refers to is found in its
+bytes, which takes a twentieth of the time of decoding it: a key and a location are contiguous in a protobuf message,
+however its fields are encoded. Weights are not read. A graph is decoded only if an entry has an unusual encoding.
 
 Spec: onnx.proto, `TensorProto.external_data`; Protocol Buffers, "Encoding"; docs/links.md.
 """
@@ -19,68 +11,67 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
-from contextlib import contextmanager
-from contextvars import ContextVar
 from io import FileIO
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, WireError
 from formats.ir import walk
-from formats.ir.archive_link import ARCHIVE
-from formats.ir.model import Model, StringStringEntry
+from formats.ir.model import Model
 from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.tables import BULK, MESSAGE, PLACE, PLACES, tables
-from formats.onnxpb.wire.varints import MAX_FIELD_NUMBER, WireType, decode_prefix, end_of_whole_fields, skip_field
+from formats.onnxpb.wire.varints import WireType, decode_prefix, end_of_whole_fields, skip_field
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import FILE_FLAGS
-from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from formats.onnxpb.wire.tables import MessageTable
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-
 EXTENSION = ".onnx"  # other tools also write this format, and a location in it may be any file
-MAX_DECODED_BYTES = 1 << 28  # of all graphs in a folder that have references
-MAX_KNOWN = 1 << 14  # graphs whose references are known
-LISTING_PART = 0.05  # of the time of a run, for listing its folders again
+KEY = b"location"  # in every reference to another file
+USUAL_ENTRY = b"\n\x08location\x12"  # an entry in its usual encoding, up to the size of the value
+WHOLE_BYTES = 1 << 24  # a file up to this size is searched as a whole; larger ones mostly consist of weights
+PIECE_BYTES = 1 << 16  # larger ones are searched in pieces of this size
+HEAD_BYTES = 1 << 10  # of a field, to find its end
+MAX_FIELDS = 1 << 16  # of a model, outside of its graph
+MAX_SEARCHED_BYTES = 1 << 26  # of one large file, without its weights
+MAX_DEPTH = 32  # of the messages in it
+MAX_REMEMBERED = 1 << 14  # graphs
 
 Stamp: TypeAlias = tuple[int, int, int, int]
-Ask: TypeAlias = "Callable[[str, int], References]"  # about a graph, for at most this cost
 
-_run: ContextVar[dict[Path, _Folder] | None] = ContextVar("the folders of a run of many conversions", default=None)
-_known: dict[tuple[str, Ask], tuple[Stamp, References]] = {}  # of graphs that were asked
+_remembered: dict[str, tuple[Stamp, Naming]] = {}  # by path: a run of many conversions looks into each graph once
 
 
 class Naming(NamedTuple):
-    """A graph that may refer to a file; if it `is_too_large` to find out, it counts as one that cannot be read."""
+    """A graph, and the locations of the data files to which it refers; `None` if it cannot be read.
+
+    If it `is_too_large` to find out, it counts as one that cannot be read.
+    """
 
     path: Path
+    locations: frozenset[str] | None
     is_too_large: bool = False
 
     def references(self) -> set[str] | None:
         """The data files to which the graph refers, which need not exist; `None` if it cannot be read."""
-        if self.is_too_large:
-            return None
+        return None if self.locations is None else set(self.locations)
 
-        try:
-            return references(str(self.path))
-        except (FormatError, OSError):
-            return None
+    def may_use(self, names: set[str] | None) -> bool:
+        """Whether one of the names is in a location, also as that of a folder; any may be if `names` is `None`."""
+        if self.locations is None:
+            return True
+        if names is None:
+            return bool(self.locations)
+        return any(name in names for location in self.locations for name in location.split("/"))
 
 
 def referred(path: Path) -> set[str]:
     """The data files next to a model to which it refers; none if it cannot be read."""
-    return Naming(path).references() or set()
+    return _naming(path).references() or set()
 
 
 class OtherGraphs:
@@ -90,188 +81,51 @@ class OtherGraphs:
     """
 
     def __init__(self, folder: Path, but: Collection[Path] = ()) -> None:
-        run = _run.get()
-        self._folder = _Folder(folder) if run is None else run.setdefault(folder, _Folder(folder))
-        self._folder.list_again()
-        self._but = but
+        self._folder = folder
+        self._graphs: list[Path] = []
+        self._links: list[str] = []
+        self._subfolders: list[str] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        self._links.append(entry.name)
+                    elif entry.is_dir():
+                        self._subfolders.append(entry.name)
+                    if entry.name.lower().endswith(EXTENSION) and entry.is_file():
+                        self._graphs.append(folder / entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        self._graphs = sorted(path for path in self._graphs if path not in but)
 
     def naming(self, files: Collection[Path]) -> list[Naming]:
         """The graphs that may refer to one of the files, which are in the folder or below it.
 
         A file that is no ONNX message may do so, too: its reader must say what it is.
         """
-        if not (files and self._folder.graphs):
+        if not (files and self._graphs):
             return []
-        found = self._folder.naming(self._folder.names_of(files))
-        return [each for each in found if each.path not in self._but]
+        names = self._names_of(files)
+        return [graph for graph in map(_naming, self._graphs) if graph.may_use(names)]
 
-    def linked(self, archive: Path) -> list[Path]:
-        """The graphs that may be linked to an archive in the folder."""
-        names = self._folder.names_of([archive]) if self._folder.graphs else set()
-        return [path for path in self._folder.linked(names) if path not in self._but]
+    def linked(self, archive: Path) -> list[Naming]:
+        """The graphs that may be linked to an archive in the folder: their weights are in it."""
+        return [graph for graph in self.naming([archive]) if graph.locations is not None]
 
-
-@contextmanager
-def remembering(folders: dict[Path, Any]) -> Iterator[None]:
-    """A context, for each job of a run of many conversions, that uses and fills the same `folders`, at first none."""
-    token = _run.set(folders)
-    try:
-        yield
-    finally:
-        _run.reset(token)
-
-
-def note_written(paths: Collection[Path]) -> None:
-    """In a run of many conversions, look again at the graphs that were written at these paths."""
-    run = _run.get() or {}
-    for path in paths:
-        if path.parent in run:
-            run[path.parent].look_again(path)
-
-
-class _Folder:
-    """What is in a folder: its graphs, with what changes if they do, links, and the names of folders."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.graphs: dict[str, Stamp] = {}  # by name
-        self._links: list[str] = []
-        self._folders: list[str] = []
-        self._references = _Index()
-        self._archives = _Index()
-        self._next_listing = 0.0
-
-    def list_again(self) -> None:
-        """List the folder, except in a run of many conversions that has just done so.
-
-        Raises: OSError.
-        """
-        started = perf_counter()
-        if started < self._next_listing:
-            return
-        self.graphs, self._links, self._folders = {}, [], []
-        try:
-            with os.scandir(self.path) as entries:
-                for entry in entries:
-                    if entry.is_symlink():
-                        self._links.append(entry.name)
-                    elif entry.is_dir():
-                        self._folders.append(entry.name)
-                    if entry.name.lower().endswith(EXTENSION) and entry.is_file():
-                        self.graphs[entry.name] = _stamp(entry.stat())
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        for index in (self._references, self._archives):
-            index.note_changes(self.graphs)
-        ended = perf_counter()
-        self._next_listing = ended + (ended - started) / LISTING_PART
-
-    def look_again(self, path: Path) -> None:
-        """Note that a file was written, after the folder was listed."""
-        if path.name.lower().endswith(EXTENSION):
-            try:
-                self.graphs[path.name] = _stamp(path.stat())
-            except OSError:
-                self.graphs.pop(path.name, None)
-            for index in (self._references, self._archives):
-                index.changed.add(path.name)
-
-    def names_of(self, files: Collection[Path]) -> set[str] | None:
+    def _names_of(self, files: Collection[Path]) -> set[str] | None:
         """The names, one of which is in every path to one of the files; `None` if nobody knows them all.
 
         A link or a folder may lead to the file under another name, and some systems ignore case or forms of Unicode.
         """
         targets = {os.path.realpath(path) for path in files}
         links = (link for link in self._links if self._leads(link, targets))
-        names = {*(path.name for path in files), *links, *self._folders}
+        names = {*(path.name for path in files), *links, *self._subfolders}
         is_plain = os.sep == "/" and all(map(str.isascii, names)) and not any(map(_ignores_case, files))
         return names if is_plain else None
 
     def _leads(self, link: str, targets: set[str]) -> bool:
-        target = os.path.realpath(self.path / link)
+        target = os.path.realpath(self._folder / link)
         return target in targets or os.path.isdir(target)  # noqa: PTH112 - a text
-
-    def naming(self, names: set[str] | None) -> list[Naming]:
-        """The graphs with one of the names in a reference, or with any reference if `names` is `None`."""
-        rest = MAX_DECODED_BYTES
-        for name in self._references.take_changed(self.graphs):
-            found = _asked(references_in, f"{self.path}{os.sep}{name}", self.graphs[name], rest)
-            rest -= found.cost if found.cost <= rest else 0
-            self._references.add(name, self.graphs[name], found)
-        rest = MAX_DECODED_BYTES
-        result = []
-        for name, found in self._references.of(names):
-            is_too_large = found.cost > rest
-            rest -= 0 if is_too_large else found.cost
-            result.append(Naming(self.path / name, is_too_large))
-        return result
-
-    def linked(self, names: set[str] | None) -> list[Path]:
-        """The graphs that are linked to an archive with one of the names, or to any if `names` is `None`."""
-        for name in self._archives.take_changed(self.graphs):
-            found = _asked(archives_in, f"{self.path}{os.sep}{name}", self.graphs[name])
-            self._archives.add(name, self.graphs[name], found)
-        return [self.path / name for name, _ in self._archives.of(names)]
-
-
-class _Index:
-    """Graphs by the names in them; `changed` are those that must be asked, perhaps again."""
-
-    def __init__(self) -> None:
-        self.changed: set[str] = set()
-        self._found: dict[str, tuple[Stamp, References]] = {}
-        self._by_name: dict[str, set[str]] = {}
-        self._unknown: set[str] = set()
-
-    def note_changes(self, graphs: Mapping[str, Stamp]) -> None:
-        """Compare what is known with the graphs of a new list."""
-        found = self._found
-        self.changed |= {graph for graph, stamp in graphs.items() if graph not in found or found[graph][0] != stamp}
-        self.changed |= found.keys() - graphs.keys()
-
-    def take_changed(self, graphs: Mapping[str, Stamp]) -> list[str]:
-        """The graphs that changed and are still there, in the order of their names; nothing is known of them now."""
-        changed, self.changed = sorted(self.changed), set()
-        for graph in changed:
-            if graph in self._found:
-                for others in self._places(self._found.pop(graph)[1]):
-                    others.discard(graph)
-        return [graph for graph in changed if graph in graphs]
-
-    def add(self, graph: str, stamp: Stamp, references: References) -> None:
-        """Add what a graph refers to."""
-        self._found[graph] = stamp, references
-        for others in self._places(references):
-            others.add(graph)
-
-    def of(self, names: set[str] | None) -> list[tuple[str, References]]:
-        """The graphs with one of the names, or with any if `names` is `None`; and those of which nobody knows."""
-        chosen = self._by_name if names is None else names & self._by_name.keys()
-        graphs = self._unknown.union(*(self._by_name[name] for name in chosen))
-        return [(graph, self._found[graph][1]) for graph in sorted(graphs)]
-
-    def _places(self, references: References) -> list[set[str]]:
-        if references.names is None:
-            return [self._unknown]
-        return [self._by_name.setdefault(name, set()) for name in references.names]
-
-
-def _asked(ask: Ask, path: str, stamp: Stamp, most: int = MAX_DECODED_BYTES) -> References:
-    """What a graph says, as far as this process has not asked it before."""
-    known = _known.get((path, ask))
-    if known is not None and known[0] == stamp:
-        return known[1]
-    found = ask(path, most)
-    if found.names is not None:
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[path, ask] = stamp, found
-    return found
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    """What is different if a file is replaced or changed."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _ignores_case(path: Path) -> bool:
@@ -282,212 +136,123 @@ def _ignores_case(path: Path) -> bool:
         return False
 
 
-KEY = b"location"  # in every reference to another file
-PIECE_BYTES = 1 << 16  # a graph is searched in pieces of this size
-WHOLE_BYTES = 1 << 24  # a file up to this size is searched as a whole; larger ones mostly consist of weights
-HEAD_BYTES = 1 << 10  # the fields of a model before its graph
-MAX_LOOKS = 1 << 12  # at fields of a model outside of its graph
-MAX_SEARCHED_BYTES = 1 << 26  # of one large file, without its weights
-MAX_DEPTH = 32  # of the messages in it with weights
-TEXT_COST = 1 << 4  # a byte of text takes as long to decode as so many of a message
-TOO_LARGE = 1 << 62
-_LOCATION = re.compile(
-    rb"\n\x08location\x12([\x00-\x7f])", re.DOTALL
-)  # an entry in its usual encoding, up to the value
-
-
-class References(NamedTuple):
-    """The names in all locations of a graph, also those of folders; `None` if its reader must say what it is.
-
-    `cost` is what reading them takes, about as many bytes of a message.
-    """
-
-    names: frozenset[str] | None
-    cost: int
-
-
-NONE = References(frozenset(), 0)
-
-
-def references_in(path: str, most: int) -> References:
-    """What the graph in a file refers to, for at most this cost; beyond it, nobody knows, and the cost is TOO_LARGE."""
+def _naming(path: Path) -> Naming:
+    """What the graph in a file refers to, without another look into a file that has not changed."""
     try:
-        with _opened(path) as file:
-            nbytes = os.fstat(file.fileno()).st_size
-            if not _has_graph(file, nbytes):
-                return References(None, 0 if b"\0" in _read(file, 0, HEAD_BYTES) else nbytes * TEXT_COST)
-            if nbytes > WHOLE_BYTES:
-                cost = _Search(file).of(0, nbytes, tables()["ModelProto"])
-            else:
-                cost = nbytes if _contains(file, 0, nbytes) else None
-            if cost is None:
-                return NONE
-            if cost > most:
-                return References(None, TOO_LARGE)
-            names = _names_in(_read(file, 0, nbytes)) if nbytes <= WHOLE_BYTES else None
+        status = path.stat()
+    except OSError:  # it is gone
+        return Naming(path, frozenset())
+    stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    before = _remembered.get(str(path))
+    if before is not None and before[0] == stamp:
+        return before[1]
+    try:
+        naming = Naming(path, _locations(path))
     except LimitError:
-        return References(None, TOO_LARGE)
-    except (FormatError, OSError, IndexError):
-        return References(None, 0)
-    try:
-        return References(_parts(references(path)) if names is None else names, cost)
-    except (FormatError, OSError):
-        return References(None, cost)
+        naming = Naming(path, None, is_too_large=True)
+    except (FormatError, OSError, IndexError):  # perhaps a text, which takes much longer to read than a message
+        naming = Naming(path, None, is_too_large=status.st_size > WHOLE_BYTES)
+    if len(_remembered) >= MAX_REMEMBERED:
+        _remembered.clear()
+    _remembered[str(path)] = stamp, naming
+    return naming
 
 
-def references(path: str) -> set[str]:
-    """The data files next to a model to which it refers; they need not exist.
+def _locations(path: Path) -> frozenset[str]:
+    """The locations in a graph.
 
-    Raises: FormatError if it cannot be read; OSError if the file cannot.
+    Raises: LimitError if it is too large to find out; other FormatError or IndexError if it is no whole message with a
+    graph; OSError.
     """
-    model = decode(File.open(Path(path)).span(), Model)
-    if model.graph is None:
-        raise DecodeError("there is no graph in it", path=Path(path))
-    entries = (entry for _, tensor in walk.external_tensors(model) for entry in entries_of(tensor))
-    return {os.path.normpath(value or "") for key, value in entries if key == "location"}
+    # Without waiting for a writer, if the file has just become a pipe.
+    with FileIO(os.open(path, FILE_FLAGS)) as file:
+        nbytes = os.fstat(file.fileno()).st_size
+        _check_whole(file, nbytes)
+        pieces = iter([_read(file, 0, nbytes)]) if nbytes <= WHOLE_BYTES else _pieces(file, 0, nbytes, _model())
+        locations = _locations_in(pieces)
+    if locations is None:
+        model = decode(File.open(path).span(), Model)
+        entries = (entry for _, tensor in walk.external_tensors(model) for entry in entries_of(tensor))
+        locations = {value or "" for key, value in entries if key == KEY.decode()}
+    return frozenset(map(posixpath.normpath, locations))
 
 
-def archives_in(path: str, _: int) -> References:
-    """The names of archives that the metadata of a graph has, usually none; what cannot be read has none."""
-    try:
-        with _opened(path) as file:
-            found = [
-                decode(Literal(_read(file, begin, end - begin)), StringStringEntry)
-                for name, begin, end in _fields(file, os.fstat(file.fileno()).st_size)
-                if name == "metadata_props" and end - begin <= HEAD_BYTES  # a name of a file is not longer
-            ]
-    except (FormatError, OSError, IndexError):
-        return NONE
-    return References(frozenset(entry.value or "" for entry in found if entry.key == ARCHIVE), 0)
+def _model() -> MessageTable:
+    return tables()["ModelProto"]
 
 
-def _names_in(data: bytes) -> frozenset[str] | None:
-    """The names in all locations of a graph, if all have the usual encoding."""
-    found = [*_LOCATION.finditer(data)]
-    if len(found) != data.count(KEY):
-        return None
-    try:
-        return _parts({data[match.end() : match.end() + match[1][0]].decode() for match in found})
-    except UnicodeDecodeError:
-        return None
+def _locations_in(pieces: Iterator[bytes]) -> set[str] | None:
+    """The locations in the bytes of a graph; `None` if one may have an unusual encoding.
+
+    Raises: LimitError if there are too many bytes.
+    """
+    locations = set()
+    nbytes = 0
+    for piece in pieces:
+        nbytes += len(piece)
+        if nbytes > MAX_SEARCHED_BYTES:
+            raise LimitError("the graph is too large")
+        count = piece.count(KEY)
+        position = 0
+        for _ in range(count):
+            position = piece.find(USUAL_ENTRY, position) + len(USUAL_ENTRY)
+            if position < len(USUAL_ENTRY):  # not found, so that one of the keys is in another form, or is no key
+                return None
+            size, position = decode_prefix(piece, position)
+            locations.add(piece[position : position + size].decode("utf-8", "surrogateescape"))
+    return locations
 
 
-def _parts(locations: set[str]) -> frozenset[str]:
-    return frozenset(part for location in locations for part in posixpath.normpath(location).split("/"))
+def _check_whole(file: FileIO, nbytes: int) -> None:
+    """Refuse a file that is not a whole message with a graph, as far as its outermost fields tell.
+
+    Raises: WireError or IndexError; LimitError if there are too many fields.
+    """
+    names = set()
+    position = count = 0
+    while position < nbytes:
+        count += 1
+        if count > MAX_FIELDS:
+            raise LimitError("the model has too many fields")
+        head = _read(file, position, HEAD_BYTES)
+        tag, after = decode_prefix(head, 0)
+        row = _model().by_tag.get(tag)
+        names.add("" if row is None else row.name)
+        position += skip_field(head, after, tag)
+    if position > nbytes:
+        raise WireError("the model is cut off")
+    if "graph" not in names:
+        raise DecodeError("there is no graph in it")
 
 
-def _opened(path: str) -> FileIO:
-    """The file at `path`, without waiting for a writer if it has just become a pipe."""
-    return FileIO(os.open(path, FILE_FLAGS))
+def _pieces(file: FileIO, begin: int, end: int, table: MessageTable, depth: int = 0) -> Iterator[bytes]:
+    """The bytes of a message in a file without its weights, in pieces, each of whole fields.
+
+    Raises: LimitError if it is nested too deep; other FormatError or IndexError if it is damaged.
+    """
+    if depth > MAX_DEPTH:
+        raise LimitError("messages are nested too deep")
+    while begin < end:
+        window = _read(file, begin, min(PIECE_BYTES, end - begin))
+        if stop := end_of_whole_fields(window):
+            yield window[:stop]
+            begin += stop
+            continue
+        tag, after = decode_prefix(window, 0)
+        size, after = decode_prefix(window, after)
+        inner, stop = begin + after, begin + after + size
+        if tag & 7 != WireType.LEN or stop > end:
+            raise WireError("a field is cut off")
+        row = table.by_tag.get(tag)
+        if row is not None and row.action in (MESSAGE, BULK):
+            yield from _pieces(file, inner, stop, row.inner, depth + 1)
+        elif row is None or row.action not in (PLACE, PLACES):
+            if size > MAX_SEARCHED_BYTES:
+                raise LimitError("the graph is too large")
+            yield _read(file, inner, size)
+        begin = stop
 
 
 def _read(file: FileIO, position: int, nbytes: int) -> bytes:
     file.seek(position)
     return file.read(nbytes) or b""
-
-
-def _has_graph(file: FileIO, nbytes: int) -> bool:
-    """Whether a file is a message with a graph, as far as its outermost fields tell."""
-    try:
-        return "graph" in [name for name, _, _ in _fields(file, nbytes)]  # all of which must be whole
-    except (WireError, IndexError):
-        return False
-
-
-def _fields(file: FileIO, nbytes: int) -> Iterator[tuple[str, int, int]]:
-    """The name, begin and end of each field of a model that has a length, without a look into it.
-
-    Raises: WireError or IndexError if they are not those of a message of this size; LimitError if they are too many.
-    """
-    rows = tables()["ModelProto"].by_tag
-    position = 0
-    looks = 0
-    while position < nbytes:
-        looks += 1
-        if looks > MAX_LOOKS:
-            raise LimitError("the model has too many fields")
-        data = _read(file, position, HEAD_BYTES)
-        at = 0
-        while at < len(data):
-            try:
-                tag, after = decode_prefix(data, at)
-                if tag & 7 != WireType.LEN:
-                    at = skip_field(data, after, tag)
-                    continue
-                size, after = decode_prefix(data, after)
-            except IndexError:  # the field goes on after this look
-                if at == 0:
-                    raise
-                break
-            if not 0 < tag >> 3 <= MAX_FIELD_NUMBER:
-                raise WireError("a field number is invalid")
-            row = rows.get(tag)
-            yield "" if row is None else row.name, position + after, position + after + size
-            at = after + size
-        position += at
-    if position > nbytes:
-        raise WireError("the model is cut off")
-
-
-def _contains(file: FileIO, begin: int, end: int) -> bool:
-    """Whether the bytes from `begin` to `end` of a file contain the key."""
-    kept = len(KEY) - 1
-    buffer = bytearray(min(PIECE_BYTES, end - begin) + kept)
-    view = memoryview(buffer)
-    file.seek(begin)
-    start = 0  # of new bytes in the buffer: the key may lie on both sides
-    while begin < end:
-        count = file.readinto(view[start : start + end - begin])
-        if not count:
-            raise WireError("the model is cut off")
-        begin, stop = begin + count, start + count
-        if buffer.rfind(KEY, 0, stop) >= 0:  # takes half as long as `find`
-            return True
-        start = min(kept, stop)
-        view[:start] = view[stop - start : stop]
-    return False
-
-
-class _Search:
-    """A search for references in a large file, without its weights."""
-
-    def __init__(self, file: FileIO) -> None:
-        self.file = file
-        self.nbytes = 0  # that were searched so far
-
-    def of(self, begin: int, end: int, table: MessageTable, depth: int = 0) -> int | None:
-        """The number of bytes that were searched until the key was found in a message; `None` if it was not.
-
-        Raises: LimitError if there are too many; FormatError or IndexError if the message is damaged.
-        """
-        if depth > MAX_DEPTH:
-            raise LimitError("messages are nested too deep")
-        while begin < end:
-            window = _read(self.file, begin, min(PIECE_BYTES, end - begin))
-            stop = end_of_whole_fields(window)
-            if stop:
-                self._count(stop)
-                if window.rfind(KEY, 0, stop) >= 0:
-                    return self.nbytes
-                begin += stop
-                continue
-            tag, after = decode_prefix(window, 0)
-            size, after = decode_prefix(window, after)
-            inner, stop = begin + after, begin + after + size
-            if tag & 7 != WireType.LEN or stop > end:
-                raise WireError("a field is cut off")
-            row = table.by_tag.get(tag)
-            if row is not None and row.action in (MESSAGE, BULK):
-                if self.of(inner, stop, row.inner, depth + 1) is not None:
-                    return self.nbytes
-            elif row is None or row.action not in (PLACE, PLACES):
-                self._count(size)
-                if _contains(self.file, inner, stop):
-                    return self.nbytes
-            begin = stop
-        return None
-
-    def _count(self, nbytes: int) -> None:
-        self.nbytes += nbytes
-        if self.nbytes > MAX_SEARCHED_BYTES:
-            raise LimitError("the graph is too large")

@@ -19,7 +19,7 @@ from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
 from formats.ir.storage import change_location, places_of
-from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
+from formats.onnxpb.external.other_graphs import OtherGraphs, referred
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.engine import execute
 from formats.tensordata.file import AbsentFile, File
@@ -142,7 +142,6 @@ def execute_replacing(
     folder = work.models[-1].parent
     gone += _gone(work, backup, {*work.paths, *backup.places, *goes})
     _execute(work, backup, engine)
-    note_written([*work.models, *backup.places])
     but = {*backup.places, *goes} if not engine.dry_run else {*work.paths, *backup.places, *goes}
     others = _Others(folder, but, [path for path, _ in gone])  # another process may have written one meanwhile
     removed = []

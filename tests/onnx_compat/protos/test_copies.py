@@ -16,10 +16,12 @@ from protos import encoded, protos
 
 import formats
 from formats import onnxpb
+from formats.errors import DecodeError
 from formats.ir import walk
 from formats.ir.model import Message
 from formats.onnx_compat.protos.classes import CLASSES
 from formats.onnx_compat.protos.values import Valued
+from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
 
@@ -146,3 +148,49 @@ def test_unknown_numbers_of_enums_go_both_ways() -> None:
     assert (
         onnxpb.NodeProto.FromString(outer).SerializeToString() == onnx.NodeProto.FromString(outer).SerializeToString()
     )
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("change", ["node", "value_info", "initializer"])
+def test_copies_are_independent(first: int, change: str) -> None:
+    """A model and its copy do not share what either reads and changes, in any order."""
+    pair = [onnxpb.ModelProto.FromString(DATA)]
+    pair.append(copy.deepcopy(pair[0]))
+    changed, other = pair[first], pair[1 - first]
+    getattr(changed.graph, change)[3].name = "changed"
+    assert getattr(other.graph, change)[3].name != "changed"
+    assert other == model()
+    assert other.SerializeToString() == DATA != changed.SerializeToString()
+
+
+@pytest.mark.parametrize(("field", "tag"), [("node", 0x0A), ("initializer", 0x2A), ("value_info", 0x6A)])
+def test_all_is_checked_when_it_is_parsed(field: str, tag: int) -> None:
+    """A wrong element of a long list is refused by the parser, with its place."""
+    damaged = model().graph.SerializeToString() + bytes((tag, 2, 0x0A, 0x7F))  # an element that is cut off
+    with pytest.raises(DecodeError, match=rf"{field}\[300\]"):
+        onnxpb.GraphProto.FromString(damaged)
+
+
+def test_the_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lists of a message together have one limit."""
+    monkeypatch.setattr(decoder, "MAX_MESSAGES", 900)
+    with pytest.raises(DecodeError, match="messages"):
+        onnxpb.ModelProto.FromString(DATA)
+
+
+@pytest.mark.parametrize("library", [onnx, onnxpb], ids=["onnx", "ours"])
+@pytest.mark.parametrize("is_set", [False, True])
+def test_parts_that_are_held(library: Any, is_set: bool) -> None:
+    """`CopyFrom` sets the unset parts that a program holds; those that were set become independent, as in `onnx`."""
+    given = library.TypeProto()
+    given.tensor_type.shape.dim.add().dim_value = 2
+    info = library.ValueInfoProto(name="x")
+    if is_set:
+        info.type.tensor_type.shape.SetInParent()
+    tensor_type, shape = info.type.tensor_type, info.type.tensor_type.shape
+    dim = shape.dim
+    info.type.CopyFrom(given)
+    assert [info.type.tensor_type is tensor_type, info.type.tensor_type.shape is shape] == [not is_set] * 2
+    assert len(dim) == (0 if is_set else 1)
+    info.type.tensor_type.shape.dim[0].dim_value = 7
+    assert [each.dim_value for each in dim] == ([] if is_set else [7])
