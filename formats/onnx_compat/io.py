@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from formats.codecs import contract, lookup
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
-from formats.onnx_compat.loading import DEFAULTS, ParseOptions, name_of, parse_part, read_model, read_whole
+from formats.onnx_compat.loading import DEFAULTS, ParseOptions, name_of, parse_part, read_model
 from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
 from formats.onnx_compat.protos.message import ProtoMessage
@@ -134,9 +134,7 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
     form = _form_to_read(source, path, format)
     with protobuf_errors(name_of(form)):
         try:
-            if form is CODEC and (whole := read_whole(source, options)) is not None:
-                return whole
-            found: ModelProto = adopted(read_model(source, path, form, options))
+            model: ModelProto = adopted(read_model(source, path, form, options))
         except DecodeError as error:
             if error.path in (None, path):  # if it is not about a data file
                 from formats.codecs import foreign
@@ -144,7 +142,7 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
                 cut = isinstance(error, TruncatedError)
                 error.path, error.message = path, foreign.explained(error.message, source, path, is_truncated=cut)
             raise
-        return found
+        return model
 
 
 def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:

@@ -1,12 +1,10 @@
 """How `load` and similar functions read a message: where its external data are, and which weights stay in their file.
 
-Spec: the `onnx` package (1.23), `onnx.load`; onnx-light for what that lacks.
-
-Which weights `load` reads at once, and which it leaves in their files, as far as one can notice.
-
 What is small is read at once, as `onnx` does: the file may then change or go away. What is larger stays in its file
 until it is needed. A process may have only so many files open, so the files of further models are closed, and opened
 again when their weights are needed.
+
+Spec: the `onnx` package (1.23), `onnx.load`; onnx-light for what that lacks.
 """
 
 from __future__ import annotations
@@ -21,15 +19,15 @@ from weakref import WeakSet
 from formats.codecs.contract import MAX_DEPTH, Codec, ReadOptions
 from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
-from formats.ir.archive_link import KEYS, ArchiveLink, without_link
+from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor, remove
-from formats.onnx_compat.protos.classes import CLASSES, ModelProto, unwrap
+from formats.onnx_compat.protos.classes import CLASSES, unwrap
 from formats.onnx_compat.saving import BESIDE
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.text.textfile import read_text
-from formats.onnxpb.wire.decoder import decode, decode_in
+from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.engine import EngineOptions, materialise
 from formats.tensordata.sources.source import Literal, Source
 
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
     from formats.onnxpb.serialization import ProtoSerializer
     from formats.tensordata.file import File
-
 
 AT_ONCE_BYTES = 64 << 20  # of a model file, and of all its other files together; reading them takes some 20 ms
 KEPT_OPEN = 200  # files; a process may often have 1024, of which models are not the only user
@@ -160,20 +157,6 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
         raise TypeError(f"{form.title} can hold only models")
     empty = CLASSES[message_class.message]()  # type: ignore[attr-defined]
     return cast("T", unwrap(form.deserialize_proto(source.read(), empty)))
-
-
-def read_whole(source: Source, options: ParseOptions) -> ModelProto | None:
-    """The model in a source, if it is small and has all of its data in it, and the options ask for nothing special."""
-    if options != DEFAULTS:
-        return None
-    source = read_small(source)
-    if not isinstance(source, Literal):
-        return None
-    model: ModelProto
-    model, may_have_references = decode_in(ModelProto._tables, "ModelProto", source, options.max_depth)
-    if may_have_references or not model.HasField("graph") or any(entry.key in KEYS for entry in model.metadata_props):
-        return None  # `read_model` knows about external data, links and what is missing
-    return model
 
 
 def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer, options: ParseOptions) -> Model:
