@@ -15,7 +15,6 @@ from formats.ir.model import remove
 from formats.onnx_compat.protos.containers import (
     Repeated,
     RepeatedNumbers,
-    are_texts,
     container_class,
 )
 from formats.onnx_compat.protos.copies import copied
@@ -190,11 +189,6 @@ class RepeatedProperty(Property):
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
         """Append a constructor's argument; for messages, also dictionaries of their fields."""
-        if self.container.holds_texts and isinstance(value, (list, tuple)):
-            items = list(value)
-            if are_texts(items):  # most arguments
-                message.__dict__[self.name] = self.container(items)
-                return
         container = self.__get__(message)
         if not self.container.holds_messages:
             container.extend(value)

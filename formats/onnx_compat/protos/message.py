@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from formats.collector import collector_paused
 from formats.errors import FormatError
-from formats.onnx_compat.protos.copies import all_copied, copied, in_ir
+from formats.onnx_compat.protos.copies import copied, in_ir
 from formats.onnx_compat.protos.values import Valued, as_protobufs, forget_state, in_use, state_of
 from formats.onnxpb.wire.decoder import decode_in
 from formats.onnxpb.wire.encoder import encode
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.onnx_compat.loading import ParseOptions
-    from formats.onnx_compat.protos.containers import Repeated
     from formats.onnx_compat.protos.descriptor import Descriptor, FieldDescriptor
     from formats.onnx_compat.protos.field_properties import Property, Submessage
     from formats.onnx_compat.protos.values import State
@@ -63,7 +62,7 @@ def merge(target: ProtoMessage, source: ProtoMessage) -> None:
         elif field.is_repeated:
             elements = getattr(source, name)
             if elements:
-                list.extend(getattr(target, name), all_copied(elements) if field.message_type else elements)
+                list.extend(getattr(target, name), map(copied, elements) if field.message_type else elements)
         elif field.message_type:
             _merge_message(target, name, given[name])
         else:
@@ -208,8 +207,6 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
     DESCRIPTOR: ClassVar[Descriptor]
     _properties: ClassVar[dict[str, Property]]  # by name, in the order of the numbers of the fields
-    _texts: ClassVar[frozenset[str]]  # the fields to which a text is assigned without another effect
-    _lists_of_texts: ClassVar[dict[str, type[Repeated[str]]]]  # their containers
     _singular: ClassVar[frozenset[str]]
     _oneofs: ClassVar[dict[str, tuple[str, ...]]]  # their fields
     _tables: ClassVar[Tables]  # those of all messages
@@ -218,20 +215,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
         """A message with the given fields: values, messages or dictionaries of their fields, iterables of those."""
         if arguments:
             raise TypeError("No positional arguments allowed")
-        if not values:
-            return
-        texts, lists, fields = self._texts, self._lists_of_texts, self.__dict__
         for name, value in values.items():
-            if value.__class__ is str and name in texts and value.isascii():  # most arguments
-                fields[name] = value
-                continue
-            if value.__class__ is list and name in lists:  # most others
-                for item in value:
-                    if item.__class__ is not str or not item.isascii():
-                        break
-                else:
-                    fields[name] = lists[name](value)
-                    continue
             if value is not None:
                 (self._properties.get(name) or self._field(name)).fill(self, value)
 
@@ -244,13 +228,9 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a scalar field."""
-        values = self.__dict__
-        if value.__class__ is str and name in self._texts and value.isascii() and "_state" not in values:
-            values[name] = value  # most assignments
-        elif name in self._properties:
-            self._properties[name].assign(self, value)
-        else:
+        if name not in self._properties:
             raise AttributeError(f"Assignment not allowed (no field {name!r} in protocol message object).")
+        self._properties[name].assign(self, value)
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name!r} cannot be deleted; `ClearField` clears a field")

@@ -8,7 +8,6 @@ import pickle
 from typing import Any
 from weakref import ref
 
-import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
@@ -126,14 +125,6 @@ def test_messages_are_freed_at_once() -> None:
         assert [found() for found in known] == [None] * 3
     finally:
         gc.enable()
-
-
-def test_elements_of_one_source_are_kept_at_a_time() -> None:
-    """The decoded numbers of a tensor are kept until those of another one are read."""
-    first, second = (onnxpb.TensorProto(float_data=np.arange(100)) for _ in range(2))
-    assert sum(first.float_data) == sum(second.float_data) == 4950
-    states = [vars(tensor)["_state"] for tensor in (first, second)]
-    assert [len(state.decoded[1]) for state in states] == [0, 100]
 
 
 def test_unknown_numbers_of_enums_go_both_ways() -> None:
