@@ -177,7 +177,7 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
         max_external_file_size=options.max_external_file_size or 0,
         one_file_per_tensor=not options.all_tensors_to_one_file,
     )
-    outside = data_files.Outside(chosen)
+    outside = data_files.ExternalLayout(chosen)
     for tensor, source, location in moves:
         if location is not None:
             check_place(location, path)

@@ -27,7 +27,7 @@ from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnx_compat.protos.values import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, check_place, is_initialiser, moves_of
 from formats.onnxpb.external.confinement import DataFiles
-from formats.onnxpb.external.data_files import Outside
+from formats.onnxpb.external.data_files import ExternalLayout
 from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
@@ -273,7 +273,7 @@ def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) ->
     Raises: ExternalDataError for a location outside; OSError.
     """
     path = Path(filepath) / "model.onnx"
-    outside = Outside(OnnxOptions(external_data=True, alignment=1))
+    outside = ExternalLayout(OnnxOptions(external_data=True, alignment=1))
     givens: dict[int, Any] = {}
     found = _in_ir(model, givens)
     with protobuf_errors():

@@ -2,9 +2,9 @@
 
 A type is written as in ONNX's operator sets: `tensor(float)`, `seq(tensor(float))`, `map(string,float)`.
 
-Spec: ONNX operators; the page "Contrib Operators" of onnxruntime for com.microsoft.
+The package `onnx` also infers shapes: `inferred` gives it the model without its weights.
 
-Types and shapes of values, inferred by the package onnx from a model without its weights.
+Spec: ONNX operators; the page "Contrib Operators" of onnxruntime for com.microsoft.
 """
 
 from __future__ import annotations
@@ -370,6 +370,8 @@ _RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, l
     ("ai.onnx.ml", "LabelEncoder"): _labels,
 }
 
+
+# Inference by the package onnx
 
 SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension

@@ -20,7 +20,7 @@ from formats.collector import collector_paused
 from formats.errors import OptionError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.onnxpb.codecs import CODEC
-from formats.onnxpb.external.data_files import Outside, check_shared_data, left_behind
+from formats.onnxpb.external.data_files import ExternalLayout, check_shared_data, left_behind
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
@@ -329,7 +329,7 @@ def _plan(
             users.setdefault(content, {})[number] = None
             first.setdefault(content, source)
     locations = _locations([tuple(found) for found in users.values()], destinations, options.external_data)
-    outside = Outside(chosen)
+    outside = ExternalLayout(chosen)
     for found in weights:
         for _, tensor, source in found.outside:
             content = contents[id(source)]

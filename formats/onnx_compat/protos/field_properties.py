@@ -83,7 +83,7 @@ class Scalar(Property):
             self._clear_siblings(values)
 
 
-class Place(Scalar):
+class SourceBytes(Scalar):
     """Bytes that are a source, as in the IR. A program that reads the field reads them from the source."""
 
     __slots__ = ()
@@ -258,4 +258,4 @@ def property_of(descriptor: FieldDescriptor) -> Property:
         return NumbersProperty(descriptor) if descriptor.in_place else RepeatedProperty(descriptor)
     if descriptor.message_type:
         return Submessage(descriptor)
-    return (Place if descriptor.in_place else Scalar)(descriptor)
+    return (SourceBytes if descriptor.in_place else Scalar)(descriptor)

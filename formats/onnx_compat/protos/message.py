@@ -1,16 +1,9 @@
-"""The common base of all message classes: protobuf's behaviour over the dictionary of the fields that are set.
+"""The class of which all message classes are: protobuf's behaviour over the dictionary of the fields that are set.
 
-An unset submessage can be read; it becomes part of its message when it is first changed.
+An unset submessage can be read; it becomes part of its message when it is first changed. Merging and copying share
+weights, as sources never change. `repr` of large messages is short, as in `onnx`: counts instead of elements.
 
-Spec: google.protobuf.message (protobuf 7).
-
-The short texts of large messages, as `repr` returns them in `onnx`: counts instead of the elements of lists.
-
-Spec: the `onnx` package (1.23), `onnx/__init__.py`.
-
-Messages merged and compared by their fields, as protobuf does it.
-
-Weights are shared, not copied: sources never change.
+Spec: google.protobuf.message (protobuf 7); the `onnx` package (1.23), `onnx/__init__.py`.
 """
 
 # ruff: noqa: N802 - the methods have protobuf's names
@@ -39,146 +32,6 @@ if TYPE_CHECKING:
     from formats.onnxpb.wire.tables import Tables
     from formats.tensordata.plan import Segment
     from formats.tensordata.sources.source import Source
-
-
-if TYPE_CHECKING:
-    from formats.onnx_compat.protos.descriptor import FieldDescriptor
-    from formats.tensordata.sources.source import Source
-
-
-def merge(target: ProtoMessage, source: ProtoMessage) -> None:
-    """Set every field of `source` in `target`: repeated ones are appended, messages merged.
-
-    Parts of `target` that are in use stay in use, also unset ones. Afterwards, the two share only what cannot change.
-    """
-    values = target.__dict__
-    given = source.__dict__
-    for name in fields_held(source):
-        field = source._properties[name].descriptor
-        if field.in_place:
-            source_of_both = _joined(values.get(name), given[name]) if field.is_repeated else given[name]
-            if source_of_both is not None:
-                values[name] = source_of_both
-        elif field.is_repeated:
-            elements = getattr(source, name)
-            if elements:
-                list.extend(getattr(target, name), map(copied, elements) if field.message_type else elements)
-        elif field.message_type:
-            _merge_message(target, name, given[name])
-        else:
-            values[name] = given[name]
-        for sibling in field.siblings:
-            values.pop(sibling, None)
-    if "unknown_fields" in given:
-        values["unknown_fields"] = values.get("unknown_fields", b"") + given["unknown_fields"]
-    if "external_source" in given:
-        values["external_source"] = given["external_source"]
-
-
-def _merge_message(target: ProtoMessage, name: str, given: ProtoMessage) -> None:
-    """Merge a message into a field."""
-    values = target.__dict__
-    present = values.get(name)
-    if present is None and "_state" in values:
-        present = in_use(state_of(target).unset, name)
-        if present is not None:
-            present._touch()
-    if present is None:
-        values[name] = copied(given)
-    else:
-        merge(present, given)
-
-
-def fields_held(*messages: ProtoMessage) -> list[str]:
-    """The names of the fields that at least one of these messages of one class has."""
-    known = messages[0]._properties
-    found = {name: None for each in messages for name in (*vars(each), *vars(each).get("undecoded", ()))}
-    return [name for name in found if name in known]
-
-
-def same(one: ProtoMessage, other: ProtoMessage) -> bool:
-    """Whether two messages of one class have the same fields set to the same values, bit for bit."""
-    mine, theirs = vars(one), vars(other)
-    if mine.get("unknown_fields", b"") != theirs.get("unknown_fields", b""):
-        return False
-    for name in fields_held(one, other):
-        field = one._properties[name].descriptor
-        if field.in_place or not field.is_repeated:
-            if not _same_values(mine.get(name), theirs.get(name), field):
-                return False
-        elif not _same_elements(getattr(one, name), getattr(other, name), field):
-            return False
-    return True
-
-
-def _same_elements(left: list[Any], right: list[Any], field: FieldDescriptor) -> bool:
-    if field.message_type:
-        return len(left) == len(right) and all(map(same, left, right))
-    return repr(left) == repr(right) if field.kind in ("float", "double") else left == right
-
-
-def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
-    if left is right:
-        return True
-    if field.in_place and field.is_repeated:
-        return _joined(None, left) == _joined(None, right)
-    if left is None or right is None:
-        return False
-    if field.message_type:
-        return same(left, right)
-    # The texts of two floats are equal if their bits are, except for NaN.
-    return bool(repr(left) == repr(right) if field.kind in ("float", "double") else left == right)
-
-
-def _joined(first: Source | None, second: Source | None) -> Source | None:
-    """Two sequences as one, without empty ones; `None` if both are empty."""
-    parts = [part for part in (first, second) if part is not None and part.nbytes]
-    return parts[0] if len(parts) == 1 else Concat.of(*parts) if parts else None
-
-
-def model_text(model: Any) -> str:
-    """The text of a ModelProto."""
-    parts = [f"ir_version={model.ir_version}", *_opsets(model)]
-    parts += [
-        f"{name}={value!r}"
-        for name in ("domain", "producer_name", "producer_version")
-        if (value := getattr(model, name))
-    ]
-    parts += [f"graph={graph_text(model.graph)}"] if model.HasField("graph") else []
-    return f"ModelProto({', '.join((*parts, *_counts(model, ('functions',))))})"
-
-
-def graph_text(graph: Any) -> str:
-    """The text of a GraphProto."""
-    counts = (*_counts(graph, ("input", "output")), *_counts(graph, ("initializer",)), *_counts(graph, ("node",)))
-    return f"GraphProto({', '.join((repr(graph.name), *counts, *_counts(graph, ('value_info',))))})"
-
-
-def function_text(function: Any) -> str:
-    """The text of a FunctionProto."""
-    parts = [f"{name}={value!r}" for name in ("domain", "overload") if (value := getattr(function, name))]
-    parts += [*_opsets(function), *_counts(function, ("input", "output"))]
-    parts += [f"attribute={list(function.attribute)}"] if function.attribute else []
-    return f"FunctionProto({', '.join((repr(function.name), *parts, *_counts(function, ('node',))))})"
-
-
-def _opsets(message: Any) -> list[str]:
-    versions = {entry.domain: entry.version for entry in message.opset_import}
-    return [f"opset_import={versions}"] if versions else []
-
-
-def _counts(message: Any, names: tuple[str, ...]) -> list[str]:
-    """The numbers of elements, in the form of `onnx`."""
-    words = {"input": "inputs", "output": "outputs", "initializer": "initializers", "node": "nodes"}
-    return [f"{name}=<{count} {words.get(name, name)}>" for name in names if (count := len(getattr(message, name)))]
-
-
-SHORT_TEXTS: dict[str, Callable[[ProtoMessage], str]] = {
-    "ModelProto": model_text,
-    "GraphProto": graph_text,
-    "FunctionProto": function_text,
-}
-
 
 M = TypeVar("M", bound="ProtoMessage")
 
@@ -501,3 +354,143 @@ def _name(name: Any) -> str:
     if not isinstance(name, str):
         raise ValueError(f"Expected a field name, but got non-string argument {name!r}.")  # noqa: TRY004
     return name
+
+
+# Merging and comparing
+
+
+def merge(target: ProtoMessage, source: ProtoMessage) -> None:
+    """Set every field of `source` in `target`: repeated ones are appended, messages merged.
+
+    Parts of `target` that are in use stay in use, also unset ones. Afterwards, the two share only what cannot change.
+    """
+    values = target.__dict__
+    given = source.__dict__
+    for name in fields_held(source):
+        field = source._properties[name].descriptor
+        if field.in_place:
+            source_of_both = _joined(values.get(name), given[name]) if field.is_repeated else given[name]
+            if source_of_both is not None:
+                values[name] = source_of_both
+        elif field.is_repeated:
+            elements = getattr(source, name)
+            if elements:
+                list.extend(getattr(target, name), map(copied, elements) if field.message_type else elements)
+        elif field.message_type:
+            _merge_message(target, name, given[name])
+        else:
+            values[name] = given[name]
+        for sibling in field.siblings:
+            values.pop(sibling, None)
+    if "unknown_fields" in given:
+        values["unknown_fields"] = values.get("unknown_fields", b"") + given["unknown_fields"]
+    if "external_source" in given:
+        values["external_source"] = given["external_source"]
+
+
+def _merge_message(target: ProtoMessage, name: str, given: ProtoMessage) -> None:
+    """Merge a message into a field."""
+    values = target.__dict__
+    present = values.get(name)
+    if present is None and "_state" in values:
+        present = in_use(state_of(target).unset, name)
+        if present is not None:
+            present._touch()
+    if present is None:
+        values[name] = copied(given)
+    else:
+        merge(present, given)
+
+
+def fields_held(*messages: ProtoMessage) -> list[str]:
+    """The names of the fields that at least one of these messages of one class has."""
+    known = messages[0]._properties
+    found = {name: None for each in messages for name in (*vars(each), *vars(each).get("undecoded", ()))}
+    return [name for name in found if name in known]
+
+
+def same(one: ProtoMessage, other: ProtoMessage) -> bool:
+    """Whether two messages of one class have the same fields set to the same values, bit for bit."""
+    mine, theirs = vars(one), vars(other)
+    if mine.get("unknown_fields", b"") != theirs.get("unknown_fields", b""):
+        return False
+    for name in fields_held(one, other):
+        field = one._properties[name].descriptor
+        if field.in_place or not field.is_repeated:
+            if not _same_values(mine.get(name), theirs.get(name), field):
+                return False
+        elif not _same_elements(getattr(one, name), getattr(other, name), field):
+            return False
+    return True
+
+
+def _same_elements(left: list[Any], right: list[Any], field: FieldDescriptor) -> bool:
+    if field.message_type:
+        return len(left) == len(right) and all(map(same, left, right))
+    return repr(left) == repr(right) if field.kind in ("float", "double") else left == right
+
+
+def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
+    if left is right:
+        return True
+    if field.in_place and field.is_repeated:
+        return _joined(None, left) == _joined(None, right)
+    if left is None or right is None:
+        return False
+    if field.message_type:
+        return same(left, right)
+    # The texts of two floats are equal if their bits are, except for NaN.
+    return bool(repr(left) == repr(right) if field.kind in ("float", "double") else left == right)
+
+
+def _joined(first: Source | None, second: Source | None) -> Source | None:
+    """Two sequences as one, without empty ones; `None` if both are empty."""
+    parts = [part for part in (first, second) if part is not None and part.nbytes]
+    return parts[0] if len(parts) == 1 else Concat.of(*parts) if parts else None
+
+
+# Short texts
+
+
+def model_text(model: Any) -> str:
+    """The text of a ModelProto."""
+    parts = [f"ir_version={model.ir_version}", *_opsets(model)]
+    parts += [
+        f"{name}={value!r}"
+        for name in ("domain", "producer_name", "producer_version")
+        if (value := getattr(model, name))
+    ]
+    parts += [f"graph={graph_text(model.graph)}"] if model.HasField("graph") else []
+    return f"ModelProto({', '.join((*parts, *_counts(model, ('functions',))))})"
+
+
+def graph_text(graph: Any) -> str:
+    """The text of a GraphProto."""
+    counts = (*_counts(graph, ("input", "output")), *_counts(graph, ("initializer",)), *_counts(graph, ("node",)))
+    return f"GraphProto({', '.join((repr(graph.name), *counts, *_counts(graph, ('value_info',))))})"
+
+
+def function_text(function: Any) -> str:
+    """The text of a FunctionProto."""
+    parts = [f"{name}={value!r}" for name in ("domain", "overload") if (value := getattr(function, name))]
+    parts += [*_opsets(function), *_counts(function, ("input", "output"))]
+    parts += [f"attribute={list(function.attribute)}"] if function.attribute else []
+    return f"FunctionProto({', '.join((repr(function.name), *parts, *_counts(function, ('node',))))})"
+
+
+def _opsets(message: Any) -> list[str]:
+    versions = {entry.domain: entry.version for entry in message.opset_import}
+    return [f"opset_import={versions}"] if versions else []
+
+
+def _counts(message: Any, names: tuple[str, ...]) -> list[str]:
+    """The numbers of elements, in the form of `onnx`."""
+    words = {"input": "inputs", "output": "outputs", "initializer": "initializers", "node": "nodes"}
+    return [f"{name}=<{count} {words.get(name, name)}>" for name in names if (count := len(getattr(message, name)))]
+
+
+SHORT_TEXTS: dict[str, Callable[[ProtoMessage], str]] = {
+    "ModelProto": model_text,
+    "GraphProto": graph_text,
+    "FunctionProto": function_text,
+}
