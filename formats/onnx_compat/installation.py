@@ -103,11 +103,11 @@ def spec_of(fullname: str) -> ModuleSpec | None:
         return ModuleSpec(fullname, _AsItIs(theirs))
     outer = theirs.rpartition(".")[0]
     path = onnx.__path__ if outer == ONNX else getattr(find_spec(outer), "submodule_search_locations", None)
-    found = PathFinder.find_spec(theirs, path)
-    if found is None or found.origin is None:
+    spec_of_onnx = PathFinder.find_spec(theirs, path)
+    if spec_of_onnx is None or spec_of_onnx.origin is None:
         return None
-    spec = spec_from_loader(fullname, _Copy(fullname, found.origin))
-    if spec is not None and found.submodule_search_locations is not None:
+    spec = spec_from_loader(fullname, _Copy(fullname, spec_of_onnx.origin))
+    if spec is not None and spec_of_onnx.submodule_search_locations is not None:
         spec.submodule_search_locations = []  # so that only `spec_of` finds what is in this package
     return spec
 
@@ -262,19 +262,19 @@ def _pairs() -> list[tuple[Any, Any]]:
     with needed("onnx", "programs over formats.onnxpb.install"):
         onnx = import_module("onnx")
         modules = [import_module(f"onnx.{name}") for name in ("onnx_ml_pb2", "onnx_data_pb2")]
-    found: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
     for name, own in _names_of_classes().items():
-        found += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
-    found += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
+        pairs += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
+    pairs += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
     with needed("google.protobuf", "programs over formats.onnxpb.install"):
         native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
     if native.__module__ != __name__:  # as it is if it was replaced already
-        found.append((native, _for_both(native)))
+        pairs.append((native, _for_both(native)))
     with suppress(ImportError):  # protobuf without its native code
         natives = import_module("google._upb._message")
         kinds = [(vars(natives)[name], own) for name, own in NATIVE]
-        found += [(kind, _kind_of_both(kind, own)) for kind, own in kinds if not isinstance(kind, _KindOfBoth)]
-    return [(theirs, own) for theirs, own in found if theirs is not own]
+        pairs += [(kind, _kind_of_both(kind, own)) for kind, own in kinds if not isinstance(kind, _KindOfBoth)]
+    return [(theirs, own) for theirs, own in pairs if theirs is not own]
 
 
 def _for_both(native: Callable[[Any], Any]) -> Callable[[Any], Any]:

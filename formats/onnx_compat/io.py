@@ -107,8 +107,8 @@ def load_tensor(f: Readable, format: str | None = None) -> TensorProto:
     source, path = _source(f, DEFAULTS)
     form = _form_to_write(path, format)
     with protobuf_errors(name_of(form)):
-        found: TensorProto = adopted(parse_part(Tensor, source, form))
-        return found
+        tensor: TensorProto = adopted(parse_part(Tensor, source, form))
+        return tensor
 
 
 def load_tensor_from_string(s: Text, format: str | None = None) -> TensorProto:
@@ -173,8 +173,8 @@ def _form_to_read(source: Source, path: Path | None, format: str | None) -> Code
         return _form(format)
     extension = path.suffix.lower() if path else ""
     name = serialization.registry.get_format_from_file_extension(extension) if extension else None
-    if name and (found := serialization.registry.registered(name)):
-        return found
+    if name and (serializer := serialization.registry.registered(name)):
+        return serializer
     for text in (TEXT_CODEC, JSON_CODEC):
         if extension in text.extensions:
             return text
@@ -296,8 +296,8 @@ def _form(format: str) -> Codec | ProtoSerializer:
 
     Raises: OptionError.
     """
-    found = serialization.registry.registered(format)
-    return found or lookup.by_name(FORMATS.get(format, format))
+    serializer = serialization.registry.registered(format)
+    return serializer or lookup.by_name(FORMATS.get(format, format))
 
 
 # Encrypted models, with onnx-light's functions and terms

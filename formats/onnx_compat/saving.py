@@ -81,11 +81,11 @@ def is_whole(message: ProtoMessage) -> bool:
     """Whether no tensor in a message is in another file, so that the message is written as it is."""
     stack = [message]
     while stack:
-        found = stack.pop()
-        values = found.__dict__
-        if "undecoded" in values and any(left.has_references for left in values["undecoded"].values()):
+        part = stack.pop()
+        values = part.__dict__
+        if any(fields.has_references for fields in values.get("undecoded", {}).values()):
             return False
-        name = found.DESCRIPTOR.scoped_name
+        name = part.DESCRIPTOR.scoped_name
         if name == "TensorProto" and values.get("data_location") == EXTERNAL:
             return False
         for field in _ways_to_tensors()[name]:
@@ -100,10 +100,10 @@ def _ways_to_tensors() -> dict[str, tuple[str, ...]]:
     holders = {"TensorProto"}
     while True:
         ways = {name: tuple(row.name for row in rows if row.type_name in holders) for name, rows in MESSAGES.items()}
-        found = {"TensorProto", *(name for name, fields in ways.items() if fields)}
-        if found == holders:
+        more = {"TensorProto", *(name for name, fields in ways.items() if fields)}
+        if more == holders:
             return ways
-        holders = found
+        holders = more
 
 
 def plan_whole(message: ProtoMessage, path: Path, options: SerializeOptions) -> WritePlan:
@@ -170,9 +170,9 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
     if not moves:
         return None
     is_numbered = options.all_tensors_to_one_file and bool(options.max_external_file_size)
-    given = options.location if options.save_as_external_data and is_numbered else None
+    file_name = options.location if options.save_as_external_data and is_numbered else None
     chosen = OnnxOptions(
-        external_data=given or True,
+        external_data=file_name or True,
         alignment=options.alignment,
         max_external_file_size=options.max_external_file_size or 0,
         one_file_per_tensor=not options.all_tensors_to_one_file,

@@ -165,10 +165,10 @@ class RepeatedMessages(Repeated[M]):
     def _stored(self, value: Any) -> Any:
         if type(value) is self.message_class:
             return copied(value)
-        found = self.message_class._taken(value)
-        if found is None:
+        new_copy = self.message_class._taken(value)
+        if new_copy is None:
             raise TypeError(f"expected a message of {self.message_class}, got {type(value)}")
-        return found  # a copy already
+        return new_copy  # a copy already
 
     def add(self, **values: Any) -> M:
         """Append a new message with the fields `values`."""

@@ -89,10 +89,10 @@ class ProtoMessage(Valued, metaclass=MessageType):
         raise AttributeError(f"{name!r} cannot be deleted; `ClearField` clears a field")
 
     def _field(self, name: Any) -> Property:
-        found = self._properties.get(_name(name))
-        if found is None:
+        field_property = self._properties.get(_name(name))
+        if field_property is None:
             raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no field "{_name(name)}".')
-        return found
+        return field_property
 
     def _touch(self) -> None:
         """Make the message part of its parent."""
@@ -226,12 +226,12 @@ class ProtoMessage(Valued, metaclass=MessageType):
         return bool(kept)
 
     def _of_class(self: M, other: Any, method: str) -> M:
-        found = self._taken(other)
-        if found is None:
+        own = self._taken(other)
+        if own is None:
             raise TypeError(
                 f"Parameter to {method}() must be instance of same class: expected {type(self)} got {type(other)}."
             )
-        return found
+        return own
 
     def __copy__(self: M) -> M:
         return copied(self)
@@ -247,8 +247,8 @@ class ProtoMessage(Valued, metaclass=MessageType):
         self.ParseFromString(state["serialized"])
 
     def __eq__(self, other: object) -> bool:
-        found = self._taken(other)
-        return NotImplemented if found is None else same(self, found)
+        own = self._taken(other)
+        return NotImplemented if own is None else same(self, own)
 
     # Bytes
 
@@ -365,11 +365,13 @@ def merge(target: ProtoMessage, source: ProtoMessage) -> None:
     Parts of `target` that are in use stay in use, also unset ones. Afterwards, the two share only what cannot change.
     """
     values = target.__dict__
-    given = source.__dict__
+    source_values = source.__dict__
     for name in fields_held(source):
         field = source._properties[name].descriptor
         if field.in_place:
-            source_of_both = _joined(values.get(name), given[name]) if field.is_repeated else given[name]
+            source_of_both = (
+                _joined(values.get(name), source_values[name]) if field.is_repeated else source_values[name]
+            )
             if source_of_both is not None:
                 values[name] = source_of_both
         elif field.is_repeated:
@@ -377,18 +379,18 @@ def merge(target: ProtoMessage, source: ProtoMessage) -> None:
             if elements:
                 list.extend(getattr(target, name), map(copied, elements) if field.message_type else elements)
         elif field.message_type:
-            _merge_message(target, name, given[name])
+            _merge_message(target, name, source_values[name])
         else:
-            values[name] = given[name]
+            values[name] = source_values[name]
         for sibling in field.siblings:
             values.pop(sibling, None)
-    if "unknown_fields" in given:
-        values["unknown_fields"] = values.get("unknown_fields", b"") + given["unknown_fields"]
-    if "external_source" in given:
-        values["external_source"] = given["external_source"]
+    if "unknown_fields" in source_values:
+        values["unknown_fields"] = values.get("unknown_fields", b"") + source_values["unknown_fields"]
+    if "external_source" in source_values:
+        values["external_source"] = source_values["external_source"]
 
 
-def _merge_message(target: ProtoMessage, name: str, given: ProtoMessage) -> None:
+def _merge_message(target: ProtoMessage, name: str, source: ProtoMessage) -> None:
     """Merge a message into a field."""
     values = target.__dict__
     present = values.get(name)
@@ -397,16 +399,16 @@ def _merge_message(target: ProtoMessage, name: str, given: ProtoMessage) -> None
         if present is not None:
             present._touch()
     if present is None:
-        values[name] = copied(given)
+        values[name] = copied(source)
     else:
-        merge(present, given)
+        merge(present, source)
 
 
 def fields_held(*messages: ProtoMessage) -> list[str]:
     """The names of the fields that at least one of these messages of one class has."""
-    known = messages[0]._properties
-    found = {name: None for each in messages for name in (*vars(each), *vars(each).get("undecoded", ()))}
-    return [name for name in found if name in known]
+    properties = messages[0]._properties
+    names = {name: None for message in messages for name in (*vars(message), *vars(message).get("undecoded", ()))}
+    return [name for name in names if name in properties]
 
 
 def same(one: ProtoMessage, other: ProtoMessage) -> bool:

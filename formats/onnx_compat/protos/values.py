@@ -78,10 +78,10 @@ class State:
 def state_of(message: Any) -> State:
     """The state of a message, which is made if it has none."""
     values = message.__dict__
-    found: State | None = values.get("_state")
-    if found is None:
-        found = values["_state"] = State()
-    return found
+    state: State | None = values.get("_state")
+    if state is None:
+        state = values["_state"] = State()
+    return state
 
 
 def forget_state(message: Any) -> None:
@@ -93,8 +93,8 @@ def forget_state(message: Any) -> None:
 
 def in_use(parts: dict[str, ref[Any]], name: str) -> Any:
     """The part with this name if it is in use, or `None`."""
-    known = parts.get(name)
-    return None if known is None else known()
+    reference = parts.get(name)
+    return None if reference is None else reference()
 
 
 _THEIRS: tuple[tuple[type[FormatError], str, str], ...] = (

@@ -159,8 +159,8 @@ class ExternalLayout:
             return []
         if self.options.data_names is not None:
             return transformers_js_names(destination, len(files))
-        given = self.options.external_data if isinstance(self.options.external_data, str) else None
-        name = f"{destination.name}.data" if given is None else given
+        chosen_name = self.options.external_data if isinstance(self.options.external_data, str) else None
+        name = f"{destination.name}.data" if chosen_name is None else chosen_name
         check_location(name)
         if Path(name).name != name or name.casefold() == destination.name.casefold():  # one file, on some systems
             raise OptionError(f"`external_data` is {name!r}, but must be another file in the model's own directory")
@@ -169,7 +169,7 @@ class ExternalLayout:
             return _names_by_tensor([file.label for file in files], destination.stem)
         if count == 1 or not self.options.max_external_file_size:
             return [name] * count
-        stem, extension = (destination.stem, ".data") if given is None else (Path(name).stem, Path(name).suffix)
+        stem, extension = (destination.stem, ".data") if chosen_name is None else (Path(name).stem, Path(name).suffix)
         return [f"{stem}-{index:05}-of-{count:05}{extension}" for index in range(1, count + 1)]
 
 
@@ -253,13 +253,13 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
             detail = f"{path.name} cannot be read, so it may also have its weights in {listed}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, USE))
             continue
-        found = names & references
-        if found:
-            detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
+        shared = names & references
+        if shared:
+            detail = f"{path.name} also has its weights in {', '.join(sorted(shared))}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, INTERFACE))
             if not overwrite:
                 reason = f"the data file exists, and {path.name} uses it; choose another name with `external_data`"
-                raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
+                raise FileExistsError(errno.EEXIST, reason, str(folder / min(shared)))
     return losses
 
 

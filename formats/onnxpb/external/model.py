@@ -111,15 +111,15 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     return plan._replace(settings=settings, losses=(*plan.losses, *browser_losses(plan.files)))
 
 
-def laid_out(moving: list[MovedTensor], options: OnnxOptions) -> ExternalLayout:
+def laid_out(moved_tensors: list[MovedTensor], options: OnnxOptions) -> ExternalLayout:
     """The data files of these tensors."""
     if options.is_safetensors:
         from formats.onnxpb.external.safetensors import SafetensorsLayout
 
-        return SafetensorsLayout(options, moving)
+        return SafetensorsLayout(options, moved_tensors)
     data_files = ExternalLayout(options)
-    for each in moving:
-        data_files.add(each.tensor, each.source)
+    for moved in moved_tensors:
+        data_files.add(moved.tensor, moved.source)
     return data_files
 
 
@@ -182,8 +182,8 @@ def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: 
     if options.external_data and options.size_threshold >= FROM_BYTES:
         return set()
     small = [(where, tensor) for where, tensor in movable if tensor.data_type != STRING and is_small(tensor)]
-    found = read_at_load(model, {tensor.name or "" for where, tensor in small if not in_attribute(where)})
-    return {id(tensor) for where, tensor in small if in_attribute(where) or tensor.name in found}
+    names = read_at_load(model, {tensor.name or "" for where, tensor in small if not in_attribute(where)})
+    return {id(tensor) for where, tensor in small if in_attribute(where) or tensor.name in names}
 
 
 def _kept(initializers: Sequence[Tensor], weights: Weights) -> Iterator[Loss]:
@@ -194,7 +194,7 @@ def _kept(initializers: Sequence[Tensor], weights: Weights) -> Iterator[Loss]:
             "is: onnxruntime reads them before data files"
         )
         yield Loss("kept_in_graph", weights.read_at_load[0], detail, USE)
-    others = (*(each.where for each in weights.outside), *weights.read_at_load, *weights.not_possible)
+    others = (*(moved.where for moved in weights.outside), *weights.read_at_load, *weights.not_possible)
     of_main_graph = sum(where.startswith("graph.initializer") for where in others)
     number = sum(tensor.data_type != STRING for tensor in initializers) - of_main_graph
     if number:

@@ -202,14 +202,14 @@ def _text(name: str) -> str:
 
 def _distinct(wishes: list[str], taken: set[str]) -> Iterator[str]:
     """A name for each wanted one: itself, or with a number if another tensor or the format has this name."""
-    given = {METADATA}
+    used = {METADATA}
     numbers: Counter[str] = Counter()
     for wish in wishes:
         name = wish
-        while name in given or (name != wish and name in taken):
+        while name in used or (name != wish and name in taken):
             numbers[wish] += 1
             name = f"{wish}_{numbers[wish] + 1}"
-        given.add(name)
+        used.add(name)
         yield name
 
 

@@ -290,13 +290,13 @@ class Decoder:
         """
         if self.at_once:
             return None
-        left: dict[str, FieldsInSource] = values.get("undecoded", {})
+        lists: dict[str, FieldsInSource] = values.get("undecoded", {})
         moved = row.inner is self.tensor and sizes[1] >= MOVED_BYTES
-        if row.name not in left and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
+        if row.name not in lists and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
             fields = FieldsInSource(self, table, row.name, depth)
-            left = values["undecoded"] = {**left, row.name: fields}
+            lists = values["undecoded"] = {**lists, row.name: fields}
             self.left.append(fields)
-        return left.get(row.name)
+        return lists.get(row.name)
 
     def leave(
         self,
