@@ -43,49 +43,6 @@ REMEDY = "load the model again, with num_threads=0 if its file may change: then 
 WEIGHTS = SOURCE_FIELDS["TensorProto"] - {"external_source"}  # those of the message
 
 _open: WeakSet[File] = WeakSet()
-
-
-def read_small(source: Source) -> Source:
-    """The source, read into memory if it is small."""
-    return Literal(source.read()) if source.nbytes <= AT_ONCE_BYTES else source
-
-
-def read_small_weights(tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Read the weights that are in files into memory, if they are small together; tensors may also be messages."""
-    places = in_files(tensors)
-    if sum(source.nbytes for _, _, source in places) <= AT_ONCE_BYTES:
-        read_now(places, 1)
-
-
-def in_files(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[Tensor, str, Source]]:
-    """The weights that are not in memory: the tensor, the name of its field, and the source."""
-    return [
-        (tensor, name, source)
-        for _, tensor in tensors
-        for name in WEIGHTS
-        if (source := vars(tensor).get(name)) is not None and not isinstance(source, Literal)
-    ]
-
-
-def read_now(places: list[tuple[Tensor, str, Source]], threads: int) -> None:
-    """Read these weights into memory."""
-    read = materialise([source for _, _, source in places], EngineOptions(threads=max(threads, 0))) if places else []
-    for (tensor, name, _), data in zip(places, read, strict=True):
-        vars(tensor)[name] = Literal(data.toreadonly())
-
-
-def keep(sources: Iterable[Any]) -> None:
-    """Keep the files of these sources open, unless there are many already; no other thread may use them yet."""
-    for file in {file for source in sources if source is not None for file in source.files()}:
-        file.remedy = REMEDY
-        if file in _open:
-            continue
-        if len(_open) < KEPT_OPEN:
-            _open.add(file)
-        else:
-            file.close()
-
-
 Tensors: TypeAlias = list[tuple[str, Tensor]]  # each with its place in the model
 T = TypeVar("T")
 
@@ -248,3 +205,47 @@ def _limit(tensors: Tensors, limit: int) -> None:
 def name_of(form: Codec | ProtoSerializer) -> str:
     """The name of a format."""
     return form.name if isinstance(form, Codec) else form.supported_format
+
+
+# What is read at once, and which files stay open
+
+
+def read_small(source: Source) -> Source:
+    """The source, read into memory if it is small."""
+    return Literal(source.read()) if source.nbytes <= AT_ONCE_BYTES else source
+
+
+def read_small_weights(tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Read the weights that are in files into memory, if they are small together; tensors may also be messages."""
+    places = in_files(tensors)
+    if sum(source.nbytes for _, _, source in places) <= AT_ONCE_BYTES:
+        read_now(places, 1)
+
+
+def in_files(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[Tensor, str, Source]]:
+    """The weights that are not in memory: the tensor, the name of its field, and the source."""
+    return [
+        (tensor, name, source)
+        for _, tensor in tensors
+        for name in WEIGHTS
+        if (source := vars(tensor).get(name)) is not None and not isinstance(source, Literal)
+    ]
+
+
+def read_now(places: list[tuple[Tensor, str, Source]], threads: int) -> None:
+    """Read these weights into memory."""
+    read = materialise([source for _, _, source in places], EngineOptions(threads=max(threads, 0))) if places else []
+    for (tensor, name, _), data in zip(places, read, strict=True):
+        vars(tensor)[name] = Literal(data.toreadonly())
+
+
+def keep(sources: Iterable[Any]) -> None:
+    """Keep the files of these sources open, unless there are many already; no other thread may use them yet."""
+    for file in {file for source in sources if source is not None for file in source.files()}:
+        file.remedy = REMEDY
+        if file in _open:
+            continue
+        if len(_open) < KEPT_OPEN:
+            _open.add(file)
+        else:
+            file.close()

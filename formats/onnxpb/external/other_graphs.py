@@ -62,16 +62,17 @@ class Naming(NamedTuple):
 
     def may_use(self, names: set[str] | None) -> bool:
         """Whether one of the names is in a location, also as that of a folder; any may be if `names` is `None`."""
-        if self.locations is None:
-            return True
-        if names is None:
-            return bool(self.locations)
+        if not self.locations or names is None:
+            return self.locations != frozenset()
         return any(name in names for location in self.locations for name in location.split("/"))
 
 
 def referred(path: Path) -> set[str]:
     """The data files next to a model to which it refers; none if it cannot be read."""
-    return _naming(path).references() or set()
+    try:
+        return _naming(str(path), path.stat()).references() or set()
+    except OSError:
+        return set()
 
 
 class OtherGraphs:
@@ -82,7 +83,7 @@ class OtherGraphs:
 
     def __init__(self, folder: Path, but: Collection[Path] = ()) -> None:
         self._folder = folder
-        self._graphs: list[Path] = []
+        self._graphs: dict[str, os.stat_result] = {}  # by name: of thousands, no `Path` is made
         self._links: list[str] = []
         self._subfolders: list[str] = []
         try:
@@ -93,10 +94,12 @@ class OtherGraphs:
                     elif entry.is_dir():
                         self._subfolders.append(entry.name)
                     if entry.name.lower().endswith(EXTENSION) and entry.is_file():
-                        self._graphs.append(folder / entry.name)
+                        self._graphs[entry.name] = entry.stat()
         except (FileNotFoundError, NotADirectoryError):
             pass
-        self._graphs = sorted(path for path in self._graphs if path not in but)
+        for path in but:
+            if path.parent == folder:
+                self._graphs.pop(path.name, None)
 
     def naming(self, files: Collection[Path]) -> list[Naming]:
         """The graphs that may refer to one of the files, which are in the folder or below it.
@@ -106,7 +109,8 @@ class OtherGraphs:
         if not (files and self._graphs):
             return []
         names = self._names_of(files)
-        return [graph for graph in map(_naming, self._graphs) if graph.may_use(names)]
+        graphs = (_naming(f"{self._folder}{os.sep}{name}", self._graphs[name]) for name in sorted(self._graphs))
+        return [graph for graph in graphs if graph.may_use(names)]
 
     def linked(self, archive: Path) -> list[Naming]:
         """The graphs that may be linked to an archive in the folder: their weights are in it."""
@@ -136,16 +140,13 @@ def _ignores_case(path: Path) -> bool:
         return False
 
 
-def _naming(path: Path) -> Naming:
+def _naming(file: str, status: os.stat_result) -> Naming:
     """What the graph in a file refers to, without another look into a file that has not changed."""
-    try:
-        status = path.stat()
-    except OSError:  # it is gone
-        return Naming(path, frozenset())
     stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-    before = _remembered.get(str(path))
+    before = _remembered.get(file)
     if before is not None and before[0] == stamp:
         return before[1]
+    path = Path(file)
     try:
         naming = Naming(path, _locations(path))
     except LimitError:
@@ -154,7 +155,7 @@ def _naming(path: Path) -> Naming:
         naming = Naming(path, None, is_too_large=status.st_size > WHOLE_BYTES)
     if len(_remembered) >= MAX_REMEMBERED:
         _remembered.clear()
-    _remembered[str(path)] = stamp, naming
+    _remembered[file] = stamp, naming
     return naming
 
 
