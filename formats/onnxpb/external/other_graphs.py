@@ -62,8 +62,10 @@ class Naming(NamedTuple):
 
     def may_use(self, names: set[str] | None) -> bool:
         """Whether one of the names is in a location, also as that of a folder; any may be if `names` is `None`."""
-        if not self.locations or names is None:
-            return self.locations != frozenset()
+        if self.locations is None:
+            return True
+        if names is None:
+            return bool(self.locations)
         return any(name in names for location in self.locations for name in location.split("/"))
 
 
