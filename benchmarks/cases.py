@@ -494,7 +494,7 @@ SMALL_MODELS = (
         "50 KB .onnx to .rten",
         "small.onnx",
         Way("import numpy", ("python", "-c", "import numpy")),
-        convert("m.rten", whole(2.5, "import numpy"), whole(1 / 2, RTEN.tool))._replace(starts_up=False),
+        convert("m.rten", whole(2.5, "import numpy"), whole(1.1, RTEN.tool))._replace(starts_up=False),
         RTEN._replace(starts_up=False),
     ),
     case(
@@ -502,9 +502,9 @@ SMALL_MODELS = (
         "50 KB .onnx: options, inspect, verify",
         "small.onnx",
         Way("import numpy", ("python", "-c", "import numpy")),
-        convert("m.onnxz --quiet --alignment 4K", whole(0.8, "import numpy"))._replace(starts_up=False),
+        convert("m.onnxz --quiet --alignment 4K", whole(2, "import numpy"))._replace(starts_up=False),
         *(
-            Way(f"formats {verb}", ("formats", verb, "{model}"), (whole(0.8, "import numpy"),))
+            Way(f"formats {verb}", ("formats", verb, "{model}"), (whole(2, "import numpy"),))
             for verb in ("inspect", "verify")
         ),
     ),

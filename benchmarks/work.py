@@ -49,7 +49,7 @@ def load(task: Task) -> Work:
 
 def check_archive(task: Task) -> Work:
     """Nothing, when the archive was checked by the rules of the format."""
-    from formats.onnxzip.reading.model import check
+    from formats.onnxzip.model import check
     from formats.tensordata.file import File
 
     yield

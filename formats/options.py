@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ROW = "formats.options"  # the key of a field's metadata for its row
+ROW = "formats.options"  # the key of a field's metadata for the function that makes its row of its name
 INTERNAL = "formats.internal"  # the key of a field without a row that callers may not give
 # What people give for a format: `from` and `to` of the command line, and the keyword of another function.
 FORMAT_KEYWORDS = {
@@ -111,22 +111,6 @@ class Row(NamedTuple):
     keyword_help: str = ""
 
 
-class _Settings(NamedTuple):
-    """The arguments of `option`, before the name of the field is known."""
-
-    kind: Kind
-    help: str
-    short: str
-    flag: str
-    off: tuple[str, ...]
-    flags: tuple[Flag, ...] | None
-    panel: str
-    implies: tuple[str, Any] | None
-    required: bool
-    common: bool
-    keyword_help: str
-
-
 def option(
     default: Any,
     kind: Kind,
@@ -148,42 +132,32 @@ def option(
     switch that is on by default also has a flag with the prefix `no-`, or those of `off`. `flags` replaces all of
     these; if it is empty, only the library has the option.
     """
-    row = _Settings(kind, help, short, flag, off, flags, panel, implies, required, common, keyword_help)
+
+    def row(name: str) -> Row:
+        words = name.replace("_", "-")
+        names = (*([short] if short else ()), flag or f"--{words}")
+        made = _flags(names, off or (f"--no-{words}",), kind, default, help) if flags is None else flags
+        return Row(name, kind, default, help, made, panel, implies, required, common, keyword_help)
+
     return field(default=default, repr=not kind.secret, metadata={ROW: row})
+
+
+def _flags(
+    names: tuple[str, ...], off_names: tuple[str, ...], kind: Kind, default: Any, words: str
+) -> tuple[Flag, ...]:
+    """The flag of an option with a text, or those of a switch: if it is not off by default, one turns it off."""
+    if kind.metavar:
+        return (Flag(names, words, kind.metavar, True, kind.from_text),)
+    on, off = Flag(names, value=True), Flag(off_names, value=False)
+    if default is False:
+        return (on._replace(help=words),)
+    return (off._replace(help=words), on) if default is True else (on._replace(help=words), off)
 
 
 @cache
 def rows_of(options: type) -> tuple[Row, ...]:
     """The rows of a class of options."""
-    return tuple(
-        Row(
-            each.name,
-            settings.kind,
-            each.default,
-            settings.help,
-            _flags(each.name, each.default, settings) if settings.flags is None else settings.flags,
-            *settings[6:],  # from `panel` on, both have the same
-        )
-        for each in fields(options)
-        if (settings := each.metadata.get(ROW)) is not None
-    )
-
-
-def _flags(name: str, default: Any, settings: _Settings) -> tuple[Flag, ...]:
-    dashed = name.replace("_", "-")
-    names = (*([settings.short] if settings.short else ()), settings.flag or f"--{dashed}")
-    kind = settings.kind
-    if kind.metavar:
-        return (Flag(names, settings.help, kind.metavar, True, kind.from_text),)
-    on, off = (
-        Flag(names, value=True),
-        Flag(settings.off or (f"--no-{dashed}",), value=False),
-    )
-    if default is False:
-        return (on._replace(help=settings.help),)
-    if default is True:
-        return (off._replace(help=settings.help), on)
-    return (on._replace(help=settings.help), off)
+    return tuple(each.metadata[ROW](each.name) for each in fields(options) if ROW in each.metadata)
 
 
 def names_of(options: type) -> set[str]:
@@ -321,7 +295,8 @@ def _whole(value: Any) -> int:
     return operator.index(value)
 
 
-def _decimal(text: str) -> int:
+def decimal(text: str) -> int:
+    """The number that a text of decimal digits means."""
     if not (text.isascii() and text.isdecimal()):
         raise ValueError(text)
     return int(text)
@@ -336,7 +311,7 @@ def _within(value: int, least: int, most: int | None) -> int:
 def count(least: int = 0, most: int | None = None) -> Kind:
     """A whole number."""
     words = f"a whole number of at least {least:,}" if most is None else f"a whole number from {least:,} to {most:,}"
-    return Kind(words, lambda value: _within(_whole(value), least, most), "N", _decimal)
+    return Kind(words, lambda value: _within(_whole(value), least, most), "N", decimal)
 
 
 def size(least: int = 0, most: int | None = None, *, power_of_two: bool = False) -> Kind:
@@ -367,7 +342,7 @@ def choice(*values: int | str) -> Kind:
     numbers = all(isinstance(value, int) for value in values)
     *others, last = map(str, values)
     words = f"{', '.join(others)} or {last}" if others else last
-    from_text = _decimal if numbers else str
+    from_text = decimal if numbers else str
     return Kind(words, check, "|".join(map(str, values)), from_text, values=lambda: values)
 
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the package next to this script, not one that is installed
 
-import flatbuffer_schema  # noqa: E402
 import name_stubs  # noqa: E402
 import onnx_schema  # noqa: E402
 import onnx_stub  # noqa: E402
@@ -26,8 +24,6 @@ import ort_operators  # noqa: E402
 TARGETS = (
     ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/wire/schema.txt"),
     ("schemas/onnx.proto", onnx_stub.generate, "formats/onnx_compat/protos/classes.pyi"),
-    ("schemas/rten.fbs", flatbuffer_schema.generate, "formats/rten/file/schema.py"),
-    ("schemas/ort.fbs", partial(flatbuffer_schema.generate, file_format="ort"), "formats/ort/file/schema.py"),
 )
 FROM_CODE = (
     (name_stubs.package, "formats/__init__.pyi"),

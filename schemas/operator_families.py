@@ -49,8 +49,8 @@ def families() -> list[Family]:
         for spec in specs:
             operators.setdefault(spec.domain, []).append(spec.name)
         if specs:
-            newer = dict(pair for spec in specs if spec.row for pair in _newer(spec.name, spec.row))
-            found.append(Family(path.stem, operators, any(spec.foldings for spec in specs), newer))
+            newer = dict(pair for spec in specs if spec.to_rten.row for pair in _newer(spec.name, spec.to_rten.row))
+            found.append(Family(path.stem, operators, any(spec.to_onnx.foldings for spec in specs), newer))
     return found
 
 

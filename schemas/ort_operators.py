@@ -1,36 +1,32 @@
-"""Writes `formats/ort/writing/operator_rows.py`: what a file of onnxruntime says of operators, from both packages."""
+"""Writes `formats/ort/operators.txt`: what a file of onnxruntime says of operators, from both packages."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = "formats/ort/writing/operator_rows.py"
-HEAD = '''"""The operators of ONNX and of onnxruntime in all versions, as text: `operators.py` reads the rows it needs.
-
-Generated from onnx.defs and the schemas in onnxruntime by `python schemas/generate.py`; do not edit.
-
-A line is an operator, and its versions from the oldest on, each as `version inputs outputs attribute:type=default`.
-`inputs` is the number of formal inputs. `outputs` has, for each formal output, `iN` if its type is that of input N, the
-number of an element type if it always is a tensor of that type, or `?`. Defaults are JSON without spaces. What equals
-the version before is only its number. After a number, `f` means that onnxruntime has no kernel for this version on the
-CPU, but computes it by its function in ONNX, and `h` that a kernel on the CPU takes float16.
+TARGET = "formats/ort/operators.txt"
+HEAD = """\
+# The operators of ONNX and of onnxruntime in all versions: `operators.py` reads the rows that it needs.
+# Generated from onnx.defs and the schemas in onnxruntime by `python schemas/generate.py`; do not edit.
+#
+# A line is an operator, and its versions from the oldest on, each as `version inputs outputs attribute:type=default`.
+# `inputs` is the number of formal inputs. `outputs` has, for each formal output, `iN` if its type is that of input N,
+# the number of an element type if it always is a tensor of that type, or `?`. Defaults are JSON without spaces. What
+# equals the version before is only its number. After a number, `f` means that onnxruntime has no kernel for this
+# version on the CPU, but computes it by its function in ONNX, and `h` that a kernel on the CPU takes float16.
+#
 """
-# ruff: noqa: E501 - a row is a line
-
-from __future__ import annotations
-
-from typing import Final
-
-'''
+MADE_FROM = "# Made from operator set {} and onnxruntime {}.{}\n"
 NO_END = (1 << 31) - 1  # of the versions that a kernel computes
 
 
 def generate() -> str:
-    """The text of the module; the present one if a package is missing or older than the one that made it."""
+    """The text of the file; the present one if a package is missing or older than the one that made it."""
     path = ROOT / TARGET
     try:
         import onnxruntime
@@ -39,7 +35,7 @@ def generate() -> str:
     except ImportError:
         return path.read_text("utf-8")
     made_from = (defs.onnx_opset_version(), tuple(map(int, onnxruntime.__version__.split(".")[:2])))
-    if path.exists() and made_from < _made_from():
+    if path.exists() and made_from < _made_from(path.read_text("utf-8")):
         return path.read_text("utf-8")
     kernels: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for kernel in get_all_opkernel_def():
@@ -57,18 +53,20 @@ def generate() -> str:
             rows[schema.domain][schema.name].append(
                 (schema.since_version, _mark(kernels[schema.domain, schema.name], 1, False), _of_onnxruntime(schema))
             )
-    lines = [HEAD, f"MADE_FROM: Final = {made_from!r}\n", "ROWS: Final = {\n"]
+    lines = [HEAD, MADE_FROM.format(made_from[0], *made_from[1])]
     for domain, operators in sorted(rows.items()):
-        lines.append(f'    "{domain}": """\\\n')
+        lines.append(f"[{domain}]\n")
         lines += (f"{_row(name, versions)}\n" for name, versions in sorted(operators.items()))
-        lines.append('""",\n')
-    return "".join((*lines, "}\n"))
+    return "".join(lines)
 
 
-def _made_from() -> tuple[int, tuple[int, ...]]:
-    from formats.ort.writing.operator_rows import MADE_FROM
-
-    return MADE_FROM
+def _made_from(text: str) -> tuple[int, tuple[int, ...]]:
+    """The operator set and the release that the present file was made from."""
+    pattern = re.escape(MADE_FROM).replace(r"\{\}", r"(\d+)")
+    match = re.search(pattern, text)
+    assert match is not None
+    operator_set, *release = map(int, match.groups())
+    return operator_set, tuple(release)
 
 
 def _mark(kernels: list[Any], version: int, has_function: bool) -> str:

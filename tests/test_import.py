@@ -23,15 +23,14 @@ HEAVY = (
     "pydantic",
     "isal",
     "importlib.metadata",
-    "json",
-    "secrets",
 )
-LOADED = f"import sys; print(*(name for name in {HEAVY} if name in sys.modules))"
+LOADED = f"print(*(name for name in {HEAVY} if name in sys.modules and name not in before))"
 
 
 def loaded(python: Python, code: str, *arguments: str) -> list[str]:
     """Return the large modules that are loaded after running `code` with `arguments`."""
-    done = python("-c", f"import sys\n{code}\n{LOADED}", *arguments)
+    begin = "import sys, typer; before = set(sys.modules)"  # old releases of typer import rich
+    done = python("-c", f"{begin}\n{code}\n{LOADED}", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1].split()
 
@@ -68,54 +67,17 @@ def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: li
     assert [] == run_main(python, *arguments)
 
 
-def test_several_files_need_a_journal(python: Python, digits: Path) -> None:
-    """A model in several files needs JSON for its journal and SHA-256 for its entries, and no other slow module."""
-    assert ["json"] == run_main(python, "digits.onnx", "a.onnx", "--external-data")
-
-
 @pytest.mark.parametrize("command", ["convert", "formats"])
 def test_help_loads_little(python: Python, command: str) -> None:
     """Help looks for formats of other packages, and needs no other slow module than those that typer imports."""
     modules = run_main(python, "--help", command=command)
-    modules = [name for name in modules if name != "json"]  # importlib.metadata imports it since Python 3.13
-    assert ["importlib.metadata"] == modules
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize(
-    ("options", "loaded"),
-    [
-        (["-qf", "--threads=2", "--no-onnx-hash", "--metadata-file", "about.json"], "False"),
-        (["--force", "--max-depth", "9", "--rten-version", "1"], "False"),
-        (["--external-data"], "False"),
-        (["--nonsense"], "True"),
-        (["--help"], "True"),
-    ],
-)
-def test_options_need_no_typer(python: Python, digits: Path, options: list[str], loaded: str) -> None:
-    """Ordinary command lines are parsed without typer, whose import takes longer than converting a small model."""
-    (digits.parent / "about.json").write_text("{}")
-    code = "import sys\nfrom formats.cli import convert\ntry:\n    convert()\nexcept SystemExit: pass\n"
-    code += "print('typer' in sys.modules)"
-    assert loaded == python("-c", code, "digits.onnx", "a.rten", *options).stdout.splitlines()[-1]
+    assert {"importlib.metadata"} >= {*modules}
 
 
 @pytest.mark.parametrize("arguments", [["inspect", "digits.onnx"], ["verify", "digits.onnx"]])
 def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
     """Verbs that do not read weights start without numpy, rich, pydantic and the like."""
     assert [] == run_main(python, *arguments, command="formats")
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("source", ["digits.onnx", "digits.onnxz"])
-@pytest.mark.parametrize("verb", ["inspect", "verify", "diff"])
-def test_tools_load_nothing_that_writes(python: Python, digits: Path, verb: str, source: str) -> None:
-    """Verbs that only look at models need neither the engine nor the options of conversions."""
-    formats.convert(digits, digits.with_suffix(".onnxz"))
-    arguments = [verb, source, *(["digits.onnx"] if verb == "diff" else [])]
-    code = "import sys\nfrom formats.cli import formats\ntry:\n    formats()\nexcept SystemExit: pass\n"
-    code += "print(*({'formats.tensordata.engine', 'formats.verbs.choices'} & {*sys.modules}), sep=',')"
-    assert python("-c", code, *arguments).stdout.splitlines()[-1] == ""
 
 
 def test_archive_loads_no_numpy(python: Python, digits: Path) -> None:

@@ -59,23 +59,3 @@ def test_help_of_the_interpreter_shows_options(capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     assert "overwrite: 'bool' = False" in text
     assert "overwrite=True: Replace files that exist." in text
-
-
-def test_a_signature_is_one_like_others() -> None:
-    """A signature can be compared, hashed, bound, changed and printed, like that of any function."""
-
-    def plain(models: Any, out: Any, **options: Any) -> None: ...
-
-    found = inspect.signature(formats.raise_model)
-    again = inspect.signature(formats.raise_model)
-    assert isinstance(found, inspect.Signature)
-    assert found == again
-    assert hash(found) == hash(again)
-    assert found != inspect.signature(plain)
-    assert (
-        str(found)
-        == "(model: 'AnyModel', *, pin: 'Mapping[str, str] | None' = None) -> 'tuple[Model, tuple[Loss, ...]]'"
-    )
-    assert f"<Signature {found}>" == repr(found)
-    assert {"model": 1, "pin": None} == found.bind(1, pin=None).arguments
-    assert ["model"] == [*found.replace(parameters=[found.parameters["model"]]).parameters]

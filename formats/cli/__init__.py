@@ -19,11 +19,3 @@ def convert() -> None:
     from formats.cli import process
 
     process.main("convert")
-
-
-def main() -> None:
-    """The command (`formats` or `convert`) that `sys.argv` begins with; `formats` for any other name."""
-    import sys
-    from pathlib import Path
-
-    (convert if Path(sys.argv[0]).stem == "convert" else formats)()

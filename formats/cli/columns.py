@@ -81,17 +81,29 @@ def _beginning(text: str, width: int) -> str:
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequence[str] = ()) -> Iterator[str]:
     """The rows under their headings, with columns of numbers aligned to the right, at most as wide as the terminal.
 
-    On a narrow terminal, columns are left out: those with these `spare` headings, in this order.
+    On a narrow terminal, columns are left out: those with these `spare` headings, in this order. rich's tables take 30
+    times as long, which is seconds for the tensors of a large model.
     """
+    cells_of = [[printable([cell]) for cell in column] for column in zip(heads, *rows, strict=True)]
+    columns = {head: (texts, max(map(cells, texts))) for head, texts in zip(heads, cells_of, strict=True)}
+    width = terminal_width()
     left_out: list[str] = []
-    for head in spare:
-        if not _is_crowded(heads, rows):
-            break
-        column = heads.index(head)
-        left_out.append(head)
-        heads = heads[:column] + heads[column + 1 :]
-        rows = [row[:column] + row[column + 1 :] for row in rows]
-    yield from _table(heads, rows)
+    if width is not None:
+        for head in spare:
+            first, *others = (widest for _, widest in columns.values())
+            if min(first, LEAST_NAME_CELLS) + sum(others) + 2 * len(columns) <= width:
+                break
+            left_out.append(head)
+            del columns[head]
+    widths = [widest for _, widest in columns.values()]
+    if width is not None:
+        _narrow(widths, [head in NUMBERS for head in columns], width - 2 * len(widths))
+    for row in zip(*(texts for texts, _ in columns.values()), strict=True):
+        padded = (
+            _padded(shortened(cell, room), room, to_the_right=head in NUMBERS)
+            for head, cell, room in zip(columns, row, widths, strict=True)
+        )
+        yield f"  {'  '.join(padded)}".rstrip()
     if left_out:
         yield f"  (a wider terminal also shows: {', '.join(left_out)})"
 
@@ -99,34 +111,8 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequen
 def fits(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:
     """Whether a table shows every cell whole."""
     width = terminal_width()
-    if width is None:
-        return True
     widest = (max(cells(printable([cell])) for cell in column) for column in zip(heads, *rows, strict=True))
-    return sum(widest) + 2 * len(heads) <= width
-
-
-def _is_crowded(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:
-    """Whether the first column would be too narrow for its names if the others are as wide as they should be."""
-    width = terminal_width()
-    if width is None:
-        return False
-    first, *others = (max(cells(printable([cell])) for cell in column) for column in zip(heads, *rows, strict=True))
-    return min(first, LEAST_NAME_CELLS) + sum(others) + 2 * len(heads) > width
-
-
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The rows under their headings."""
-    shown = [tuple(printable([cell]) for cell in row) for row in (heads, *rows)]
-    widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
-    numeric = [head in NUMBERS for head in heads]
-    if (width := terminal_width()) is not None:
-        _narrow(widths, numeric, width - 2 * len(widths))
-    for row in shown:
-        padded = (
-            _padded(shortened(cell, room), room, to_the_right=is_number)
-            for cell, room, is_number in zip(row, widths, numeric, strict=True)
-        )
-        yield f"  {'  '.join(padded)}".rstrip()
+    return width is None or sum(widest) + 2 * len(heads) <= width
 
 
 def _narrow(widths: list[int], numeric: Sequence[bool], room: int) -> None:

@@ -1,20 +1,20 @@
-"""Parses a command line: which flags a verb has, and which values were given.
+"""What a command line consists of: verbs, the options that they have, and the request of a user.
 
-There is one table, the rows of the classes of options (`formats/options.py`). Plain command lines are parsed here. For
-help and errors, `typer_commands.py` gives the same table to typer. The import of typer takes longer than the
-conversion of a small model.
+A verb is a function with the decorator `verb`, which says its arguments, options and help. There is one table of
+options, the rows of their classes (`formats/options.py`); `typer_commands.py` makes typer's parameters of it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import PurePath
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.cli.waiting import paused
+from formats.cli.error_text import Words
+from formats.cli.printing import paused
 from formats.errors import OptionError
-from formats.options import ASKED, bad_value, rows_of
+from formats.options import ASKED, SWITCH, bad_value, option, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,6 +23,22 @@ if TYPE_CHECKING:
 
 GENERAL = "Options"
 EXIT_FAILURE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """How a verb prints its result."""
+
+    quiet: bool = option(False, SWITCH, "Print nothing but errors.", short="-q")
+    json: bool = option(False, SWITCH, "Print a report in JSON, also for errors.", common=True)
+    debug: bool = option(False, SWITCH, "Print the traceback of an error.")
+
+
+@dataclass(frozen=True, slots=True)
+class NoteOptions:
+    """Which notes a verb prints."""
+
+    notes: bool = option(False, SWITCH, "Print every note of the report on a line of its own.", common=True)
 
 
 class Group(NamedTuple):
@@ -69,26 +85,37 @@ class Verb(NamedTuple):
         return any("..." in name for name in self.arguments)
 
 
-class Typed(NamedTuple):
-    """A command line in its parts: the arguments, and the flags in their order, each with its text, if any."""
+def verb(
+    usage: str, summary: str, groups: Callable[[bool], Sequence[Group]], section: str, **others: Any
+) -> Callable[[Callable[[Request], int]], Verb]:
+    """A decorator that makes a verb of the function that runs it; `usage` is its name with its arguments."""
+    name, *arguments = usage.split()
+    return lambda run: Verb(name, summary, tuple(arguments), groups, run, section, **others)
 
-    arguments: list[str]
-    flags: list[tuple[str, str | None]]
+
+def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
+    """A function that returns these classes of options as a verb's groups."""
+    return lambda of_all_packages: [*map(Group, options)]
 
 
 class Request:
     """The request of a command line to a verb; `ask` returns the value of an option that the user must type.
 
-    If `stdout_is_taken`, a model is written to stdout, and reports to stderr. If it `has_jobs`, each of them writes.
+    `flags` are the typed ones, each with its text, if any. `output` has the options of what is printed. If
+    `stdout_is_taken`, a model is written to stdout, and reports to stderr. If it `has_jobs`, each of them writes.
     """
 
-    def __init__(self, typed: Typed, groups: Sequence[Group]) -> None:
-        self.arguments = typed.arguments
+    def __init__(
+        self, verb: Verb, arguments: list[str], flags: Sequence[tuple[str, str | None]], groups: Sequence[Group]
+    ) -> None:
+        self.verb = verb
+        self.arguments = arguments
         self.stdout_is_taken = False
         self.has_jobs = False
         self.ask: Callable[[], Any] = ask_key
-        self._flags = typed.flags
+        self._flags = flags
         self._classes = [group.options for group in groups]
+        self.output = self.of(OutputOptions, NoteOptions)
 
     def of(self, *options: type) -> dict[str, Any]:
         """The given options of these classes, by name; the first class defines the meaning of a text.
@@ -115,15 +142,13 @@ class Request:
         """The other classes of options that this verb has."""
         return [each for each in self._classes if each not in options]
 
-    def rows(self) -> dict[str, Row]:
-        """The rows of the options that this verb has, by name; if several have the same flags, the first."""
+    @cached_property
+    def words(self) -> Words:
+        """What texts about the options of this verb need; of options with the same name, the first row counts."""
         rows = [row for options in self._classes for row in rows_of(options) if row.flags]
-        return {row.name: row for row in reversed(rows)}
-
-    def flags_as_typed(self) -> dict[str, str]:
-        """The typed flags, by the names of their options."""
         table = flags_of(self._classes)
-        return {table[name][0].name: name for name, _ in self._flags if name in table}
+        typed = {table[name][0].name: name for name, _ in self._flags}
+        return Words({row.name: row for row in reversed(rows)}, typed)
 
     def _value(self, row: Row, flag: Flag, text: str | None) -> Any:
         if not text and not flag.takes_text:
@@ -196,104 +221,3 @@ def ask_key(*, twice: bool = False) -> str:
     if again != key:
         raise OptionError("the two typed keys differ")
     return key
-
-
-def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | None:
-    """The parts of a command line, or `None` if it is not plain: it has an error or asks for help.
-
-    Raises: OptionError if the command line is plain, but arguments are missing, or an option lacks a dash.
-    """
-    table = flags_of(group.options for group in groups)
-    typed = Typed([], [])
-    check_dashes(texts, table)
-    rest = iter(with_text_attached(texts, verb, table))
-    for word in rest:
-        if word == "--":
-            typed.arguments.extend(rest)
-        elif not word.startswith("-") or word == "-":
-            typed.arguments.append(word)
-        else:
-            name, equals, attached = word.partition("=")
-            if name not in table:
-                letters = [f"-{letter}" for letter in word[1:]]
-                if not all(letter in table and not table[letter][1].metavar for letter in letters):
-                    return None
-                typed.flags.extend((letter, None) for letter in letters)  # for example -qf
-                continue
-            flag = table[name][1]
-            text: str | None = attached if equals else None
-            if flag.takes_text and not equals:
-                text = next(rest, None)
-            if (text is None) == bool(flag.metavar) or (len(name) == 2 and equals):
-                return None
-            typed.flags.append((name, text))
-    check_arguments(typed, verb, table)
-    return typed if verb.takes_more or len(typed.arguments) == len(verb.arguments) else None
-
-
-def check_arguments(typed: Typed, verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> None:
-    """Raises OptionError if arguments are missing."""
-    if missing := verb.needed([table[name][0].name for name, _ in typed.flags])[len(typed.arguments) :]:
-        usage = f"formats {verb.name} {' '.join(verb.arguments)}"
-        raise OptionError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; type {usage}")
-
-
-def _model_extensions() -> set[str]:
-    from formats.codecs import lookup
-
-    return {extension for codec in lookup.built_in() for extension in codec.extensions}
-
-
-def check_dashes(texts: Sequence[str], table: Mapping[str, tuple[Row, Flag]]) -> None:
-    """Raises OptionError if a word is a long option with one dash, which would be read as several short ones."""
-    for word in texts:
-        if word == "--":
-            return
-        name = word.partition("=")[0]
-        if len(name) > 2 and word[1] != "-" and f"-{name}" in table:
-            raise OptionError(f"there is no option {name}; did you mean -{name}?")
-
-
-def _exists_nowhere(text: str) -> bool:
-    """Whether a word is neither a file nor an address nor a pattern."""
-    from formats.tensordata.file import is_address
-    from formats.verbs.arguments import path_of
-
-    return not (os.path.lexists(text) or is_address(path_of(text)) or {*"*?["} & {*text})
-
-
-def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> list[str]:
-    """The command line with `--external-data NAME` as `--external-data=NAME`, and with `=` alone if there is no name.
-
-    The word after such a flag is its text only if enough arguments for the verb remain without it. If the verb accepts
-    several models, the word must also not look like the name of a model.
-
-    Raises: OptionError if the word could be either: a name of a model that does not exist, before the last argument.
-    """
-    words = list(texts)
-    needed = len(verb.needed([table[name][0].name for word in words if (name := word.partition("=")[0]) in table]))
-    positional: list[int] = []
-    optional: list[int] = []
-    previous: Flag | None = None
-    for index, word in enumerate(words):
-        if word == "--":
-            positional.extend(range(index + 1, len(words)))
-            break
-        if previous is not None and previous.takes_text:
-            previous = None
-            continue
-        name = word.partition("=")[0]
-        previous = table[word][1] if word in table else None
-        if not word.startswith("-") or word == "-":
-            positional.append(index)
-        elif name == word and previous is not None and previous.text_is_optional:
-            optional.append(index)
-    for index in reversed(optional):
-        has_text = index + 1 in positional and len(positional) > needed > 0
-        if has_text and verb.takes_more and PurePath(words[index + 1]).suffix.lower() in _model_extensions():
-            if index + 1 < max(positional) and _exists_nowhere(words[index + 1]):
-                flag, name = words[index], words[index + 1]
-                raise OptionError(f"{name} does not exist; if it is the text of {flag}, write {flag}={name}")
-            has_text = False
-        words[index : index + 1 + has_text] = [f"{words[index]}={words[index + 1] if has_text else ''}"]
-    return words

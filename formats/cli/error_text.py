@@ -6,7 +6,8 @@ import errno
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MAKES, MEMORY, REPLACES, FormatError, OptionError, soft_limit, words_of
 from formats.options import ASKED
@@ -23,30 +24,36 @@ OF_SOME_FILE = (errno.EMFILE, errno.ENFILE, errno.EFBIG)  # not every call knows
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
 
-def describe(
-    error: BaseException, rows: Mapping[str, Row] | None = None, typed: Mapping[str, str] | None = None
-) -> list[str]:
-    """The error as text for people: one line, and one further line for each of its reasons.
+class Words(NamedTuple):
+    """The words for options: the `rows` of a verb, and the flags that were `typed`, both by the names of options."""
 
-    Options become flags: the flag that was `typed`, or else a flag of its row in `rows`.
-    """
-    lines = error.lines() if isinstance(error, FormatError) else [_words(error, rows or {})]
-    return [in_flags(line, rows or {}, typed or {}) for line in lines]
+    rows: Mapping[str, Row] = MappingProxyType({})
+    typed: Mapping[str, str] = MappingProxyType({})
 
 
-def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
+NO_WORDS = Words()
+
+
+def describe(error: BaseException, words: Words = NO_WORDS) -> list[str]:
+    """The error as text for people: one line, and one further line for each of its reasons; options become flags."""
+    lines = error.lines() if isinstance(error, FormatError) else [_message(error, words)]
+    return [in_flags(line, words) for line in lines]
+
+
+def _message(error: BaseException, words: Words) -> str:
+    """The message of an error that has no places of its own."""
     if (limit := _limit(error)) is not None:
         return limit
     if isinstance(error, OSError):
-        words = words_of(error) or error.strerror or str(error)
+        said = words_of(error) or error.strerror or str(error)
         name = error.filename or ""
-        of_system = words == os.strerror(errno.EEXIST)
+        of_system = said == os.strerror(errno.EEXIST)
         if isinstance(error, FileExistsError) and of_system and ("://" in name or Path(name).is_file()):
-            words += REPLACES  # the system itself raised it
-        if "parents" not in rows:
-            words = words.replace(MAKES, "")
+            said += REPLACES  # the system itself raised it
+        if "parents" not in words.rows:
+            said = said.replace(MAKES, "")
         place = error.filename or ("a file" if error.errno in OF_SOME_FILE else "")
-        return f"{place}: {words}" if place else words
+        return f"{place}: {said}" if place else said
     if isinstance(error, (FormatError, OptionError)) or not isinstance(error, Exception):
         return str(error)
     return f"{type(error).__name__}: {error}; this is a bug in formats, please report it with the output of --debug"
@@ -80,51 +87,49 @@ def traceback_lines(error: BaseException) -> list[str]:
     return lines
 
 
-def in_flags(text: str, rows: Mapping[str, Row], typed: Mapping[str, str]) -> str:
+def in_flags(text: str, words: Words) -> str:
     """The text with a flag for each option that it names by its keyword.
 
     Advice, which is behind a semicolon, is left out if it is about an option that the verb does not have.
     """
 
     def flag(match: re.Match[str]) -> str:
-        name: str = match[1]
-        value: str | None = match[2]
-        row = rows.get(name)
-        if row is None or not row.flags:
-            return str(match[0])
-        as_typed = typed.get(name, "")
-        if value is None and as_typed:
-            return as_typed
-        words = {each: next(word for word in each.names if word.startswith("--")) for each in row.flags}
-        for each, word in words.items():
-            if not each.takes_text and value == str(each.value):
-                return as_typed if as_typed in each.names else word
-        with_text = [word for each, word in words.items() if each.takes_text]
-        if value is None:
-            asked = [word for each, word in words.items() if each.value is ASKED]
-            return " or ".join((*with_text, *asked)) or words[row.flags[0]]
-        return f"{(with_text or [*words.values()])[0]} {value}"
+        row = words.rows.get(match[1])
+        return _flag(row, match[2], words.typed.get(match[1], "")) if row is not None else match[0]
 
     first, *advice = KEYWORD.sub(flag, text).split("; ")
-    if any(KEYWORD.search(words) for words in advice):
+    if any(KEYWORD.search(part) for part in advice):
         from formats import keywords
 
         options = {name for each in vars(keywords).values() for name in getattr(each, "__annotations__", ())}
-        options |= {"format", *rows}  # `format` is a parameter of its own
-        advice = [words for words in advice if not options & {match[1] for match in KEYWORD.finditer(words)}]
+        options |= {"format", *words.rows}  # `format` is a parameter of its own
+        advice = [part for part in advice if not options & {match[1] for match in KEYWORD.finditer(part)}]
     return "; ".join((first, *advice))
 
 
-def error_to_json(
-    error: BaseException, rows: Mapping[str, Row] | None = None, typed: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def _flag(row: Row, value: str | None, typed: str) -> str:
+    """The flag for `name`, or for `name=value` if there is a value; it is the one that was `typed`, if that fits."""
+    if value is None and typed:
+        return typed
+    names = {flag: next(name for name in flag.names if name.startswith("--")) for flag in row.flags}
+    for flag, name in names.items():  # the flag that means this value, as `--no-external-data` does False
+        if not flag.takes_text and value == str(flag.value):
+            return typed if typed in flag.names else name
+    with_text = [name for flag, name in names.items() if flag.takes_text]
+    if value is not None:
+        return f"{(with_text or [*names.values()])[0]} {value}"
+    asked = [name for flag, name in names.items() if flag.value is ASKED]
+    return " or ".join((*with_text, *asked)) or names[row.flags[0]]
+
+
+def error_to_json(error: BaseException, words: Words = NO_WORDS) -> dict[str, Any]:
     """The error as data for programs."""
     path = getattr(error, "path", None) or getattr(error, "filename", None)
-    message = error.message if isinstance(error, FormatError) else _words(error, rows or {})
+    message = error.message if isinstance(error, FormatError) else _message(error, words)
     requirement = getattr(error, "requirement", None)
     return {
         "kind": type(error).__name__,
-        "message": in_flags(message, rows or {}, typed or {}),
+        "message": in_flags(message, words),
         "path": None if path is None else str(path),
         "file_offset": getattr(error, "file_offset", None),
         "where": getattr(error, "where", None),

@@ -6,22 +6,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.cli.command_line import Group, Verb
-from formats.cli.error_text import in_flags
-from formats.cli.looking_verbs import LOOK, Seen, is_several, look
+from formats.cli.command_line import NoteOptions, OutputOptions, groups, verb
+from formats.cli.looking_verbs import LOOK, FileOptions, Seen, is_several, look
+from formats.cli.printing import progress, tell
+from formats.cli.report_lines import files_lines, relocation_lines, repair_lines, sharing_lines
 from formats.cli.several import CONVERT, out_option
-from formats.cli.shared_options import FileOptions, NoteOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import source_of
-from formats.cli.waiting import progress
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, option
+from formats.tensordata.engine import EngineOptions
+from formats.verbs import model_files, relocate
+from formats.verbs.arguments import local_path_of
+from formats.verbs.choices import ReplacementOptions
+from formats.verbs.pack import PackingOptions
+from formats.verbs.pack import pack as pack_models
+from formats.verbs.pack import unpack as unpack_archive
+from formats.verbs.relocate import PlaceOptions
+from formats.verbs.repair import repair as repair_model
+from formats.verbs.share import ShareOptions
+from formats.verbs.share import share as share_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from formats.cli.command_line import Request
     from formats.verbs.relocate import Relocation
+
+
+FILES = "Copy, move, remove, repair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +67,74 @@ class FolderOptions:
     )
 
 
+@verb(
+    "files FILE...",
+    """List the files that belong to a model.
+
+    These are the file itself and its data files. A data file that another graph in the folder uses is marked. FILE
+    is a model, or a folder with models.
+    """,
+    groups(FileOptions, OutputOptions, ReadOptions),
+    LOOK,
+    examples=("formats files model.onnx",),
+    only_prints=True,
+)
 def files(request: Request) -> int:
     """Print which files belong to models."""
-    from formats.cli.report_lines import files_lines
-    from formats.verbs import model_files
-
     given = request.of(ReadOptions, FileOptions)
 
     def see(file: Path) -> Seen:
         found = model_files.files(file, **given)
         return Seen(found, lambda: files_lines(found))
 
-    return look(request, how_to_tell(request), see, title="read")
+    return look(request, see, title="read")
 
 
-def place_groups(of_all_packages: bool) -> Sequence[Group]:
-    """The options of `cp` and `mv`."""
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.relocate import PlaceOptions
+@verb(
+    "cp SRC DST",
+    """Copy a model with its data files.
 
-    return groups(PlaceOptions, ReplacementOptions, OutputOptions)(of_all_packages)
-
-
+    DST is a path or a folder. Data files that are named after the model are renamed with it.
+    """,
+    groups(PlaceOptions, ReplacementOptions, OutputOptions),
+    FILES,
+    examples=("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
+    writes_once=True,
+)
 def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
-    from formats.verbs import relocate
-
     return _show_result(request, lambda given: relocate.cp(*request.arguments, **given))
 
 
+@verb(
+    "mv SRC DST",
+    """Move or rename a model with its data files.
+
+    DST is a path or a folder. Within a filesystem, no weights are copied. A data file that another graph in the
+    folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
+    """,
+    groups(PlaceOptions, ReplacementOptions, OutputOptions),
+    FILES,
+    examples=("formats mv model.onnx better-name.onnx", "formats mv model.onnx models/"),
+)
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
-    from formats.verbs import relocate
-
     return _show_result(request, lambda given: relocate.mv(*request.arguments, **given))
 
 
+@verb(
+    "rm FILE...",
+    """Remove a model with its data files.
+
+    Data files that another graph in the folder uses stay, and so do the targets of links and, without --all-data,
+    data files that are not named after the model. FILE is a model, never a folder.
+    """,
+    groups(RemovalOptions, OutputOptions),
+    FILES,
+    examples=("formats rm old.onnx --dry-run", "formats rm old.onnx a.onnx b.onnx"),
+)
 def remove(request: Request) -> int:
     """Remove models with their data files, and print what was removed; a folder is no model."""
-    from formats.cli.report_lines import relocation_lines
-    from formats.verbs import relocate
-    from formats.verbs.arguments import local_path_of
-
     given = request.of(RemovalOptions)
     for name in request.arguments:  # an error in one of them is reported before anything is removed
         local_path_of(source_of(name))
@@ -116,183 +155,105 @@ def remove(request: Request) -> int:
         return [f"note: {path} stays: {reason}" for path, reason in kept.items() if path not in removed]
 
     title = "to remove" if given.get("dry_run") else "removed"
-    return look(request, how_to_tell(request), see, title=title, in_folders=False, only_prints=False, ending=stays)
+    return look(request, see, title=title, in_folders=False, only_prints=False, ending=stays)
 
 
 def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
-    from formats.cli.report_lines import relocation_lines
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.relocate import PlaceOptions
-
-    output = how_to_tell(request)
+    """Copy or move as `act` does, and print what was done."""
     done = act(request.of(PlaceOptions, ReplacementOptions) | {"progress": progress()})
-    tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in relocation_lines(done)))
+    tell(request, done, lambda: relocation_lines(done))
     return 0
 
 
+@verb(
+    "share MODELS...",
+    """Write models into one folder, equal weights only once.
+
+    The models are written as .onnx. Weights of several models are in a data file for exactly these models; each
+    other weight is in the data file of its model. This is useful for encoders and decoders, variants of a model,
+    and merged LoRA adapters.
+    """,
+    groups(IntoOptions, ShareOptions, EngineOptions, ReplacementOptions, OutputOptions, NoteOptions, ReadOptions),
+    CONVERT,
+    examples=("formats share encoder.onnx decoder.onnx --out shared",),
+    writes_once=True,
+)
 def share(request: Request) -> int:
     """Write models with equal weights stored once, and print what that saves."""
     from formats.batch import job_list
-    from formats.cli.report_lines import sharing_lines
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.share import ShareOptions
-    from formats.verbs.share import share as share_weights
 
-    output = how_to_tell(request)
     out = request.of(IntoOptions).get("out")
     if out is None:
         raise OptionError("`out` is missing: name the folder to write into")
     given = request.of(ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
     sources = [place.source for place in job_list.places_of(request.arguments, out)]
     done = share_weights(sources, out, progress=progress(), **given)
-    notes = output.get("notes", False)
-    tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in sharing_lines(done, notes=notes)))
+    tell(request, done, lambda: sharing_lines(done, notes=request.output.get("notes", False)))
     return 0
 
 
-def share_groups(of_all_packages: bool) -> Sequence[Group]:
-    """The options of `share`."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.choices import ReplacementOptions
-    from formats.verbs.share import ShareOptions
+@verb(
+    "pack SRC... DST",
+    """Write models and other files into one .onnxz archive.
 
-    writing = (IntoOptions, ShareOptions, EngineOptions, ReplacementOptions)
-    return groups(*writing, OutputOptions, NoteOptions, ReadOptions)(of_all_packages)
-
-
+    Weights that several models have are stored once. SRC is a model, or any file that goes with them. A model gets
+    the name of its file; NAME=PATH chooses another. Other files become files/NAME. DST comes last.
+    """,
+    groups(PackingOptions, EngineOptions, OutputOptions, ReadOptions),
+    CONVERT,
+    examples=(
+        "formats pack encoder.onnx decoder.onnx tokenizer.json whisper.onnxz",
+        "formats pack first=a.onnx second=b.onnx both.onnxz --default first",
+    ),
+    writes_once=True,
+)
 def pack(request: Request) -> int:
     """Write models and files into an archive, and print what is in it."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.pack import PackingOptions
-    from formats.verbs.pack import pack as pack_models
-
-    output = how_to_tell(request)
     *sources, destination = request.arguments
     if not sources:
         raise OptionError("name the models and files, then the archive to write")
     given = request.of(PackingOptions, EngineOptions) | request.of(ReadOptions)
     done = pack_models(sources, destination, progress=progress(), **given)
-    tell(output, done, lambda: (in_flags(line, request.rows(), {}) for line in done.lines()))
+    tell(request, done, done.lines)
     return 0
 
 
-def pack_groups(of_all_packages: bool) -> Sequence[Group]:
-    """The options of `pack`."""
-    from formats.tensordata.engine import EngineOptions
-    from formats.verbs.pack import PackingOptions
+@verb(
+    "unpack SRC FOLDER",
+    """Write what is in an .onnxz archive into a folder.
 
-    return groups(PackingOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
-
-
+    The graphs are then models with external data, such as encoder.onnx, and sha256sum -c __SHA256SUMS checks all
+    files. Without --force, FOLDER must be new or empty.
+    """,
+    groups(FolderOptions, OutputOptions),
+    CONVERT,
+    examples=("formats unpack whisper.onnxz whisper", "formats unpack whisper.onnxz whisper --force"),
+)
 def unpack(request: Request) -> int:
     """Write what is in an archive into a folder, and print it."""
-    from formats.verbs.pack import unpack as unpack_archive
-
-    output = how_to_tell(request)
     done = unpack_archive(*request.arguments, progress=progress(), **request.of(FolderOptions))
-    tell(output, done, done.lines)
+    tell(request, done, done.lines)
     return 0
 
 
-FILES = "Copy, move, remove, repair"
-FILE_VERBS = (
-    Verb(
-        "files",
-        """List the files that belong to a model.
+@verb(
+    "repair FILE...",
+    """Complete or undo an interrupted write of a model.
 
-        These are the file itself and its data files. A data file that another graph in the folder uses is marked. FILE
-        is a model, or a folder with models.
-        """,
-        ("FILE...",),
-        groups(FileOptions, OutputOptions, ReadOptions),
-        files,
-        LOOK,
-        ("formats files model.onnx",),
-        only_prints=True,
-    ),
-    Verb(
-        "cp",
-        """Copy a model with its data files.
-
-        DST is a path or a folder. Data files that are named after the model are renamed with it.
-        """,
-        ("SRC", "DST"),
-        place_groups,
-        copy,
-        FILES,
-        ("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
-        writes_once=True,
-    ),
-    Verb(
-        "mv",
-        """Move or rename a model with its data files.
-
-        DST is a path or a folder. Within a filesystem, no weights are copied. A data file that another graph in the
-        folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
-        """,
-        ("SRC", "DST"),
-        place_groups,
-        move,
-        FILES,
-        ("formats mv model.onnx better-name.onnx", "formats mv model.onnx models/"),
-    ),
-    Verb(
-        "rm",
-        """Remove a model with its data files.
-
-        Data files that another graph in the folder uses stay, and so do the targets of links and, without --all-data,
-        data files that are not named after the model. FILE is a model, never a folder.
-        """,
-        ("FILE...",),
-        groups(RemovalOptions, OutputOptions),
-        remove,
-        FILES,
-        ("formats rm old.onnx --dry-run", "formats rm old.onnx a.onnx b.onnx"),
-    ),
-    Verb(
-        "share",
-        """Write models into one folder, equal weights only once.
-
-        The models are written as .onnx. Weights of several models are in a data file for exactly these models; each
-        other weight is in the data file of its model. This is useful for encoders and decoders, variants of a model,
-        and merged LoRA adapters.
-        """,
-        ("MODELS...",),
-        share_groups,
-        share,
-        CONVERT,
-        ("formats share encoder.onnx decoder.onnx --out shared",),
-        writes_once=True,
-    ),
-    Verb(
-        "pack",
-        """Write models and other files into one .onnxz archive.
-
-        Weights that several models have are stored once. SRC is a model, or any file that goes with them. A model gets
-        the name of its file; NAME=PATH chooses another. Other files become files/NAME. DST comes last.
-        """,
-        ("SRC...", "DST"),
-        pack_groups,
-        pack,
-        CONVERT,
-        (
-            "formats pack encoder.onnx decoder.onnx tokenizer.json whisper.onnxz",
-            "formats pack first=a.onnx second=b.onnx both.onnxz --default first",
-        ),
-        writes_once=True,
-    ),
-    Verb(
-        "unpack",
-        """Write what is in an .onnxz archive into a folder.
-
-        The graphs are then models with external data, such as encoder.onnx, and sha256sum -c __SHA256SUMS checks all
-        files. Without --force, FOLDER must be new or empty.
-        """,
-        ("SRC", "FOLDER"),
-        groups(FolderOptions, OutputOptions),
-        unpack,
-        CONVERT,
-        ("formats unpack whisper.onnxz whisper", "formats unpack whisper.onnxz whisper --force"),
-    ),
+    This also removes the temporary files of the write. FILE is a model, or a folder with models.
+    """,
+    groups(OutputOptions),
+    FILES,
+    examples=("formats repair model.onnx",),
 )
+def repair(request: Request) -> int:
+    """Complete or undo interrupted writes, and print the results."""
+    shown: set[str] = set()
+
+    def see(file: Path) -> Seen:
+        done = repair_model(file)
+        done = replace(done, notes=tuple(note for note in done.notes if note not in shown))
+        shown.update(done.notes)
+        return Seen(done, lambda: repair_lines(done), not done.refused)
+
+    return look(request, see, title="repaired", only_prints=False)

@@ -8,23 +8,21 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.cli.columns import printable
-from formats.cli.command_line import Verb
-from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
-from formats.cli.printing import UNPRINTED, json_text, say, show
-from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
+from formats.cli.command_line import OutputOptions, groups, verb
+from formats.cli.error_text import error_to_json
+from formats.cli.printing import UNPRINTED, as_flags, json_text, progress, say, say_error, show, tell
+from formats.cli.several import any_place
 from formats.cli.streams import STREAM, check_single, source_of
-from formats.cli.waiting import progress
 from formats.codecs.contract import ReadOptions
-from formats.codecs.lookup import RUNTIME
+from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
-from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, option, settle
+from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, decimal, option, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from formats.cli.command_line import Request
-    from formats.cli.shared_options import Report
+    from formats.cli.printing import Report
     from formats.verbs.compare import Comparison
     from formats.verbs.inspect import Inspection
 
@@ -42,14 +40,6 @@ def _picture(name: str) -> Path:
     return Path(name)
 
 
-def _any_path(name: str) -> Path:
-    from formats.verbs.arguments import path_of
-
-    if not name or "\0" in name:
-        raise ValueError(name)
-    return path_of(name)
-
-
 def _tensors(value: object) -> int | str:
     if isinstance(value, str) and value and (value.isdecimal() or not value.removeprefix("-").isdecimal()):
         return int(value) if value.isdecimal() else value
@@ -58,16 +48,17 @@ def _tensors(value: object) -> int | str:
     raise ValueError(value)
 
 
-def _decimal(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(text)
-    return int(text)
-
-
 TENSORS = Kind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
 NODES = Kind("a pattern of names or operators", lambda value: value, "[PATTERN]")
 PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
-PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
+PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", any_place)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """The format of a file that a verb reads."""
+
+    format: str | None = option(None, FORMAT, "The format to read, if the content does not show it.", flag="--from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +97,7 @@ class InspectOptions:
                 "Count the parameters of each part of the model, by the first DEPTH words of names, 1 by default.",
                 "[DEPTH]",
                 1,
-                _decimal,
+                decimal,
             ),
         ),
         common=True,
@@ -164,14 +155,30 @@ class Seen:
         self.ok = ok
 
 
+@verb(
+    "inspect FILE...",
+    """Print what is in a model, without reading weights.
+
+    FILE is a model, a folder with models, or - for stdin. A file that cannot be read does not stop the others, but
+    gives exit code 1.
+    """,
+    groups(FileOptions, RuntimeQuestion, InspectOptions, PictureOptions, OutputOptions, ReadOptions),
+    LOOK,
+    examples=(
+        "formats inspect model.onnx",
+        "formats inspect model.onnx --nodes 'Conv*' --tensors 5",
+        "formats inspect model.onnxz --picture files.svg",
+        "formats inspect models/",
+    ),
+    only_prints=True,
+)
 def inspect(request: Request) -> int:
     """Print the content of files, and draw it."""
     from formats.cli.report_lines import inspection_lines
     from formats.verbs.inspect import inspect as inspect_model
 
-    output = how_to_tell(request)
     given = request.of(InspectOptions)
-    if output.get("json") and "tensors" in given:
+    if request.output.get("json") and "tensors" in given:
         raise OptionError("`tensors` has no effect with `json`, which lists all tensors")
     chosen, drawn = InspectOptions(**given), PictureOptions(**request.of(PictureOptions))
     reading = request.of(ReadOptions, FileOptions)
@@ -185,7 +192,7 @@ def inspect(request: Request) -> int:
         found = _with_nodes_like(found, chosen.nodes)
         return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
 
-    return look(request, output, see, title="read")
+    return look(request, see, title="read")
 
 
 def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
@@ -199,13 +206,28 @@ def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
     return replace(found, nodes=tuple(nodes))
 
 
+@verb(
+    "verify FILE...",
+    """Check that a model is complete and undamaged.
+
+    This checks the structure, names, operators and types, the size and place of every tensor, and with --data all
+    checksums. The exit code is 1 if something is wrong. FILE is a model, a folder with models, or - for stdin.
+    """,
+    groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
+    LOOK,
+    examples=(
+        "formats verify model.onnx",
+        "formats verify model.onnxz --data",
+        "formats verify model.rten --data --original model.onnx",
+    ),
+    only_prints=True,
+)
 def verify(request: Request) -> int:
     """Print the errors in files."""
     from formats.cli.report_lines import verification_lines
     from formats.verbs.verify import verify as verify_model
     from formats.verbs.verifying.findings import HIDDEN, Finding
 
-    output = how_to_tell(request)
     given = request.of(VerifyOptions, ReadOptions, FileOptions)
     _check_one(request, given, ("original",))
     shown: set[Finding] = set()
@@ -216,7 +238,7 @@ def verify(request: Request) -> int:
         shown.update(note for note in result.notes if note.code == HIDDEN)  # once for all models of a folder
         return Seen(result, lambda: verification_lines(result), result.ok)
 
-    return look(request, output, see, title="ok")
+    return look(request, see, title="ok")
 
 
 def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) -> None:
@@ -238,7 +260,6 @@ def is_several(request: Request, *, in_folders: bool = True) -> bool:
 
 def look(
     request: Request,
-    output: dict[str, Any],
     see: Callable[[Path], Seen],
     *,
     title: str,
@@ -255,9 +276,10 @@ def look(
     if not is_several(request, in_folders=in_folders):
         (name,) = request.arguments
         seen = see(source_of(name))
-        _tell(request, output, seen)
+        _tell(request, seen)
         return 0 if seen.ok else EXIT_WRONG
     check_single(request.arguments)
+    output = request.output
     entries: list[dict[str, Any]] = []
     failures = 0
     for file in _files(request, in_folders=in_folders):
@@ -267,7 +289,8 @@ def look(
             seen = see(file)
         except (FormatError, OSError) as error:
             failures += 1
-            entries.append({"path": str(file), "error": _show_error(request, output, file, error)})
+            say_error(request, error, file)
+            entries.append({"path": str(file), "error": error_to_json(error, request.words)})
             continue
         failures += not seen.ok
         if output.get("json"):
@@ -276,14 +299,14 @@ def look(
             if entries and title == "read" and not output.get("quiet"):
                 say("")
             entries.append({})
-            _tell(request, output, seen)
+            _tell(request, seen)
     well = len(entries) - failures
     if output.get("json"):
         say(json_text({"models": entries, "ok": well, "failed": failures}))
     elif not output.get("quiet"):
         show(
             [
-                *(in_flags(line, request.rows(), {}) for line in ending()),
+                *as_flags(request, ending()),
                 *([""] if title == "read" else []),
                 f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
             ]
@@ -291,11 +314,9 @@ def look(
     return EXIT_WRONG if failures else 0
 
 
-def _tell(request: Request, output: dict[str, Any], seen: Seen) -> None:
-    """Print a result, with options as flags; also with `--quiet` if something is wrong."""
-    rows = request.rows()
-    shown = output if seen.ok else {**output, "quiet": False}
-    tell(shown, seen.report, lambda: (in_flags(line, rows, {}) for line in seen.lines()))
+def _tell(request: Request, seen: Seen) -> None:
+    """Print a result, also with `--quiet` if something is wrong."""
+    tell(request, seen.report, seen.lines, quiet=None if seen.ok else False)
 
 
 def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
@@ -309,23 +330,29 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
         yield place.source
 
 
-def _show_error(request: Request, output: dict[str, Any], file: Path, error: Exception) -> dict[str, Any]:
-    """The error as JSON, after printing it for people."""
-    words = request.rows(), request.flags_as_typed()
-    if output.get("debug"):
-        say(printable(traceback_lines(error)), sys.stderr)
-    first, *reasons = describe(error, *words)
-    first = first if first.startswith(str(file)) else f"{file}: {first}"
-    say(printable([f"error: {first}", *reasons]), sys.stderr)
-    return error_to_json(error, *words)
+@verb(
+    "diff A B",
+    """Print how two models differ, whatever their formats.
 
-
+    Weights are compared by content. To compare a model with a .rten file, it is first converted to that format.
+    Of two archives with several models, each is compared with that of the same name. One of A and B can be - for
+    stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be compared.
+    """,
+    groups(DiffOptions, PictureOptions, OutputOptions, ReadOptions),
+    LOOK,
+    examples=(
+        "formats diff model.onnx model.onnxz",
+        "formats diff old.onnx new.onnx --limit 10",
+        "formats diff old.onnx new.onnx --picture differences.html",
+    ),
+    failure=EXIT_TROUBLE,
+    only_prints=True,
+)
 def diff(request: Request) -> int:
     """Print how two models differ, and draw it."""
     from formats.cli.report_lines import comparison_lines
     from formats.verbs import compare
 
-    output = how_to_tell(request)
     given = request.of(DiffOptions, ReadOptions)
     drawn = PictureOptions(**request.of(PictureOptions))
     if request.arguments == [STREAM, STREAM]:
@@ -337,7 +364,7 @@ def diff(request: Request) -> int:
     if drawn.picture is not None:
         _draw_comparison(drawn, result, request.of(ReadOptions))
         result = replace(result, differences=result.differences[:limit])
-    tell(output, result, lambda: comparison_lines(result))
+    tell(request, result, lambda: comparison_lines(result))
     return 0 if result.equal else EXIT_WRONG
 
 
@@ -377,64 +404,3 @@ def _write(drawn: PictureOptions, seen: Iterable[Inspection], draw: Callable[[bo
     file = FilePlan(drawn.picture, len(data), (PlacedWrite(0, Literal(data)),))
     plan = WritePlan((file,), permissions=Permissions(new))
     execute(plan, EngineOptions(overwrite=drawn.overwrite))
-
-
-LOOKING_VERBS = (
-    Verb(
-        "inspect",
-        """Print what is in a model, without reading weights.
-
-        FILE is a model, a folder with models, or - for stdin. A file that cannot be read does not stop the others, but
-        gives exit code 1.
-        """,
-        ("FILE...",),
-        groups(FileOptions, RuntimeQuestion, InspectOptions, PictureOptions, OutputOptions, ReadOptions),
-        inspect,
-        LOOK,
-        (
-            "formats inspect model.onnx",
-            "formats inspect model.onnx --nodes 'Conv*' --tensors 5",
-            "formats inspect model.onnxz --picture files.svg",
-            "formats inspect models/",
-        ),
-        only_prints=True,
-    ),
-    Verb(
-        "verify",
-        """Check that a model is complete and undamaged.
-
-        This checks the structure, names, operators and types, the size and place of every tensor, and with --data all
-        checksums. The exit code is 1 if something is wrong. FILE is a model, a folder with models, or - for stdin.
-        """,
-        ("FILE...",),
-        groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
-        verify,
-        LOOK,
-        (
-            "formats verify model.onnx",
-            "formats verify model.onnxz --data",
-            "formats verify model.rten --data --original model.onnx",
-        ),
-        only_prints=True,
-    ),
-    Verb(
-        "diff",
-        """Print how two models differ, whatever their formats.
-
-        Weights are compared by content. To compare a model with a .rten file, it is first converted to that format.
-        Of two archives with several models, each is compared with that of the same name. One of A and B can be - for
-        stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be compared.
-        """,
-        ("A", "B"),
-        groups(DiffOptions, PictureOptions, OutputOptions, ReadOptions),
-        diff,
-        LOOK,
-        (
-            "formats diff model.onnx model.onnxz",
-            "formats diff old.onnx new.onnx --limit 10",
-            "formats diff old.onnx new.onnx --picture differences.html",
-        ),
-        failure=EXIT_TROUBLE,
-        only_prints=True,
-    ),
-)

@@ -10,23 +10,18 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from formats.cli import other_converts, several
+from formats.cli import advice, several
 from formats.cli.columns import printable
-from formats.cli.command_line import EXIT_FAILURE, Request, parse
-from formats.cli.error_text import describe, error_to_json, traceback_lines
-from formats.cli.printing import UNPRINTED, is_unreadable, json_text, say
-from formats.cli.shared_options import OutputOptions
+from formats.cli.command_line import EXIT_FAILURE, Request
+from formats.cli.error_text import NO_WORDS, describe, error_to_json, traceback_lines
+from formats.cli.printing import UNPRINTED, is_unreadable, json_text, say, sign_of_work
 from formats.cli.streams import CLOSED, STREAM, make_usable
-from formats.cli.verbs import VERBS
-from formats.cli.waiting import sign_of_work
+from formats.cli.typer_commands import CONVERT, understood
 from formats.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
-
-    from formats.cli.command_line import Verb
-
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # plus the number of the signal, as in shells
 STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ctrl+Break on Windows
@@ -66,24 +61,12 @@ def run(program: str, texts: Sequence[str]) -> int:
     """
     outcome = Outcome(program, texts)
     UNPRINTED.clear()
-    if program != VERBS[0].name and [*texts[:1]] == ["help"]:  # the same as --help
-        texts = [*(text for text in texts if text != "help"), "--help"]
     with reported_errors(outcome), stoppable():
-        verb, rest = (VERBS[0], texts) if program == VERBS[0].name else (_verb(texts), texts[1:])
-        if list(texts) == ["--version"]:
-            say_version(program)
-        elif program == VERBS[0].name and (words := other_converts.advice(texts)):
+        if program == CONVERT and (words := advice.for_other_program(texts)):
             raise OptionError(words)
-        elif verb is None and texts and not texts[0].startswith("-"):
-            from formats.cli import advice
-
-            raise OptionError(advice.unknown_verb(texts, VERBS))
-        elif verb is None:
-            run_by_typer(program, texts, outcome)
-        elif (request := understood(rest, verb)) is not None:
-            perform(verb, request, outcome)
-        else:
-            run_by_typer(program, texts, outcome)
+        request = understood(program, texts)
+        if request is not None:
+            perform(request, outcome)
     report_unprinted(outcome)
     return outcome.code
 
@@ -108,53 +91,23 @@ class Outcome:
         return self._may_write_to_stdout if self.request is None else self.request.stdout_is_taken
 
 
-def _verb(texts: Sequence[str]) -> Verb | None:
-    return next((verb for verb in VERBS if texts and verb.name == texts[0]), None)
-
-
-def understood(texts: Sequence[str], verb: Verb) -> Request | None:
-    """The request; formats of other packages are searched only if the request needs them."""
-    for of_all_packages in (False, True):
-        groups = verb.groups(of_all_packages)
-        typed = parse(texts, verb, groups)
-        if typed is not None:
-            return Request(typed, groups)
-    return None
-
-
-def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
+def perform(request: Request, outcome: Outcome) -> None:
     """Do what the user requested."""
     outcome.request = request
-    outcome.failure = verb.failure
-    outcome.only_prints = verb.only_prints
-    output = request.of(OutputOptions)
+    outcome.failure = request.verb.failure
+    outcome.only_prints = request.verb.only_prints
+    quiet, as_json = request.output.get("quiet"), request.output.get("json")
+    if quiet and as_json:
+        raise OptionError("`quiet` and `json` exclude each other")
     try:
-        with sign_of_work(wanted=not (output.get("quiet") or output.get("json"))):
-            outcome.code = verb.run(request)
+        with sign_of_work(wanted=not (quiet or as_json)):
+            outcome.code = request.verb.run(request)
     except Stopped as stopped:
         from formats.tensordata.file import MOVED
 
-        if verb.writes_once and not (request.has_jobs or MOVED.amounts.publications or MOVED.amounts.sent):
+        if request.verb.writes_once and not (request.has_jobs or MOVED.amounts.publications or MOVED.amounts.sent):
             stopped.words += "; nothing was written"
         raise
-
-
-def run_by_typer(program: str, texts: Sequence[str], outcome: Outcome) -> None:
-    """Let typer show help and usage errors, and parse the rare command lines that only it understands."""
-    from formats.cli import typer_commands
-
-    def version() -> None:
-        say_version(program)
-
-    verbs = VERBS[:1] if program == VERBS[0].name else VERBS
-    typer_commands.run(program, texts, verbs, lambda verb, request: perform(verb, request, outcome), version)
-
-
-def say_version(program: str) -> None:
-    """Print the version."""
-    from formats import __version__
-
-    say(f"{program} {__version__}")
 
 
 def expanded(texts: Sequence[str]) -> list[str]:
@@ -215,14 +168,13 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
         outcome.failed = True
         if outcome.debug:
             say(printable(traceback_lines(error)), sys.stderr)
-        request = outcome.request
-        words = (request.rows(), request.flags_as_typed()) if request else ({}, {})
-        first, *reasons = describe(error, *words)
+        words = outcome.request.words if outcome.request else NO_WORDS
+        first, *reasons = describe(error, words)
         if not (outcome.as_json and outcome.stdout_is_taken):  # then stderr contains only the JSON
             say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
         if outcome.as_json:
             stream = sys.stderr if outcome.stdout_is_taken else None
-            say(json_text({"error": error_to_json(error, *words)}), stream)
+            say(json_text({"error": error_to_json(error, words)}), stream)
         outcome.code = exit_code(error, outcome.failure)
 
 

@@ -10,18 +10,19 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formats.cli import streams, waiting
-from formats.cli.columns import printable
-from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
-from formats.cli.printing import json_text, say, show
+from formats.cli import printing, streams
+from formats.cli.error_text import error_to_json
+from formats.cli.printing import as_flags, json_text, say, say_error, show
+from formats.cli.report_lines import summary
 from formats.errors import OptionError
 from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, text
 from formats.pictures.progress_bar import Progress
+from formats.tensordata.file import is_address
+from formats.verbs.arguments import path_of
+from formats.words import in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Executor
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Mapping, Sequence
 
     from formats.batch.job import Job, JobResult
     from formats.cli.command_line import Request
@@ -39,9 +40,8 @@ def _any_path(name: str) -> Path:
     return Path(name)
 
 
-def _any_place(name: str) -> Path:
-    from formats.verbs.arguments import path_of
-
+def any_place(name: str) -> Path:
+    """The path or the address that a text means."""
     return path_of(_any_path(name) and name)
 
 
@@ -61,7 +61,7 @@ def _checked_shard(value: Any) -> tuple[int, int]:
 
 SHARD = Kind("a number and how many there are, such as 3/8; the first is 1/8", _checked_shard, "I/N", _shard)
 FILE = Kind("the name of a file", lambda value: value, "FILE", _any_path)
-FOLDER = Kind("the name of a folder, or an address", lambda value: value, "FOLDER", _any_place)
+FOLDER = Kind("the name of a folder, or an address", lambda value: value, "FOLDER", any_place)
 DESTINATION = Kind("the name of a file or folder, or an address", lambda value: value, "DST")
 
 
@@ -129,9 +129,6 @@ def is_folder(text: str) -> bool:
 
     A store has no real folders, only objects with a common prefix in their names.
     """
-    from formats.tensordata.file import is_address
-    from formats.verbs.arguments import path_of
-
     path = path_of(text)
     return text.endswith(("/", os.sep)) or (not path.suffix if is_address(path) else path.is_dir())
 
@@ -161,11 +158,12 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
 
 
-def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Mapping[str, Any]) -> int:
+def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
     """Convert, print each result and a summary; the exit code is 1 if one file was not converted.
 
     Raises: OptionError for options that are for one model.
     """
+    from formats.batch import workers
     from formats.batch.run import convert_many
 
     if isinstance(given.get("external_data"), str):
@@ -175,8 +173,9 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
     request.has_jobs = True
     chosen = SeveralOptions(**request.of(SeveralOptions))
     started = perf_counter()
-    shown = Shown(request, output, len(jobs), has_manifest=chosen.manifest is not None)
-    with _executor(chosen.dask) as executor, closing(shown):
+    shown = Shown(request, len(jobs), has_manifest=chosen.manifest is not None)
+    cluster = nullcontext() if chosen.dask is None else workers.dask_executor(chosen.dask)
+    with cluster as executor, closing(shown):
         results = convert_many(
             jobs,
             executor=executor,
@@ -188,20 +187,11 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
             **given,
         )
     seconds = perf_counter() - started
-    if output.get("json"):
+    if request.output.get("json"):
         say(json_text(_to_json(results, seconds, request)))
-    elif not output.get("quiet"):
+    elif not request.output.get("quiet"):
         say(_summary(results, seconds, dry_run=given.get("dry_run", False)))
     return 0 if all(result.ok for result in results) else 1
-
-
-def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
-    """The executor for the jobs, if they do not run in our own processes."""
-    if dask is None:
-        return nullcontext()
-    from formats.batch import workers
-
-    return workers.dask_executor(dask)
 
 
 class Shown:
@@ -212,13 +202,13 @@ class Shown:
 
     running: ClassVar[Shown | None] = None
 
-    def __init__(self, request: Request, output: Mapping[str, Any], count: int, *, has_manifest: bool) -> None:
-        self._words = request.rows(), request.flags_as_typed()
-        self._output = output
+    def __init__(self, request: Request, count: int, *, has_manifest: bool) -> None:
+        self._request = request
+        self._output = request.output
         self._done, self._count = 0, count
-        self._tells = not (output.get("quiet") or output.get("json"))
+        self._tells = not (self._output.get("quiet") or self._output.get("json"))
         bar = Progress(lambda is_known: f"{self._done} of {count} models")
-        self.bar = bar if waiting.replace_bar(bar) else None
+        self.bar = bar if printing.replace_bar(bar) else None
         if self.bar is not None and count == 1:  # no process is started, which could have no other thread
             self.bar.watch()
         self._advice = "; the same command converts the rest" if has_manifest else ""
@@ -236,37 +226,22 @@ class Shown:
 
     def result(self, result: JobResult) -> None:
         """Print a result."""
-        from formats.cli.report_lines import summary
-
         self._done += 1
         if result.error is not None:
-            if self._output.get("debug"):
-                say(printable(traceback_lines(result.error)), sys.stderr)
-            first, *reasons = described(result, *self._words)
-            say(printable([f"error: {first}", *reasons]), sys.stderr)
+            say_error(self._request, result.error, result.job.source)
         elif result.report is not None and self._tells:
             lines = summary(result.report, notes=(notes := self._output.get("notes", False)))
             if not result.report.losses and result.report.verdict in lines:
                 lines.remove(result.report.verdict)  # of many models, only what is not the same is said
             shown = (line for line in lines if notes or not line.startswith("note:"))  # a manifest has the notes
-            show(in_flags(line, self._words[0], {}) for line in shown)
+            show(as_flags(self._request, shown))
 
     def close(self) -> None:
         """The jobs are done."""
         Shown.running = None
 
 
-def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, str]) -> list[str]:
-    """The error of a job as text that names its source."""
-    assert result.error is not None
-    first, *reasons = describe(result.error, rows, typed)
-    source = str(result.job.source)
-    return [first if first.startswith(source) else f"{source}: {first}", *reasons]
-
-
 def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> str:
-    from formats.words import in_units
-
     counts, nbytes = _counts(results)
     words = {CONVERTED: "to convert"} if dry_run else {}
     states = (f"{count} {words.get(state, state)}" for state, count in counts.items() if count)
@@ -285,16 +260,10 @@ def _counts(results: Iterable[JobResult]) -> tuple[dict[str, int], int]:
 
 def _to_json(results: Sequence[JobResult], seconds: float, request: Request) -> dict[str, Any]:
     counts, nbytes = _counts(results)
+    errors = (None if result.error is None else error_to_json(result.error, request.words) for result in results)
     return {
-        "jobs": list(_entries(results, request)),
+        "jobs": [{**result.to_json(), "error": error} for result, error in zip(results, errors, strict=True)],
         **counts,
         "nbytes": nbytes,
         "seconds": round(seconds, 6),
     }
-
-
-def _entries(results: Iterable[JobResult], request: Request) -> Iterator[dict[str, Any]]:
-    words = request.rows(), request.flags_as_typed()
-    for result in results:
-        error = None if result.error is None else error_to_json(result.error, *words)
-        yield {**result.to_json(), "error": error}

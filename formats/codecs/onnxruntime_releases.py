@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir import dtypes, walk
-from formats.ir.storage import ONNX, in_attribute, is_small, read_at_load
+from formats.onnxruntime.small_constants import ONNX, in_attribute, is_small, read_at_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

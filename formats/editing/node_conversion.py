@@ -51,7 +51,7 @@ from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures
 from formats.onnxpb.value_types import type_text, without_weights
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
-from formats.ort.writing.operators import operator as operator_of
+from formats.ort.operators import operator as operator_of
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 

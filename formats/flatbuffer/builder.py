@@ -30,14 +30,16 @@ LARGE_NBYTES = 128  # vectors read in place from this size on have the alignment
 FEW_USES = 8  # tables of a form: for fewer, making a layout takes longer than it saves
 
 
-def build(table: Table, schema: Schema, root: str) -> list[bytes | Source]:
+def build(table: Table, schema: Schema, root: str = "") -> list[bytes | Source]:
     """The buffer of a table, as segments in file order; its size is a multiple of 8 bytes.
 
-    The buffer may start at any multiple of 8 in a file. Scalars that equal their default are omitted, vtables are
+    `root` is the name of the table, by default that of the schema's root. The buffer may start at any multiple of 8 in
+    a file. Scalars that equal their default are omitted, vtables are
     shared, and a `Source`, which may be a string or the elements of a constant, is a separate segment.
 
     Raises: EncodeError for values that the schema cannot express, or that the verifier of FlatBuffers would refuse.
     """
+    root = root or schema.root
     try:
         builder = _Builder(schema)
         try:
@@ -324,7 +326,7 @@ class _Builder:
                 f"the text is not UTF-8 from its character {error.start} on, which this format needs"
             ) from None
         position = self._bytes(slot, data, depth)
-        if self._schema.shares_strings:
+        if self._schema.shared:
             self._texts[text] = position
         return position
 

@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
+from formats.flatbuffer.rows import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,9 +42,7 @@ MAX_ALIKE = 1 << 12  # attribute tables that are kept to compare others with
 ALIKE_BYTES = 1 << 8  # of such a table with its content, at most: content may be at the other end of the file
 PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables that have no table in them
 
-_FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
-_FORMATS |= {"long": "q", "ulong": "Q", "float": "f", "double": "d"}
-_SIZES = {code: struct.calcsize(f"<{code}") for code in _FORMATS.values()}
+_SIZES = {code: struct.calcsize(f"<{code}") for code in FORMATS.values()}
 UOFFSET = struct.Struct("<I")  # of all offsets, and of the sizes of vectors
 _unpack_offset = UOFFSET.unpack_from
 _unpack_distance = struct.Struct("<i").unpack_from
@@ -84,13 +83,13 @@ def _slots_in(schema: Schema, field: TableField) -> Iterator[Slot]:
     elif element in schema.tables:
         kind = "tables" if is_vector else "table"
     elif element in schema.structs:
-        kind, element = "structs", "".join(_FORMATS[scalar] for scalar in schema.structs[element])
+        kind, element = "structs", "".join(FORMATS[scalar] for scalar in schema.structs[element])
     elif element in schema.enums:
-        kind, inline = "enum", _FORMATS[schema.enums[element].base]
+        kind, inline = "enum", FORMATS[schema.enums[element].base]
         default = None if default is None else schema.enums[element].values[str(default)]
-    elif element in _FORMATS:
+    elif element in FORMATS:
         kind = "scalar" if not is_vector else "weights" if field.in_place else "scalars"
-        element = _FORMATS[element]
+        element = FORMATS[element]
         inline = "I" if is_vector else element
     elif is_vector:
         kind, element = "strings", kind
@@ -109,13 +108,15 @@ def _unpack(element: str, count: int) -> Callable[[bytes | memoryview, int], tup
     return struct.Struct(f"<{count}{element}").unpack_from
 
 
-def read(data: bytes | memoryview, schema: Schema, root: str, *, base: int = 0) -> Table:
+def read(data: bytes | memoryview, schema: Schema, root: str = "", *, base: int = 0) -> Table:
     """The root table of a buffer, completely checked; absent scalars have the default of the schema.
 
-    `base` is where the buffer starts in its file, for the offsets in errors.
+    `root` is the name of the table, by default that of the schema's root. `base` is where the buffer starts in its
+    file, for the offsets in errors.
 
     Raises: TruncatedError, WireError, LimitError, and DecodeError if something is unknown to the schema or missing.
     """
+    root = root or schema.root
     try:
         reader = _Reader(schema, data if isinstance(data, bytes) else memoryview(data).cast("B"), base)
         try:
@@ -200,9 +201,9 @@ class _Reader:
         return kind(message, file_offset=self._base + position)
 
     def _need(self, position: int, nbytes: int, what: str) -> None:
-        left = self._nbytes - position
-        if nbytes > left:
-            message = f"needed {nbytes} bytes for {what}, but the buffer has only {max(left, 0)} there"
+        available = self._nbytes - position
+        if nbytes > available:
+            message = f"needed {nbytes} bytes for {what}, but the buffer has only {max(available, 0)} there"
             raise self._error(TruncatedError, position, message)
 
     def _table(self, name: str, at: int, offset: int, depth: int) -> Table:
@@ -211,6 +212,7 @@ class _Reader:
         self._tables_left -= 1
         if self._tables_left < 0 or self._visits_left < 0 or depth >= MAX_DEPTH:
             self._stop(at, depth)
+        # Tables that several others lead to count each time, as in the verifier of FlatBuffers, but are read once.
         if name in self._shared:
             return self._again(name, position, depth)
         layout = self._layout(name, position)
@@ -220,8 +222,8 @@ class _Reader:
 
     def _again(self, name: str, position: int, depth: int) -> Table:
         """The table at a position, which is read once, but counts each time."""
-        if found := self._seen.get((name, position, depth)):
-            table, tables, visits = found
+        if seen := self._seen.get((name, position, depth)):
+            table, tables, visits = seen
             self._tables_left -= tables
             self._visits_left -= visits
             return table
@@ -233,8 +235,8 @@ class _Reader:
     def _alike(self, layout: _Layout, known: _Known, position: int, depth: int) -> Table:
         """The attribute table at a position: one that was read before if it has the same bytes."""
         key = bytes(self._data[position + 4 : position + known.nbytes]), position % 8
-        if found := known.tables.get(key):
-            table, visits = found
+        if same := known.tables.get(key):
+            table, visits = same
             self._visits_left -= visits
             return table
         before = self._visits_left
@@ -306,7 +308,8 @@ class _Reader:
         self._visits_left -= vtable_nbytes
         entries = struct.unpack_from(f"<{vtable_nbytes // 2 - 2}H", self._data, vtable + 4)
         places = {number: place for number, place in enumerate(entries) if place}
-        has_known = name in self._schema.alike and PLAIN.issuperset(slot.kind for slot in slots(self._schema, name))
+        is_alike = name in self._schema.unions.get(self._schema.alike, ())
+        has_known = is_alike and PLAIN.issuperset(slot.kind for slot in slots(self._schema, name))
         layout = _Layout(nbytes, {}, [], _Known() if has_known else None)
         for slot in slots(self._schema, name):
             if slot.number in places:
@@ -320,6 +323,7 @@ class _Reader:
             elif slot.default is not None:
                 members = self._schema.members.get(slot.element, {})  # of an enum
                 layout.defaults[slot.name] = members.get(slot.default, slot.default)
+        # A field that this reader does not know could change the meaning of the others.
         unknown = places.keys() - {slot.number for slot in slots(self._schema, name)}
         if unknown:
             message = f"a {name} has a value in slot {min(unknown)}, which this reader does not know: the file is newer"
@@ -371,7 +375,7 @@ class _Reader:
             text = str(self._data[start : start + nbytes], "utf-8")
         except UnicodeDecodeError:
             raise self._error(DecodeError, start, "a string is not valid UTF-8") from None
-        if self._schema.shares_strings:
+        if self._schema.shared:
             self._texts[at + offset] = text
         return text
 

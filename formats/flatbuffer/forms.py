@@ -137,20 +137,20 @@ def mark_of(slot: Slot, gap: Gap, value: Any, place: int, position: int) -> Mark
 
 def layout_of(data: bytes, position: int, marks: Iterable[Mark], table_count: int) -> Layout:
     """The layout of tables that equal the one with the bytes `data`, from `position` on, except for the marks."""
-    formats, done, name = "<", 0, 0
+    formats, written, name = "<", 0, 0
     arguments: list[Any] = []
     distances: list[tuple[int, int]] = []
     values: list[tuple[int, int, int]] = []
     for mark in sorted(marks, key=lambda mark: (-mark.position, struct.calcsize(mark.format))):
         start, first = position - mark.position, len(arguments) + 1
-        formats += f"{start - done}s{mark.format}"
-        arguments += [data[done:start], *struct.unpack_from(f"<{mark.format}", data, start)]
-        done = start + struct.calcsize(f"<{mark.format}")
+        formats += f"{start - written}s{mark.format}"
+        arguments += [data[written:start], *struct.unpack_from(f"<{mark.format}", data, start)]
+        written = start + struct.calcsize(f"<{mark.format}")
         if mark.gap is None:
             distances.append((first, mark.vtable + start))
         elif mark.gap == NAME:
             name = first
         else:
             values.append((first, len(arguments), mark.gap.number))
-    pack = struct.Struct(f"{formats}{len(data) - done}s").pack
-    return Layout(len(data), table_count, pack, [*arguments, data[done:]], distances, name, values)
+    pack = struct.Struct(f"{formats}{len(data) - written}s").pack
+    return Layout(len(data), table_count, pack, [*arguments, data[written:]], distances, name, values)

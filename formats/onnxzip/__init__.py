@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from formats.codecs.contract import Checksum, ReadOptions, Region
     from formats.ir.model import Model
-    from formats.onnxzip.writing.editing import Update
+    from formats.onnxzip.editing import Update
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.sources.source import Source
@@ -28,7 +28,7 @@ def check(source: Source | bytes | bytearray | memoryview | str | os.PathLike[st
 
     Raises: DecodeError or ExternalDataError; `requirement` is the number of the broken requirement in docs/onnxz.md.
     """
-    from formats.onnxzip.reading.model import check
+    from formats.onnxzip.model import check
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Literal, Source
 
@@ -55,7 +55,7 @@ def update(
     Raises: DecodeError if there is no archive at `path`; FileExistsError if an earlier update was interrupted; other
     FormatErrors and OSErrors as in writing. Then the archive is unchanged.
     """
-    from formats.onnxzip.writing import editing
+    from formats.onnxzip import editing
     from formats.tensordata.engine import EngineOptions
 
     return editing.update(model, Path(path), options or ArchiveOptions(), engine or EngineOptions(), name)
@@ -66,7 +66,7 @@ def repair(path: str | os.PathLike[str]) -> bool:
 
     Raises: DecodeError if it is damaged in another way.
     """
-    from formats.onnxzip.writing import editing
+    from formats.onnxzip import editing
 
     return editing.repair(Path(path))
 
@@ -83,7 +83,7 @@ class ArchiveCodec(Codec):
 
     def sniff(self, head: bytes, nbytes: int) -> Match:
         """How much the first bytes of a file look like an archive: any zip file might be one, ours have a mark."""
-        from formats.onnxzip.reading.reader import looks_like_archive, looks_like_zip
+        from formats.onnxzip.reader import looks_like_archive, looks_like_zip
 
         if not looks_like_zip(head):
             return Match.NONE
@@ -91,7 +91,7 @@ class ArchiveCodec(Codec):
 
     def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
         """The model in `source`; the bytes of every tensor are a range of `source`."""
-        from formats.onnxzip.reading.model import advised, read_model
+        from formats.onnxzip.model import advised, read_model
 
         try:
             return read_model(source, options.max_depth, options.model)
@@ -100,7 +100,7 @@ class ArchiveCodec(Codec):
 
     def plan(self, model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
         """How to write `model` to the one file `destination`."""
-        from formats.onnxzip.writing.archive import plan_model
+        from formats.onnxzip.archive import plan_model
 
         return plan_model(model, destination, options)
 
@@ -108,19 +108,19 @@ class ArchiveCodec(Codec):
         self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
     ) -> tuple[Model, tuple[Loss, ...]]:
         """The model in `source`, which any zip tool may have made, and notes on faults for which `read` refuses it."""
-        from formats.onnxzip.reading.model import read_loose_model
+        from formats.onnxzip.model import read_loose_model
 
         return read_loose_model(source, options.max_depth, options.model)
 
     def regions(self, source: Source) -> Iterator[Region]:
         """The headers, padding, payloads and end of the archive in `source`."""
-        from formats.onnxzip.regions import regions_of
+        from formats.onnxzip.contents import regions_of
 
         return regions_of(source)
 
     def bundle(self, source: Source) -> Bundle:
         """The models and the files in the archive in `source`."""
-        from formats.onnxzip.reading.contents import read_contents
+        from formats.onnxzip.contents import read_contents
 
         contents = read_contents(source)
         files = tuple((entry.name, entry.nbytes) for entry in contents.files)
@@ -132,22 +132,22 @@ class ArchiveCodec(Codec):
 
         if not undo_path(path).exists():
             return source
-        from formats.onnxzip.writing import editing
+        from formats.onnxzip import editing
 
         return editing.settled(source, path)
 
     def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
         """The CRC-32 of each entry."""
-        from formats.onnxzip.regions import checksums_of
+        from formats.onnxzip.contents import checksums_of
 
         return checksums_of(source)
 
     def shared_data(self, plan: WritePlan, overwrite: bool, model_extensions: Collection[str]) -> Iterable[Loss]:
         """A loss for each graph that is linked to the archive that the plan replaces."""
-        from formats.onnxzip.stale_links import perhaps_stale
+        from formats.onnxzip.editing import perhaps_stale_links
 
         path = plan.files[-1].path
-        return perhaps_stale(path) if path.exists() else ()
+        return perhaps_stale_links(path) if path.exists() else ()
 
 
 CODEC = ArchiveCodec()

@@ -97,7 +97,7 @@ def broken_by_name(name: str) -> str | None:
         return "Z-4.2"
     else:
         components = [name]
-    return "Z-4.5" if any(each.lower().partition(".")[0] in DEVICE_NAMES for each in components) else None
+    return "Z-4.5" if any(name.lower().partition(".")[0] in DEVICE_NAMES for name in components) else None
 
 
 def broken_by_names(names: Sequence[str]) -> tuple[str, str] | None:
@@ -117,12 +117,12 @@ def broken_by_names(names: Sequence[str]) -> tuple[str, str] | None:
             folder, slash, _ = folder.rpartition("/")
     if not names or part_of(names[-1]) < Part.GRAPH:
         return "Z-4.1", f"the last entry is not {MODEL_NAME} or {MODEL_PREFIX}NAME, so this is not an .onnxz archive"
-    before = Part.TENSOR
+    last_part = Part.TENSOR
     for name in names:
         part = part_of(name)
-        if part < before:
+        if part < last_part:
             return "Z-4.9", f"entry {name} must come earlier: tensors, files, {HASHES_NAME}, graphs, {MODEL_NAME}"
-        before = part
+        last_part = part
     return None
 
 
@@ -179,8 +179,8 @@ def chosen_model(names: Collection[str | None], model: str | None) -> str | None
     if model is None and len(names) == 1:
         (only,) = names
         return only
-    known = ", ".join(sorted(name for name in names if name is not None))
+    listed = ", ".join(sorted(name for name in names if name is not None))
     if model is None:
-        raise OptionError(f"the archive has several models and no default one; choose with `model`: {known}")
-    there_are = f"there are {known}" if known else "it has only one, without a name"
+        raise OptionError(f"the archive has several models and no default one; choose with `model`: {listed}")
+    there_are = f"there are {listed}" if listed else "it has only one, without a name"
     raise OptionError(f"the archive has no model {model!r:.80}; {there_are}")

@@ -9,7 +9,7 @@ Spec: APPNOTE.TXT 6.3, sections 4.3 to 4.5; docs/onnxz.md.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, TruncatedError
@@ -35,16 +35,17 @@ class Structure:
         self.title = title
         self.signature = signature
         self.fields = tuple(name for name, _ in rows)
-        self._zeros = dict.fromkeys(self.fields, 0)
         self._codes = [code for _, code in rows]
         self._struct = struct.Struct("<" + "".join(self._codes))
         self.nbytes = len(signature) + self._struct.size
-        # `pack_row(*values)` returns the bytes of the structure, from all fields in their order.
-        self.pack_row = partial(struct.Struct(f"<{len(signature)}s" + "".join(self._codes)).pack, signature)
 
     def pack(self, **values: int) -> bytes:
         """The bytes of the structure; fields without a value are zero."""
-        return self.pack_row(*(self._zeros | values).values())
+        return self.pack_row(*(dict.fromkeys(self.fields, 0) | values).values())
+
+    def pack_row(self, *values: int) -> bytes:
+        """The bytes of the structure, from all fields in their order."""
+        return self.signature + self._struct.pack(*values)
 
     def offset_of(self, field: str) -> int:
         """The offset of a field, in bytes from the start of the structure."""
@@ -57,19 +58,16 @@ class Structure:
 
         Raises: TruncatedError if it is truncated; DecodeError for another signature; with `requirement`.
         """
-        left = len(data) - offset
-        if left < self.nbytes:
-            message = f"needed {self.nbytes} bytes for the {self.title}, {left} left"
+        available_nbytes = len(data) - offset
+        if available_nbytes < self.nbytes:
+            message = f"needed {self.nbytes} bytes for the {self.title}, {available_nbytes} left"
             raise TruncatedError(message, file_offset=file_offset + offset, requirement=requirement)
         if not data.startswith(self.signature, offset):
-            found = data[offset : offset + len(self.signature)]
-            message = f"found {found!r} where the {self.title} ({self.signature!r}) must be"
+            signature = data[offset : offset + len(self.signature)]
+            message = f"found {signature!r} where the {self.title} ({self.signature!r}) must be"
             raise DecodeError(message, file_offset=file_offset + offset, requirement=requirement)
-        return dict(zip(self.fields, self.unpack_row(data, offset), strict=True))
-
-    def unpack_row(self, data: bytes, offset: int) -> tuple[int, ...]:
-        """The values of all fields in their order; neither the signature nor the size is checked."""
-        return self._struct.unpack_from(data, offset + len(self.signature))
+        values = self._struct.unpack_from(data, offset + len(self.signature))
+        return dict(zip(self.fields, values, strict=True))
 
 
 SHARED_ROWS = (  # common fields of a local header and its directory entry
@@ -123,13 +121,13 @@ END = Structure(
 )
 EXTRA = Structure("extra record", b"", ("id", "H"), ("data_length", "H"))
 
-# A local header and a directory entry as our writer writes them without zip64: constant bytes, then values that differ.
-# The directory's are made by version 4.5 on FAT, system number 0: unpacked files get the user's default mode.
-WRITTEN_HEADER = struct.Struct("<14s3I2H")  # constant, CRC-32, size twice, lengths of name and extra field
-HEADER_START = LOCAL_HEADER.pack(version_needed=VERSION_STORED, method=STORED, date=DATE_1980)[:14]
-WRITTEN_DIRECTORY_ENTRY = struct.Struct("<16s3IH12sI")  # constant, the same without the second length, zeros, offset
-DIRECTORY_ENTRY_START = DIRECTORY_ENTRY.signature + VERSION_ZIP64.to_bytes(2, "little") + HEADER_START[4:]
-DIRECTORY_ENTRY_REST = bytes(12)
+# A directory entry as our writer writes it without zip64: constant bytes, CRC-32, size twice, length of the name,
+# zeros, offset. It is made by version 4.5 on FAT, system number 0: unpacked files get the user's default mode.
+WRITTEN_DIRECTORY_ENTRY = struct.Struct("<16s3IH12sI")
+DIRECTORY_ENTRY_START = DIRECTORY_ENTRY.pack(
+    version_made_by=VERSION_ZIP64, version_needed=VERSION_STORED, method=STORED, date=DATE_1980
+)[:16]
+DIRECTORY_ENTRY_ZEROS = bytes(12)
 
 SIZES_NBYTES = EXTRA.nbytes + 2 * 8  # of the zip64 record in a local header, which always has both sizes
 ZIP64_RECORD_SIZE = ZIP64_END.nbytes - 12  # it does not count its signature and this field
@@ -191,30 +189,25 @@ def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
 
 def local_header(entry: Entry, crc32: int | None = None) -> bytes:
     """The bytes between `entry.file_offset` and its payload, with this checksum, or that of the entry."""
-    name, file_offset, nbytes, padding_nbytes, known = entry
-    crc32 = known if crc32 is None else crc32
-    extra = padding_record(padding_nbytes)
-    if nbytes < SENTINEL_32 > file_offset:
-        fixed = WRITTEN_HEADER.pack(HEADER_START, crc32, nbytes, nbytes, len(name), padding_nbytes)
-    else:
-        if nbytes >= SENTINEL_32:
-            extra += _zip64_record(nbytes, nbytes)
-        fixed = LOCAL_HEADER.pack_row(*_row_with_zip64(entry, crc32), len(extra))
-    return fixed + name.encode() + extra
+    extra = padding_record(entry.padding_nbytes)
+    if entry.nbytes >= SENTINEL_32:
+        extra += _zip64_record(entry.nbytes, entry.nbytes)
+    return LOCAL_HEADER.pack_row(*_shared_row(entry, crc32), len(extra)) + entry.name.encode() + extra
 
 
 def directory_entry(entry: Entry, crc32: int | None = None) -> bytes:
     """The directory's record of an entry, with this checksum, or that of the entry."""
-    name, file_offset, nbytes, _, known = entry
-    crc32 = known if crc32 is None else crc32
-    if nbytes < SENTINEL_32 > file_offset:
-        start, rest = DIRECTORY_ENTRY_START, DIRECTORY_ENTRY_REST
-        fixed = WRITTEN_DIRECTORY_ENTRY.pack(start, crc32, nbytes, nbytes, len(name), rest, file_offset)
-        return fixed + name.encode()
-    extra = _zip64_record(nbytes, nbytes, file_offset)
-    shared = _row_with_zip64(entry, crc32)
-    offset = min(file_offset, SENTINEL_32)
-    return DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *shared, len(extra), 0, 0, 0, 0, offset) + name.encode() + extra
+    extra = _zip64_record(entry.nbytes, entry.nbytes, entry.file_offset)
+    numbers = (len(extra), 0, 0, 0, 0, min(entry.file_offset, SENTINEL_32))
+    return DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *_shared_row(entry, crc32), *numbers) + entry.name.encode() + extra
+
+
+def _shared_row(entry: Entry, crc32: int | None) -> tuple[int, ...]:
+    """The values of `SHARED_ROWS` for an entry; if only the directory needs zip64, the local header says so, too."""
+    name, file_offset, nbytes, _, entry_crc32 = entry
+    version = VERSION_STORED if nbytes < SENTINEL_32 > file_offset else VERSION_ZIP64
+    size = min(nbytes, SENTINEL_32)
+    return version, 0, STORED, 0, DATE_1980, entry_crc32 if crc32 is None else crc32, size, size, len(name)
 
 
 def directory(entries: Sequence[Entry], checksums: Iterable[int] | None = None) -> bytes:
@@ -222,9 +215,9 @@ def directory(entries: Sequence[Entry], checksums: Iterable[int] | None = None) 
 
     The checksums are those of the entries, unless others are given.
     """
-    found = (entry.crc32 for entry in entries) if checksums is None else checksums
+    crc32s = (entry.crc32 for entry in entries) if checksums is None else checksums
     records = bytearray()  # a list of very many short pieces would need three times the memory
-    for entry, crc32 in zip(entries, found, strict=True):
+    for entry, crc32 in zip(entries, crc32s, strict=True):
         records += directory_entry(entry, crc32)
     records += _end_records(len(entries), len(records), entries[-1].end)
     return bytes(records)
@@ -254,12 +247,6 @@ def _end_records(count: int, nbytes: int, file_offset: int) -> bytes:
         locator = ZIP64_LOCATOR.pack(record_offset=file_offset + nbytes, disks=1)
         end = ZIP64_END.pack(record_size=ZIP64_RECORD_SIZE, **version, **counts) + locator + end
     return end
-
-
-def _row_with_zip64(entry: Entry, crc32: int) -> tuple[int, ...]:
-    """The values of `SHARED_ROWS` for an entry with zip64; if only the directory needs it, the header says so, too."""
-    size = min(entry.nbytes, SENTINEL_32)
-    return VERSION_ZIP64, 0, STORED, 0, DATE_1980, crc32, size, size, len(entry.name)
 
 
 @lru_cache(maxsize=256)  # there are few different ones, except for large files

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import READ_DEFAULTS, Codec, Match
-from formats.ort.options import OrtOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 MAGIC = b"ORTM"  # after the offset of the root table
+
+
+@dataclass(frozen=True, slots=True)
+class OrtOptions:
+    """How an `.ort` file is written: there is nothing to choose."""
 
 
 class OrtCodec(Codec):
@@ -35,32 +40,32 @@ class OrtCodec(Codec):
 
     def read(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
         """The model in `source`, in ONNX's operators and those that onnxruntime made of them."""
-        from formats.ort.reading.model import read_model
+        from formats.ort.reading import read_model
 
         return read_model(source)
 
     def plan(self, model: Model, destination: Path, options: OrtOptions) -> WritePlan:
         """How to write `model` to `destination`."""
-        from formats.ort.writing.model import plan_model
+        from formats.ort.writing import plan_model
 
         return plan_model(model, destination, options)
 
     def regions(self, source: Source) -> Iterator[Region]:
         """The parts of the file in `source`."""
-        from formats.ort.file.regions import regions_of
+        from formats.ort.buffers import regions_of
 
         return regions_of(source)
 
     def cautions(self, source: Source, model: Model) -> Iterator[Loss]:
         """What the model does not keep of the file in `source`, and operators that only onnxruntime has."""
-        from formats.ort.reading.left_out import left_out
+        from formats.ort.buffers import left_out
 
         return left_out(source, model)
 
     def releases_reading(self, source: Source, model: Model) -> Mapping[str, Sequence[str]]:
         """The releases of onnxruntime that read the version of the file."""
         from formats.codecs.onnxruntime_releases import RELEASES
-        from formats.ort.file.regions import first_release
+        from formats.ort.buffers import first_release
 
         releases = list(RELEASES)
         return {"onnxruntime": releases[releases.index(first_release(source)) :]}

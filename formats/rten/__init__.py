@@ -26,7 +26,7 @@ class RtenRuntime(Runtime):
 
     def runnable(self, model: Model, exact: bool = False) -> Runnable:
         """The model, in ONNX's operators, as ONNX that RTen's own loader runs."""
-        from formats.rten.onnx_loader.runnable import runnable
+        from formats.rten.onnx_loader.passes import runnable
 
         return runnable(model, exact)
 
@@ -61,7 +61,7 @@ class RtenCodec(Codec):
 
     def sniff(self, head: bytes, nbytes: int) -> Match:
         """How much the first bytes of a file look like a .rten file; version 1 has no magic number."""
-        from formats.rten.file.header import is_plausible_v1, is_v2
+        from formats.rten.header import is_plausible_v1, is_v2
 
         if is_v2(head):
             return Match.STRONG
@@ -87,19 +87,19 @@ class RtenCodec(Codec):
 
     def regions(self, source: Source) -> Iterator[Region]:
         """The header and the model section of the file in `source`."""
-        from formats.rten.file.regions import regions_of
+        from formats.rten.header import regions_of
 
         return regions_of(source)
 
     def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
         """The SHA-256 of the converted file, if the model contains it."""
-        from formats.rten.file.regions import checksums_of
+        from formats.rten.header import checksums_of
 
         return checksums_of(model, original)
 
     def releases_reading(self, source: Source, model: Model) -> Mapping[str, Sequence[str]]:
         """The releases of RTen that have all operators of the model."""
-        from formats.rten.reading import releases_reading
+        from formats.rten.target import releases_reading
 
         return {self.name: releases_reading(model)}
 

@@ -5,38 +5,63 @@ Spec: RTen, rten-model-file: the header, schema.fbs `Model` and `Metadata`.
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, EncodeError, LimitError, OptionError
-from formats.flatbuffer.builder import too_many_tables
-from formats.flatbuffer.fbs import MAX_TABLES
-from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry, entries
-from formats.rten.convert.loss_report import add_unheld
+from formats.flatbuffer.builder import build, too_many_tables
+from formats.flatbuffer.fbs import MAX_TABLES, read
+from formats.flatbuffer.rows import Words, read_schema
+from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntry, entries
+from formats.ir.walk import visit
 from formats.rten.convert.refusal import Refusal, RefusalError
-from formats.rten.file.buffers import SCHEMA, build
-from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
-from formats.rten.graph.constants import is_constant
+from formats.rten.graph.constants import ALIGNMENT, is_constant
 from formats.rten.graph.encoder import Encoder
+from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.options import HASH_KEY, METADATA_KEYS
 from formats.rten.target import ALL_RELEASES, USAGE, parse_target
-from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
+from formats.tensordata.plan import (
+    DOCUMENTATION,
+    INTERFACE,
+    Digest,
+    FilePlan,
+    LateWrite,
+    Losses,
+    PlacedWrite,
+    WritePlan,
+    lay_out,
+)
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping
 
     from formats.flatbuffer.fbs import Table
     from formats.rten.options import RtenOptions
     from formats.tensordata.sources.source import Source
 
 RTEN_VERSION: Final = 1  # the operator set that a model read from a .rten file imports
-ALIGNMENT: Final = 64
 READ_NBYTES: Final = 1 << 26
 HASHED_UNASKED_BYTES: Final = 1 << 26  # SHA-256 takes several times as long as copying
 LEAST_TABLES: Final = 4  # for an operator and its only result
 HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
+
+SCHEMA: Final = read_schema(
+    Path(__file__).with_name("schema.fbs"),
+    Words(
+        "RTen",
+        "an operator takes 2 or 3, each result 2, a constant 3",
+        "graphs are nested too deeply: RTen reads at most 14 levels",
+        "version 1 holds at most",
+        "write version 2",
+    ),
+    alike="OperatorAttrs",
+)
+
+# The fields in which a message says more than RTen stores; most messages of a large model have none of them.
+_SAYING_MORE = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
 
 
 def is_rten_form(model: Model) -> bool:
@@ -57,8 +82,7 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
     metadata, placeholder = _metadata(model, options)
     table = {"schema_version": SCHEMA_VERSION, "graph": graph, "metadata": metadata}
     has_header = options.rten_version == 2
-    segments = build(table)
-    writes, end = lay_out(segments, file_offset=HEADER_NBYTES if has_header else 0)
+    writes, end = lay_out(build(table, SCHEMA), file_offset=HEADER_NBYTES if has_header else 0)
     late_writes = [_hash_write(write) for write in writes if write.source is placeholder]
     writes = [write for write in writes if write.source is not placeholder]
     nbytes = end
@@ -69,7 +93,7 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
         nbytes = start + encoder.section.nbytes
     digests = [(Digest(HASH_KEY, "sha256"), options.source_hash)] if late_writes and options.source_hash else []
     if not is_rten_form(model):
-        add_unheld(encoder.losses, model, METADATA_KEYS)
+        add_unstored(encoder.losses, model)
     file = FilePlan(destination, nbytes, tuple(writes), tuple(late_writes))
     return WritePlan((file,), tuple(digests), encoder.losses.lines(), usage=USAGE)
 
@@ -84,7 +108,7 @@ def _check_use(model: Model, options: RtenOptions) -> None:
 
 
 def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
-    """The graph's table, and what was found on the way."""
+    """The graph's table, and the encoder with the tensors outside of it and the losses."""
     inline = options.rten_version == 1
     if is_rten_form(model):
         encoder = Encoder(model, target=None, inline=inline)
@@ -121,16 +145,13 @@ def _check_size(graph: Graph) -> None:
         raise too_many_tables(SCHEMA, f"{operators} operators and their results take at least {least}")
 
 
-def _check_refusals(model: Model, first: Iterable[Refusal], second: Iterable[Refusal]) -> None:
-    """Return nothing if there are none.
-
-    Raises: RefusalError for all of `first`, and for those of `second` that are not about the same operators.
-    """
-    refusals = list(first)
-    known = {(refusal.op_type, refusal.domain) for refusal in refusals if refusal.op_type}
+def _check_refusals(model: Model, of_nodes: Iterable[Refusal], of_tables: Iterable[Refusal]) -> None:
+    """Raises RefusalError for what stopped the legaliser, and for what stopped the encoder at other operators."""
+    refusals = list(of_nodes)
+    refused = {(refusal.op_type, refusal.domain) for refusal in refusals if refusal.op_type}
     versions = {entry.domain or "": entry.version for entry in model.opset_import}
-    for refusal in second:
-        if (refusal.op_type, refusal.domain) not in known:
+    for refusal in of_tables:
+        if (refusal.op_type, refusal.domain) not in refused:
             version = versions.get(refusal.domain) if refusal.op_type else None
             refusals.append(refusal._replace(version=version))
     if refusals:
@@ -162,12 +183,48 @@ def _hash_write(place: PlacedWrite) -> LateWrite:
     return LateWrite(place.file_offset, place.source.nbytes, render, HASH_KEY)
 
 
+# What the format does not store of a model
+
+
+def add_unstored(losses: Losses, model: Model) -> None:
+    """Add the losses besides those of operators: documentation, metadata and the like."""
+    note = partial(losses.add, seen=DOCUMENTATION)
+    for name in ("producer_name", "producer_version", "domain", "model_version"):
+        if getattr(model, name):
+            note("producer", "RTen does not store who made a model", name)
+    for entry in model.metadata_props:
+        if entry.key not in METADATA_KEYS:
+            losses.add("metadata", "RTen does not store these metadata", "metadata_props", entry.key, seen=INTERFACE)
+    for where, message in visit(model, object, only=_may_say_more):
+        if getattr(message, "doc_string", None):
+            note("doc_string", "RTen does not store documentation", where)
+        if where and getattr(message, "metadata_props", None):
+            note("metadata", "RTen does not store metadata of graphs, nodes and tensors", where)
+        if isinstance(message, Graph):
+            _add_unstored_of_graph(note, message, where)
+        if isinstance(message, Node) and message.device_configurations:
+            note("device_configuration", "RTen does not distribute models over devices", where)
+    if model.training_info:
+        losses.add("training_info", "RTen does not train models", "training_info", seen=INTERFACE)
+
+
+def _may_say_more(message: Any) -> bool:
+    return isinstance(message, Graph) or not _SAYING_MORE.isdisjoint(vars(message))
+
+
+def _add_unstored_of_graph(note: Callable[..., None], graph: Graph, where: str) -> None:
+    if graph.quantization_annotation:
+        note("quantization_annotation", "RTen does not store quantisation annotations", where)
+    for field in ("input", "output", "value_info"):
+        for index, value in enumerate(getattr(graph, field)):
+            place = f"{where}.{field}[{index}]"
+            if value.doc_string:
+                note("doc_string", "RTen does not store documentation", place, value.name)
+            if value.metadata_props:
+                note("metadata", "RTen does not store metadata of graphs, nodes and tensors", place, value.name)
+
+
 # Reading
-
-
-def _buffer(section: Source) -> bytes | memoryview:
-    """The model section as one piece of memory: read, or mapped if it is so large that it must contain weights."""
-    return section.read() if section.nbytes <= READ_NBYTES else section.view()
 
 
 def read_model(source: Source) -> Model:
@@ -175,7 +232,6 @@ def read_model(source: Source) -> Model:
 
     Raises: DecodeError if RTen could not load the file.
     """
-    from formats.rten.file.buffers import read as read_table
     from formats.rten.graph.decoder import Decoder
 
     head = source.read(0, min(HEADER_NBYTES, source.nbytes))
@@ -187,8 +243,8 @@ def read_model(source: Source) -> Model:
         base = header.model_offset
     else:
         section, tensors, base = source, None, 0
-    data = _buffer(section)
-    table = read_table(data, base=base)
+    data = section.read() if section.nbytes <= READ_NBYTES else section.view()  # a large one must have weights in it
+    table = read(data, SCHEMA, base=base)
     version = table["schema_version"]
     if version != SCHEMA_VERSION:
         raise DecodeError(f"cannot read version {version} of the schema, only {SCHEMA_VERSION}")

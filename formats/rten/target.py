@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from formats.errors import EncodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from formats.ir.model import Model, Node
 
 
 class Release(NamedTuple):
@@ -94,3 +96,23 @@ def parse_target(text: str) -> Target:
     if text not in TARGETS:
         raise EncodeError(f"{text!r} is not a known release of RTen; the releases are {', '.join(TARGETS)}")
     return TARGETS[text]
+
+
+def releases_reading(model: Model) -> tuple[str, ...]:
+    """The releases that know each operator of a model in RTen's operators, and that ignore no field with a value."""
+    from formats.ir import walk
+
+    first = max((place for _, node in walk.nodes(model) for place in _needed(node)), default=0)
+    return tuple(map(str, RELEASES[first:]))
+
+
+def _needed(node: Node) -> Iterator[int]:
+    """The places in `RELEASES` of those that added the operator, and each of its fields with a value."""
+    from formats.ir.model import entries
+    from formats.rten.operators.families import NEWER
+
+    operator = node.op_type or ""
+    yield NEWER.get(operator, 0)
+    for attribute in entries(node, "attribute"):
+        has_effect = attribute.i or set(attribute.ints) - {1}  # sizes of one mean the same as none
+        yield NEWER.get(f"{operator}.{attribute.name}", 0) if has_effect else 0

@@ -54,7 +54,7 @@ def _holder(row: DataType) -> Element | None:
 # lacks; all others fit exactly. Strings and complex numbers have none.
 HOLDERS: Final[Mapping[int, Element]] = {
     **{element.number: element for element in ELEMENTS},  # first, because RTen's types are read as these
-    **{row.number: held for row in DATA_TYPES if (held := _holder(row)) is not None},
+    **{row.number: element for row in DATA_TYPES if (element := _holder(row)) is not None},
 }
 VALUE_TYPES: Final[Mapping[int, str]] = {number: element.value_type for number, element in HOLDERS.items()}
 
@@ -74,6 +74,10 @@ NOT_NUMBERS: Final = frozenset(row.number for row in DATA_TYPES if row.number no
 INT32_LIMITS: Final = (-(1 << 31), (1 << 31) - 1)
 INT64_LIMITS: Final = (-(1 << 63), (1 << 63) - 1)  # they mean "no limit", as the limits of INT32 do
 INT64_MAX: Final = INT64_LIMITS[1]
+UNKNOWN_DIMS: Final = (
+    "",
+    "?",
+)  # names that exporters give to unknown dims, any number of times; to RTen they are equal
 
 
 def width(elem_type: int) -> int:

@@ -6,10 +6,12 @@ one model with everything that the engine needs to know.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from typing import Literal as OneOf  # `Literal` is a source
 
 from formats.tensordata.sources.source import READ_BYTES, Concat, Literal, Source
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 SMALL_BYTES = 64 << 10  # a smaller source costs more as a separate write than as a copy through a buffer
+MAX_NAMES: Final = 3  # in the short form of a loss
 
 
 class Align(NamedTuple):
@@ -104,6 +107,29 @@ class Loss(NamedTuple):
             "seen": self.seen,
             "matters": self.matters,
         }
+
+
+@dataclass(slots=True)
+class Losses:
+    """Losses of the same kind and text as one loss, with the names of what they are about."""
+
+    # By kind, text, when it can be seen, and whether it is unwanted: the places and names.
+    _groups: dict[tuple[str, str, Seen, bool], list[tuple[str, str]]] = field(default_factory=dict)
+
+    def add(
+        self, kind: str, detail: str, where: str, name: str | None = None, *, seen: Seen, unwanted: bool = False
+    ) -> None:
+        """Record that something at `where`, called `name`, is lost."""
+        self._groups.setdefault((kind, detail, seen, unwanted), []).append((where, name or where or "model"))
+
+    def lines(self) -> tuple[Loss, ...]:
+        """One loss for each group, at the first place of the group, with each name once."""
+        losses = []
+        for (kind, detail, seen, unwanted), places in self._groups.items():
+            names = list(dict.fromkeys(name for _, name in places))
+            short = f"{detail} ({listed(names, MAX_NAMES)})" if len(names) > MAX_NAMES else ""
+            losses.append(Loss(kind, places[0][0], f"{detail} ({', '.join(names)})", seen, unwanted, short))
+        return tuple(losses)
 
 
 def in_order(losses: Iterable[Loss]) -> tuple[Loss, ...]:

@@ -102,11 +102,12 @@ def declaration(subject: Subject, folder: Path) -> None:
     for other in others:
         shared = {*codec.extensions} & {*other.extensions}
         assert not shared, f"the codec {other.name} already has the extension {shared}"
-    from formats.cli import command_line, verbs
+    from formats.cli.command_line import flags_of
+    from formats.cli.verbs import VERBS
 
     with mock.patch.object(lookup, "codecs", lambda: (*others, codec)):
-        groups = verbs.convert_groups(of_all_packages=True)
-    flags = command_line.flags_of(group.options for group in groups)  # raises if another option has a flag
+        groups = VERBS[0].groups(True)  # those of `convert`
+    flags = flags_of(group.options for group in groups)  # raises if another option has a flag
     assert {name for row in rows_of(codec.options) for flag in row.flags for name in flag.names} <= flags.keys()
 
 

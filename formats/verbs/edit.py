@@ -20,8 +20,8 @@ from formats.editing.scopes import main_graph
 from formats.editing.weight_files import SUFFIXES, has_weights, read_weights, tensor_plan
 from formats.editing.weights import tensor_named
 from formats.errors import OptionError, UnsupportedError
+from formats.onnxzip import editing
 from formats.onnxzip.options import ArchiveOptions
-from formats.onnxzip.writing import editing
 from formats.options import check_names, made, names_of
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.keywords import PackKeywords
-    from formats.onnxzip.reading.contents import Contents
+    from formats.onnxzip.contents import Contents
     from formats.onnxzip.records import Entry
     from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
@@ -280,7 +280,7 @@ def _plan(
     opened: dict[str | None, Opened], files: dict[str, Path], path: Path, options: PackingOptions
 ) -> tuple[WritePlan, int]:
     """How to write the archive, and the number of bytes of weights that are not stored again."""
-    from formats.onnxzip.writing.archive import Packing
+    from formats.onnxzip.archive import Packing
 
     packing = Packing(ArchiveOptions(options.size_threshold, options.alignment, dedup=True, sha256=True))
     losses: list[Loss] = []
@@ -312,7 +312,7 @@ def unpack(
     Raises: FormatError if it is no archive; FileExistsError if the folder has something in it, or with `overwrite`
     something that is no file where a file belongs; other OSErrors. Then nothing is written.
     """
-    from formats.onnxzip.reading.contents import read_contents
+    from formats.onnxzip.contents import read_contents
 
     source_path, target = local_path_of(path), local_path_of(folder)
     with located(source_path):

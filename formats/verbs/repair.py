@@ -79,7 +79,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         completed, put_back = completed or found.completed, put_back or found.undone
         removed += found.removed
     if os.path.lexists(undo_path(given)):
-        from formats.onnxzip.writing import editing
+        from formats.onnxzip import editing
 
         try:
             put_back = editing.repair(given)
@@ -115,7 +115,7 @@ def _refused(path: Path) -> str:
     if path.suffix.lower() not in ARCHIVE.extensions or not path.is_file():
         return ""
     from formats.onnxzip import check
-    from formats.onnxzip.reading.model import advised
+    from formats.onnxzip.model import advised
     from formats.tensordata.file import File
 
     source = File.open(path).span()

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import commands
 import pytest
 
-import formats
 from formats.cli import advice
 from formats.cli.command_line import Verb, flags_of, panels
 from formats.cli.verbs import VERBS
@@ -34,66 +29,7 @@ MEANINGS = {
 }
 
 
-# A message of the program that tells the user to use an option, by its keyword or its flag.
-RECOMMENDS = re.compile(
-    r"(?:use|with|pass one with|set|needs|a) `(\w+)(?:=[^`]*)?`"
-    r"|`(\w+)(?:=[^`]*)?` (?:makes|replaces|removes|opens|allows|restores|puts|writes|reads)"
-    r"|(?<![\w`-])(--[a-z][\w-]+)"
-)
-# Recommended options that the short help leaves out: only a rare file needs them, and the message says all about them.
-RARE = {
-    "alignment": "weights that begin at odd places, or a safetensors file that is too large",
-    "allow_encryption": "files of an old and unsafe variant",
-    "lenient": "archives that another zip tool made",
-    "model": "archives with several models",
-    "runtime": "users of one runtime, who ask `inspect --runtime` first",
-    "max_depth": "messages in messages, a hundred deep",
-    "pin": ".rten files whose original is lost",
-    "format": "files that no reader recognises",
-    "from_format": "files that no reader recognises",
-    "debug": "what to send with the report of a bug",
-}
-
-
 # Help
-
-
-def recommendations() -> Iterator[tuple[str, str]]:
-    """Yield each option that a text in the package recommends, by its keyword or flag, and the module of the text."""
-    for path in sorted(Path(formats.__file__).parent.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        skipped = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Expr):  # a docstring
-                skipped |= {*ast.walk(node)}
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Verb", "option", "Flag", "Answer"):
-                skipped |= {*ast.walk(node)}  # the help itself, and answers to other options
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
-                text = node.value
-            elif isinstance(node, ast.JoinedStr):
-                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-            else:
-                continue
-            for found in RECOMMENDS.finditer(text):
-                yield found[1] or found[2] or found[3], path.stem
-
-
-@pytest.mark.outer
-def test_what_a_message_recommends_is_in_the_short_help() -> None:
-    """An option that an error, a warning or a report recommends is in the short help of each verb that has it."""
-    unused = {*RARE}
-    found: set[str] = set()
-    for name, module in recommendations():
-        for verb, table in FLAGS.items():
-            for flag, (row, _) in table.items():
-                if name not in (flag, row.name) or module in ("typer_commands", "keywords"):
-                    continue
-                found.add(row.name)
-                unused.discard(row.name)
-                assert row.common or row.name in RARE, f"{module}.py recommends {flag}, which {verb} --help lacks"
-    assert {"overwrite", "parents", "notes", "clean", "json", "all_data"} <= found
-    assert not unused
 
 
 @pytest.mark.sample(3)
@@ -181,47 +117,23 @@ def test_a_flag_means_the_same_everywhere() -> None:
 # Advice
 
 
-@pytest.mark.parametrize("answer", [*advice.VERBS, *advice.OPTIONS], ids=lambda answer: answer.words.split()[0])
-def test_suggestions_exist(answer: advice.Answer) -> None:
-    """Every suggested verb and option exists, and no word that exists is taken for another one."""
-    named = set(re.findall(r"--?[a-z][\w-]*", answer.sentence))
-    verbs = set(re.findall(r"formats ([a-z]+) [A-Z]", answer.sentence)) | {*answer.verbs.split()}
-    assert bool(answer.names) != bool(answer.sentence)
-    if answer in advice.VERBS:
-        assert {*answer.names.split()} | verbs <= BY_NAME.keys()
-        assert not {*answer.words.split()} & BY_NAME.keys()
-    else:
-        assert {*answer.names.split()} <= KNOWN
-        for name in answer.words.split():
-            having = {verb for verb, table in FLAGS.items() if name in table}
-            suggested = {verb for verb, table in FLAGS.items() if {*answer.names.split()} & table.keys()}
-            assert not having & {*answer.verbs.split()}
-            assert answer.verbs or not having or having != BY_NAME.keys(), name
-            assert not answer.names or suggested, name
-    assert named <= KNOWN | {"-"}
+def test_suggestions_exist() -> None:
+    """Every suggested verb and option exists, and no word that exists everywhere is taken for another one."""
+    for words, known in ((advice.MEANT_VERBS, BY_NAME.keys()), (advice.MEANT_OPTIONS, KNOWN)):
+        for word, meant in words.items():
+            assert " " in meant or meant in known, word
+            assert {*re.findall(r"--[a-z][\w-]*", meant)} <= KNOWN
+    assert not advice.MEANT_VERBS.keys() & BY_NAME.keys()
+    for name in advice.MEANT_OPTIONS:
+        assert not all(name in table for table in FLAGS.values()), name
 
 
-@pytest.mark.parametrize(("word", "answer"), [(w, a) for a in advice.VERBS for w in a.words.split()])
-def test_verbs_are_suggested_by_meaning(word: str, answer: advice.Answer) -> None:
+@pytest.mark.parametrize(("word", "meant"), advice.MEANT_VERBS.items())
+def test_verbs_are_suggested_by_meaning(word: str, meant: str) -> None:
     """A word for what a verb does gives one line with this verb, or with what to do instead."""
     done = commands.run("formats", word, "a.onnx")
-    wanted = answer.sentence or f"did you mean formats {answer.names}?"
+    wanted = meant if " " in meant else f"did you mean formats {meant}?"
     assert (2, "", f"formats: error: there is no verb {word}; {wanted}\n") == done
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_options_are_suggested_by_meaning(verb: Verb) -> None:
-    """A word for what an option does gives one line with an option of the verb, or with what to do instead."""
-    table = FLAGS[verb.name]
-    for answer in advice.OPTIONS:
-        for word in answer.words.split():
-            if word in table or (len(word) > 2 and not word.startswith("--")):
-                continue
-            said = advice.unknown_option("formats", verb, word, [], VERBS)
-            assert said.startswith((f"there is no option {word}; ", f"{word} is an option of "))
-            for name in re.findall(r"did you mean (\S+)\?", said):
-                assert name in table or name in ("--help", "--help-all")
 
 
 @pytest.mark.sample(3)
@@ -229,19 +141,15 @@ def test_options_are_suggested_by_meaning(verb: Verb) -> None:
     ("line", "words"),
     [
         (
-            "convert a.onnx b.rten --rten-target 0.27",
-            "there is no option --rten-target; --runtime names a runtime and its release: rten==0.27 or "
-            "onnxruntime==1.18",
+            "convert a.onnx b.rten --target 0.27",
+            "there is no option --target; --runtime names a runtime and its release: rten==0.27 or onnxruntime==1.18",
         ),
         ("convert a.onnx --output b.rten", "there is no option --output; did you mean --out?"),
         ("batch a --output b", "there is no option --output; did you mean --out?"),
-        ("cp a.onnx -o b.onnx", "there is no option -o; type the destination last"),
         ("convert a.onnx b.onnx --overwrite", "there is no option --overwrite; did you mean --force?"),
         ("convert a.onnx b.onnx --dry-rn", "there is no option --dry-rn; did you mean --dry-run?"),
-        ("convert a.onnx b.onnx --layout transformers.js", "there is no option --layout; did you mean --data-names?"),
-        ("inspect a.onnx --layout a.svg", "there is no option --layout; did you mean --picture?"),
         ("verify a.onnx --tensors 3", "--tensors is an option of inspect, not of verify"),
-        ("rm models -r", "there is no option -r; rm removes no folders; name the models"),
+        ("rm models -r", "there is no option -r; a folder means all models in and below it"),
         ("convert a.onnx b.onnx --zzz", "there is no option --zzz; see formats convert --help-all"),
         ("a.onnx b.rten", "the verb is missing; did you mean formats convert a.onnx b.rten?"),
         ("a.onnx", "the verb is missing; did you mean formats inspect a.onnx?"),
@@ -259,7 +167,7 @@ def test_options_are_suggested_by_meaning(verb: Verb) -> None:
         ("convert a.onnx b.onnx -o", "error: -o needs a value: -o DST"),
         ("convert a.onnx b.onnx --json=1", "error: --json takes no value"),
         ("--quiet inspect a.onnx", "a verb comes first, such as formats inspect --quiet a.onnx;"),
-        ("mv a.onnx b.onnx -r", "there is no option -r; name one model"),
+        ("cp a.onnx -o b.onnx", "-o is an option of convert, batch and share, not of cp"),
         ("convert a.onnx b.onnx --max-external-file-size 5apples", 'such as 4096, "64K" or "1.5GB"'),
     ],
 )
@@ -268,17 +176,6 @@ def test_mistakes_have_an_answer(line: str, words: str) -> None:
     done = commands.run("formats", *line.split())
     assert (2, "", 1) == (done.exit_code, done.stdout, done.stderr.count("\n"))
     assert words in done.stderr
-
-
-def test_ordinary_lines_import_no_advice(tiny_model: Path, tmp_path: Path) -> None:
-    """A command line without a mistake needs neither the table of mistakes nor typer."""
-    code = (
-        "import sys; from formats.cli import process; "
-        f"code = process.run('formats', ['convert', {str(tiny_model)!r}, '-o', {str(tmp_path / 'a.onnxz')!r}]); "
-        "print(code, {'typer', 'difflib', 'formats.cli.advice'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "0 set()" == done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("flags", [["-o"], ["--out"], ["--threads", "1", "-o"]])

@@ -1,9 +1,7 @@
-"""Tests of parsing: an ordinary command line means the same to our parser and to typer; both use one table of rows."""
+"""Tests of parsing: what typer and the table of rows understand of a command line."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from collections.abc import Iterable
 from dataclasses import make_dataclass
@@ -13,12 +11,11 @@ from typing import Any
 import commands
 import pytest
 from changed_codecs import changed
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import formats
 from formats.cli import typer_commands
-from formats.cli.command_line import Request, Typed, Verb, flags_of, parse
+from formats.cli.command_line import Request, Verb, flags_of
+from formats.cli.typer_commands import understood
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.errors import OptionError
@@ -26,7 +23,6 @@ from formats.options import SWITCH, Flag, Row, count, option, rows_of, settle, s
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Literal
 
-BY_NAME = {verb.name: verb for verb in VERBS}
 OTHER_WORDS = {  # the flags of keywords that have another word there
     "from_format": "--from",  # `from` cannot be a keyword in Python
     "to_format": "--to",
@@ -38,121 +34,6 @@ OTHER_WORDS = {  # the flags of keywords that have another word there
 def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
     """The flags of a verb by name."""
     return flags_of(group.options for group in verb.groups(False))
-
-
-def by_typer(verb: Verb, texts: list[str]) -> Typed | str:
-    """Return how typer understands the texts, or the error; the help is an error, too."""
-    found: list[Request] = []
-    program, verbs, words = (
-        ("convert", VERBS[:1], texts) if verb is VERBS[0] else ("formats", VERBS, [verb.name, *texts])
-    )
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            typer_commands.run(program, words, verbs, lambda _, request: found.append(request), lambda: None)
-    except OptionError as error:
-        return str(error)
-    return Typed(found[0].arguments, found[0]._flags) if found else "help"
-
-
-def meaning(verb: Verb, typed: Typed) -> Any:
-    """Return what was understood: the arguments, and for each flag its texts in order, by whichever of its names."""
-    texts: dict[tuple[str, ...], list[str | None]] = {}
-    for name, text in typed.flags:
-        flag = table(verb)[name][1]
-        texts.setdefault(flag.names, []).append(text)
-        if not flag.metavar:
-            texts[flag.names] = [None]  # to repeat a switch changes nothing
-    return typed.arguments, texts
-
-
-ARGUMENTS = ("a.onnx", "b.onnx", "models", "w.data", "-", "", "=", "a=b")
-TEXTS = ("1", "x", "64K", "-1", "-", "--", "", "a=b", "=", "-q", "--json", "c.onnx")
-MISTAKES = (
-    "--",
-    "-",
-    "--nonsense",
-    "--nonsense=1",
-    "-X",
-    "-x1",
-    "--json=1",
-    "--json=",
-    "-q=",
-    "-1",
-    "---",
-    "-qX",
-    "--=",
-)
-
-
-def good_words_of(verb: Verb) -> st.SearchStrategy[list[str]]:
-    """Lists of words for a flag as the help shows it."""
-    flags = {name: flag for name, (_, flag) in table(verb).items()}
-    attached = [f"{name}=" for name, flag in flags.items() if flag.metavar and name.startswith("--")]
-    separate = [name for name, flag in flags.items() if flag.takes_text]
-    alone = [name for name, flag in flags.items() if not flag.takes_text]
-    text = st.sampled_from(TEXTS)
-    forms = [st.sampled_from(alone).map(lambda name: [name])]
-    forms += [st.tuples(st.sampled_from(attached), text).map(lambda both: ["".join(both)])] if attached else []
-    forms += [st.tuples(st.sampled_from(separate), text).map(list)] if separate else []
-    return st.one_of(forms)
-
-
-def any_words_of(verb: Verb) -> st.SearchStrategy[list[str]]:
-    """Lists of words for an argument, a flag in any form, or a mistake."""
-    named = st.sampled_from([*table(verb)])
-    letters = [name for name in table(verb) if len(name) == 2]
-    text = st.sampled_from(TEXTS)
-    return st.one_of(
-        good_words_of(verb),
-        named.map(lambda name: [name]),
-        st.tuples(named, text).map(list),
-        st.tuples(named, text).map(lambda both: ["=".join(both)]),
-        st.tuples(st.sampled_from(letters), st.sampled_from(("", "=")), text).map(lambda three: ["".join(three)]),
-        st.lists(st.sampled_from(letters), min_size=1, max_size=4).map(
-            lambda each: ["-" + "".join(each).replace("-", "")]
-        ),
-        st.sampled_from(ARGUMENTS).map(lambda argument: [argument]),
-        st.sampled_from(MISTAKES).map(lambda word: [word]),
-    )
-
-
-def lines_of(verb: Verb) -> st.SearchStrategy[list[str]]:
-    """Command lines of a verb: with as many arguments as it has names and good flags between them, or with anything."""
-    arguments = [[f"{name.strip('[].').lower()}.onnx"] for name in verb.arguments]
-
-    def with_arguments(parts: list[list[str]]) -> st.SearchStrategy[list[list[str]]]:
-        return st.permutations([*arguments, *parts])
-
-    good = st.lists(good_words_of(verb), max_size=4).flatmap(with_arguments)
-    mixed = st.lists(any_words_of(verb), max_size=4).flatmap(with_arguments)
-    lines = st.one_of(good, mixed, st.lists(any_words_of(verb), max_size=6))
-    return lines.map(lambda parts: [word for part in parts for word in part])
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-@pytest.mark.parametrize("lines", [10, pytest.param(300, marks=pytest.mark.outer)])
-def test_both_parsers_take_each_line_alike(verb: Verb, lines: int) -> None:
-    """Both parsers understand the same arguments and flags, or refuse alike; ours may leave a line to typer."""
-    plain: list[list[str]] = []
-
-    # Few lines are always the same: of new ones, by chance, too few may be plain. The outer ring draws new ones.
-    @settings(max_examples=lines, derandomize=lines == 10, suppress_health_check=[*HealthCheck])
-    @given(lines_of(verb))
-    def alike(texts: list[str]) -> None:
-        try:
-            ours = parse(texts, verb, verb.groups(False))
-        except OptionError as error:
-            assert str(error) == by_typer(verb, texts)
-            return
-        if ours is not None:
-            plain.append(texts)
-            theirs = by_typer(verb, texts)
-            assert isinstance(theirs, Typed), theirs
-            assert meaning(verb, ours) == meaning(verb, theirs)
-
-    alike()
-    assert len(plain) > lines / 10
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
@@ -181,14 +62,6 @@ def test_every_verb_is_a_function_of_the_library(verb: Verb) -> None:
     assert (verb.name in formats.__all__) != (verb.name in without)
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_every_flag_is_in_the_help(verb: Verb) -> None:
-    """The whole help of a verb names every flag of its rows."""
-    words = commands.run("formats", verb.name, "--help-all").stdout.replace(",", " ").split()
-    assert table(verb).keys() <= {*words}
-
-
 def test_flags_of_one_option_exclude_each_other() -> None:
     """Two flags that contradict each other about one option are an error that names both as they were typed."""
     done = commands.run("convert", "a.onnx", "b.onnx", "--no-external-data", "--external-data")
@@ -200,16 +73,68 @@ def test_flags_of_one_option_exclude_each_other() -> None:
     assert (2, True) == (done.exit_code, "--onnx-hash and --no-onnx-hash exclude" in done.stderr)
 
 
+def request_of(line: str) -> Request:
+    """Return the request of a command line of `formats`."""
+    request = understood("formats", line.split())
+    assert request is not None
+    return request
+
+
+def given(line: str) -> dict[str, Any]:
+    """Return the options of a command line, by keyword."""
+    request = request_of(line)
+    return request.of(*(group.options for group in request.verb.groups(False)))
+
+
 def test_the_last_of_a_flag_counts() -> None:
     """A repeated flag replaces its earlier value, except for flags that collect values."""
-    verb = BY_NAME["convert"]
-    groups = verb.groups(False)
-    texts = ["a", "b", "--threads", "1", "--threads=2", "--pin", "a=int64", "--pin", "b=bool", "--pin", "a=bool"]
-    typed = parse(texts, verb, groups)
-    assert typed is not None
-    request = Request(typed, groups)
-    values = request.of(*(group.options for group in groups))
-    assert {"threads": 2, "pin": {"a": "bool", "b": "bool"}} == values
+    line = "convert a b --threads 1 --threads=2 --pin a=int64 --pin b=bool --pin a=bool"
+    assert {"threads": 2, "pin": {"a": "bool", "b": "bool"}} == given(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "options"),
+    [
+        ("convert -qf a b -ow -n", ["a", "b"], {"quiet": True, "overwrite": True, "out": "w", "dry_run": True}),
+        ("convert --threads 2 -- -a --b", ["-a", "--b"], {"threads": 2}),
+        ("convert - - --to onnx", ["-", "-"], {"to_format": "onnx"}),
+        ("convert a.onnx b.onnx --external-data", ["a.onnx", "b.onnx"], {"external_data": True}),
+        ("convert a.onnx b.onnx --external-data w.data", ["a.onnx", "b.onnx"], {"external_data": "w.data"}),
+        ("convert a.onnx b.onnx --external-data=w.onnx", ["a.onnx", "b.onnx"], {"external_data": "w.onnx"}),
+        ("convert --external-data a.onnx b.onnx", ["a.onnx", "b.onnx"], {"external_data": True}),
+        ("convert --external-data w.data a.onnx b.onnx", ["a.onnx", "b.onnx"], {"external_data": "w.data"}),
+        ("convert a.onnx --external-data w -o b", ["a.onnx"], {"external_data": "w", "out": "b"}),
+        ("inspect a.onnx --params --nodes", ["a.onnx"], {"params": 1, "nodes": True}),
+        ("inspect --params 2 --nodes Conv* a.onnx", ["a.onnx"], {"params": 2, "nodes": "Conv*"}),
+        ("inspect --nodes a.onnx", ["a.onnx"], {"nodes": True}),
+        (
+            "edit a b --metadata x=--nodes --metadata --force=1",
+            ["a", "b"],
+            {"metadata": {"x": "--nodes", "--force": "1"}},
+        ),
+    ],
+)
+def test_words_are_understood(line: str, arguments: list[str], options: dict[str, Any]) -> None:
+    """Letters together, texts after a space or an equals sign, `--`, `-` and texts that may be left out."""
+    assert (arguments, options) == (request_of(line).arguments, given(line))
+
+
+def test_only_the_typed_verb_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command line makes one command of typer, with the options of the built-in formats."""
+    made = []
+    make = typer_commands.command_of
+    monkeypatch.setattr(
+        typer_commands, "command_of", lambda verb, *rest: made.append((verb.name, *rest)) or make(verb, *rest)
+    )
+    monkeypatch.setattr(lookup, "codecs", lambda: pytest.fail("other packages are searched"))
+    assert request_of("convert a.onnx b.rten --exact").words.typed == {"exact": "--exact"}
+    assert made == [("convert", False)]
+
+
+@pytest.mark.parametrize(("line", "quiet", "force"), [("-qf", "-q", "-f"), ("--quiet --force", "--quiet", "--force")])
+def test_an_error_has_the_flag_as_it_was_typed(line: str, quiet: str, force: str) -> None:
+    """An option is named by the word or the letter that was typed."""
+    assert {"quiet": quiet, "overwrite": force} == request_of(f"convert a.onnx b.onnx {line}").words.typed
 
 
 @pytest.mark.parametrize("program", ["formats", "convert"])

@@ -14,16 +14,16 @@ import pytest
 import formats
 from formats import keywords
 from formats.cli.columns import printable
-from formats.cli.command_line import Request, Typed, Verb
+from formats.cli.command_line import Request, Verb
 from formats.cli.error_text import KEYWORD, describe, error_to_json, in_flags
 from formats.cli.report_lines import summary
-from formats.cli.verbs import VERBS, convert_groups
+from formats.cli.verbs import VERBS
 from formats.editing.options import Edit
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RANGE, RARE, RESULTS, SPECIAL, Loss, Seen
 from formats.verbs.report import ConversionReport, WrittenFile
 
-ROWS = Request(Typed([], []), convert_groups(False)).rows()
+WORDS = Request(VERBS[0], [], [], VERBS[0].groups(False)).words
 
 
 def report(*files: tuple[str, int], seconds: float = 0.31, losses: tuple[Loss, ...] = ()) -> ConversionReport:
@@ -117,7 +117,7 @@ def test_library_gives_the_same_answer() -> None:
 )
 def test_errors_are_described(error: BaseException, text: str) -> None:
     """Errors of the system, of a format and of options are reported without the names of Python's classes."""
-    assert [text] == describe(error, ROWS)
+    assert [text] == describe(error, WORDS)
 
 
 def raised_texts() -> Iterator[str]:
@@ -138,12 +138,12 @@ TEXTS = [*dict.fromkeys(raised_texts())]
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_a_command_names_options_by_their_flags(verb: Verb) -> None:
     """Every error that names an option by its keyword has its flag in a command, and no advice about one of others."""
-    rows = Request(Typed([], []), verb.groups(False)).rows()
+    words = Request(verb, [], [], verb.groups(False)).words
     options = {name for kind in vars(keywords).values() for name in getattr(kind, "__annotations__", ())} | {"format"}
     assert len(TEXTS) > 80
     for text in TEXTS:
-        first, *advice = in_flags(text, rows, {}).split("; ")
-        assert not {match[1] for match in KEYWORD.finditer(first)} & rows.keys(), text
+        first, *advice = in_flags(text, words).split("; ")
+        assert not {match[1] for match in KEYWORD.finditer(first)} & words.rows.keys(), text
         assert not {match[1] for each in advice for match in KEYWORD.finditer(each)} & options, text
 
 
@@ -151,7 +151,7 @@ def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:
     """`--force` is suggested if a file is in the way, not if it is something else."""
     path = tmp_path / "a"
     path.touch()
-    assert describe(FileExistsError(errno.EEXIST, "File exists", str(path)), ROWS)[0].endswith("; --force replaces it")
+    assert describe(FileExistsError(errno.EEXIST, "File exists", str(path)), WORDS)[0].endswith("; --force replaces it")
     assert describe(FileExistsError(errno.EEXIST, "File exists", str(tmp_path)))[0].endswith("File exists")
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from systems import posix
 
-from formats import cli
 from formats.cli import printing, process
 
 
@@ -59,13 +58,3 @@ def test_patterns_are_for_shells_but_on_windows(monkeypatch: pytest.MonkeyPatch,
     finally:
         monkeypatch.undo()
     assert [str(digits), "no-such-*.file", "-q"] == names
-
-
-@pytest.mark.parametrize(("path", "program"), [("/bin/convert", "convert"), ("formats", "formats"), ("-c", "formats")])
-def test_main_is_the_command_that_was_called(path: str, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of the program decides which of the two commands runs."""
-    called: list[str] = []
-    monkeypatch.setattr(process, "main", called.append)
-    monkeypatch.setattr("sys.argv", [path, "a.onnx", "b.rten"])
-    cli.main()
-    assert called == [program]

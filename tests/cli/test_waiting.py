@@ -24,7 +24,7 @@ from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId
-from formats.cli import process
+from formats.cli import advice, process
 from formats.cli.verbs import VERBS
 from formats.pictures import progress_bar
 from formats.tensordata import engine, streams, tasks
@@ -151,7 +151,7 @@ def test_every_verb_shows_that_it_works(verb: str, monkeypatch: pytest.MonkeyPat
             time.sleep(0.002)
         return 0
 
-    monkeypatch.setattr(process, "VERBS", [found._replace(run=work)])
+    monkeypatch.setattr(advice, "VERBS", [found._replace(run=work)])
     for flag, stderr, is_shown in (
         ("", Terminal(), True),
         ("--quiet", Terminal(), False),

@@ -23,7 +23,7 @@ import pytest
 import formats
 from formats.rten import operators
 from formats.rten.operators import SPECS
-from formats.rten.operators.shared.deviations import Deviation
+from formats.rten.operators.shared.spec import Deviation
 from formats.tensordata.plan import (
     ALLOWED_KINDS,
     DOCUMENTATION,
@@ -247,4 +247,4 @@ def test_deviations_are_constants_of_modules() -> None:
         text = Path(module.__file__ or "").read_text(encoding="utf-8")
         assert not re.search(r"^ +.*\bDeviation\(", text, re.MULTILINE), module.__name__
         assert not re.search(r"\.report\(f?\"", text), module.__name__
-    assert any(spec.deviations for spec in SPECS.values())
+    assert any(spec.to_rten.deviations for spec in SPECS.values())

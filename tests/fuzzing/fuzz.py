@@ -46,17 +46,13 @@ import formats
 from formats.codecs import lookup
 from formats.codecs.keys import Key
 from formats.errors import FormatError, UnsupportedError
-from formats.flatbuffer import fbs
+from formats.flatbuffer import builder, fbs
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.encryption import crypt
 from formats.onnxpb.wire import decoder
-from formats.ort.file import buffers as ort_buffers
-from formats.ort.file import schema as ort_schema
-from formats.rten.file.buffers import build
-from formats.rten.file.buffers import read as read_table
-from formats.rten.file.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
-from formats.rten.file.schema import UNIONS
+from formats.ort import buffers as ort_buffers
+from formats.rten.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.tensordata.sources.source import Literal
 
@@ -64,6 +60,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rten"))  # if this is run as
 
 import records
 import rten_golden
+from rten_forms import UNIONS, build
+from rten_forms import read as read_table
 
 MAX_SECONDS = 1.0  # of processor time, for one input
 MAX_WAIT = 60  # seconds of wall time, for one input: longer than any lock is waited for
@@ -321,7 +319,9 @@ def changed_value(rng: random.Random, value: Any) -> Any:
             return {name: held for name, held in value.items() if name != key}
         return {**value, key: changed_value(rng, value[key])}
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict):
-        union = next(members for members in (*UNIONS.values(), *ort_schema.UNIONS.values()) if value[0] in members)
+        union = next(
+            members for members in (*UNIONS.values(), *ort_buffers.SCHEMA.unions.values()) if value[0] in members
+        )
         return (rng.choice(union), value[1]) if here else (value[0], changed_value(rng, value[1]))
     if isinstance(value, (list, tuple)) and value:
         place = rng.randrange(len(value))
@@ -374,7 +374,7 @@ def new_rten(rng: random.Random, version: int) -> bytes:
 @functools.cache
 def ort_tables() -> list[fbs.Table]:
     """Return the content of the .ort seeds."""
-    return [_with_bytes(ort_buffers.read(data), data) for data in ort_files()]
+    return [_with_bytes(fbs.read(data, ort_buffers.SCHEMA), data) for data in ort_files()]
 
 
 def new_ort(rng: random.Random) -> bytes:
@@ -382,7 +382,8 @@ def new_ort(rng: random.Random) -> bytes:
     table = rng.choice(ort_tables())
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         table = changed_value(rng, table)
-    return b"".join(bytes(segment) for segment in ort_buffers.build(table) if isinstance(segment, (bytes, bytearray)))
+    segments = builder.build(table, ort_buffers.SCHEMA)
+    return b"".join(bytes(segment) for segment in segments if isinstance(segment, (bytes, bytearray)))
 
 
 def with_model(archive: bytes, model: bytes) -> bytes:

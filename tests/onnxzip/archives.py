@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from formats.tensordata.sources.source import Source
+
 MAX_16, MAX_32 = 0xFFFF, 0xFFFF_FFFF
 LOCAL_FIELDS = {"needed": 20, "flags": 0, "method": 0, "time": 0, "date": 33}
 LOCAL_FIELDS |= dict.fromkeys(("crc", "packed", "size", "name_length"), 0)
@@ -336,3 +338,22 @@ def header_cut(nbytes: int) -> bytes:
 
 
 PADDING = extra(0x5A4F, bytes(20))
+
+
+class Zeros(Source):
+    """Any number of zeros, none of which are stored."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Fill with zeros."""
+        buffer[:] = bytes(len(buffer))
+
+    def slice(self, offset: int, nbytes: int) -> Zeros:
+        """Return fewer zeros."""
+        return Zeros(nbytes)
+
+    def view(self) -> memoryview:
+        """Refuse to create any of them."""
+        raise AssertionError("nobody may look at all the zeros")

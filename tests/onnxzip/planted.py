@@ -1,6 +1,7 @@
 """Runs the reader without one of its checks: `python tests/onnxzip/planted.py REQUIREMENT < PATHS` prints verdicts.
 
-Each `raise` of an error with that requirement does nothing, in a copy of the modules that read. Each line of stdin is
+Each `raise` of an error with that requirement does nothing, in a copy of the modules that read. The decoder of messages
+knows no requirements; the reader of archives says which one each of its errors breaks. Each line of stdin is
 the path of an archive; the answer is `taken`, `refused` or the name of another error.
 """
 
@@ -16,11 +17,15 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-CHANGED = ("formats.onnxzip.records", "formats.onnxzip.reading.")
+WIRE = "formats.onnxpb.wire."
+CHANGED = ("formats.onnxzip.", WIRE)
 
 
 class Unless(ast.NodeTransformer):
     """Makes each `raise` depend on `planted`."""
+
+    def __init__(self, module: str) -> None:
+        self.in_wire = module.startswith(WIRE)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         """Return a statement that raises the same error, unless `planted` says that its check is missing."""
@@ -28,7 +33,9 @@ class Unless(ast.NodeTransformer):
             return node
         error = ast.unparse(node.exc)
         cause = f" from {ast.unparse(node.cause)}" if node.cause else ""
-        return ast.parse(f"if not __import__('builtins').planted(found := {error}): raise found{cause}").body[0]
+        return ast.parse(
+            f"if not __import__('builtins').planted(found := {error}, {self.in_wire}): raise found{cause}"
+        ).body[0]
 
 
 class Loader(importlib.machinery.SourceFileLoader):
@@ -36,7 +43,7 @@ class Loader(importlib.machinery.SourceFileLoader):
 
     def source_to_code(self, data: bytes, path: str, *, _optimize: int = -1) -> object:  # type: ignore[override]
         """Return the code."""
-        return compile(ast.fix_missing_locations(Unless().visit(ast.parse(data))), path, "exec")
+        return compile(ast.fix_missing_locations(Unless(self.name).visit(ast.parse(data))), path, "exec")
 
     def get_code(self, fullname: str) -> object:  # type: ignore[override]
         """Return the code, never from a cache."""
@@ -62,11 +69,17 @@ def main() -> None:
     import builtins
 
     requirement = sys.argv[1]
-    builtins.planted = lambda error: getattr(error, "requirement", None) == requirement  # type: ignore[attr-defined]
+
+    def is_planted(error: FormatError, in_wire: bool) -> bool:
+        from formats.onnxzip.graph import broken_by
+
+        return (broken_by(error) if in_wire else getattr(error, "requirement", None)) == requirement
+
+    builtins.planted = is_planted  # type: ignore[attr-defined]
     sys.meta_path.insert(0, Finder())
     sys.path.insert(0, str(ROOT))
     from formats.errors import FormatError
-    from formats.onnxzip.reading.model import check
+    from formats.onnxzip.model import check
     from formats.tensordata.file import File
 
     for line in sys.stdin:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,28 +14,16 @@ import onnx
 import onnx_ir
 import onnxruntime
 import pytest
-from smaps import fields_of
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId, onnxpb, onnxzip
 from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError, OptionError, UnsupportedError
 from formats.ir.archive_link import ARCHIVE, DIRECTORY, KEYS, NBYTES
-from formats.onnxzip.reading.reader import read_entries
+from formats.onnxzip.reader import read_entries
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from runtime.runner import Runner
-
-NBYTES_OF_LARGE = 64 << 20
-SESSION = """import sys, numpy, onnxruntime
-options = onnxruntime.SessionOptions()
-options.add_session_config_entry("session.disable_prepacking", "1")
-options.intra_op_num_threads = 1
-session = onnxruntime.InferenceSession(sys.argv[1], options)
-(out,) = session.run(None, {"x": numpy.ones([1, 4096], "float32")})
-print(float(out.sum()), flush=True)
-input()
-"""
 
 
 def weights(seed: int, rows: int = 32) -> np.ndarray[Any, Any]:
@@ -158,32 +143,6 @@ def test_the_graph_is_small_and_its_weights_are_the_archive(archive: Path, linke
     assert metadata(linked) == {ARCHIVE: "m.onnxz", NBYTES: str(archive.stat().st_size), DIRECTORY: digest}
     assert linked.stat().st_size < 1024
     onnx.checker.check_model(str(linked), full_check=True)
-
-
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells how pages are shared")
-def test_two_processes_with_onnxruntime_share_the_archive(tmp_path: Path) -> None:
-    """If two processes create sessions of a linked graph, onnxruntime maps the archive, and they share its pages."""
-    archive, linked = tmp_path / "m.onnxz", tmp_path / "m.onnx"
-    array = weights(3, 4096)
-    assert array.nbytes == NBYTES_OF_LARGE
-    formats.save(model_of(w=array), archive)
-    formats.link(archive, linked)
-    expected = float(array.sum(dtype="float64"))
-    maps = []
-    with ExitStack() as running:
-        for _ in range(2):
-            process = subprocess.Popen(
-                [sys.executable, "-c", SESSION, linked], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            running.enter_context(process)
-            running.callback(process.kill)
-            assert process.stdout
-            assert float(process.stdout.readline()) == expected
-            maps.append(Path(f"/proc/{process.pid}/smaps"))
-        mapped = [fields_of(smaps.read_text(), archive.name) for smaps in maps]
-    assert all(fields["Rss"] >= NBYTES_OF_LARGE for fields in mapped)
-    assert NBYTES_OF_LARGE <= sum(fields["Pss"] for fields in mapped) < 1.1 * NBYTES_OF_LARGE
-    assert not any(fields["Anonymous"] for fields in mapped)
 
 
 def test_weights_in_attributes_and_subgraphs_are_linked(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formats.onnxzip.names import CUT_BYTES, MAX_NAME_BYTES, EntryNames, are_entry_names, is_entry_name
+from formats.onnxzip.names import CUT_BYTES, EntryNames, are_entry_names, is_entry_name
 
 CASES = [
     ("encoder.layer.0.weight", "encoder_layer_0_weight"),
@@ -49,30 +49,9 @@ def test_nothing_usable_still_gives_a_name() -> None:
     assert EntryNames().add("", "€") == "tensor"
 
 
-@pytest.mark.parametrize(
-    ("name", "allowed"),
-    [
-        ("w", True),
-        ("_0", True),
-        ("__MODEL_PROTO", True),
-        ("W" * MAX_NAME_BYTES, True),
-        ("W" * (MAX_NAME_BYTES + 1), False),
-        ("__model_proto", False),
-        ("__w", False),
-        ("", False),
-        ("0w", False),
-        ("w\n", False),
-        ("w.bin", False),
-        ("../w", False),
-        ("wé", False),
-        ("w٣", False),
-        ("con", False),
-        ("Lpt9", False),
-        ("con_", True),
-    ],
-)
+@pytest.mark.parametrize(("name", "allowed"), [("w\n", False), ("w٣", False), ("con_", True), ("_0", True)])
 def test_grammar(name: str, allowed: bool) -> None:
-    """An entry's name is a C identifier in ASCII, not a device, and does not begin with "__", except the graph's."""
+    """An entry's name is a C identifier in ASCII, whole; the vectors have more of them."""
     assert is_entry_name(name) is allowed
 
 

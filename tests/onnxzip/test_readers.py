@@ -27,10 +27,9 @@ import formats
 from formats import onnxzip
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError
-from formats.onnxzip.reading.contents import read_contents
-from formats.onnxzip.reading.external_tensors import check_external
-from formats.onnxzip.reading.graph_scan import scan
-from formats.onnxzip.reading.reader import read_entries
+from formats.onnxzip.contents import read_contents
+from formats.onnxzip.graph import check_external, visit_graph
+from formats.onnxzip.reader import read_entries
 from formats.tensordata.sources.source import Literal
 
 pytestmark = pytest.mark.outer
@@ -67,7 +66,7 @@ def of_python(path: Path) -> Verdict:
     for entry in contents.graphs.values():
         _, offset, nbytes = places[entry.name]
         graph = source.slice(offset, nbytes)
-        scan(graph, lambda tensor: tensors.append(places[check_external(tensor, sizes)]))
+        visit_graph(graph, lambda tensor: tensors.append(places[check_external(tensor, sizes)]))
     digest = hashlib.sha256(path.read_bytes()[offset : offset + nbytes]).hexdigest()
     return {"ok": True, "graph": digest, "entries": [*places.values()], "tensors": tensors}
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import DecodeError, TruncatedError
-from formats.onnxzip import records
-from formats.onnxzip.reading import reader
+from formats.onnxzip import reader, records
 from formats.onnxzip.records import Entry, Structure
 from formats.tensordata.sources.source import Concat, Literal, Source
 

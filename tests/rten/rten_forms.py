@@ -1,10 +1,26 @@
-"""Tables of forms, converted to plain tables, value by value."""
+"""Buffers of RTen's tables, and tables of forms as plain tables, value by value."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from formats.flatbuffer import builder, fbs
+from formats.flatbuffer.fbs import Table
 from formats.flatbuffer.forms import NAME, Filled, FilledTables, Gap
+from formats.rten.model import SCHEMA
+from formats.tensordata.sources.source import Source
+
+TABLES, ENUMS, UNIONS = SCHEMA.tables, SCHEMA.enums, SCHEMA.unions
+
+
+def build(table: Table, root: str = "Model") -> list[bytes | Source]:
+    """Return the segments of the buffer of one of RTen's tables."""
+    return builder.build(table, SCHEMA, root)
+
+
+def read(data: bytes | memoryview, root: str = "Model", base: int = 0) -> Table:
+    """Return one of RTen's tables."""
+    return fbs.read(data, SCHEMA, root, base=base)
 
 
 def expanded(value: Any, around: Filled | None = None) -> Any:

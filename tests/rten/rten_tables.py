@@ -66,22 +66,24 @@ def types() -> str:
 
 def native() -> str:
     """Return the operators of ONNX and RTen whose newest form is written unchanged."""
-    return _paragraph(name for name, spec in HELD.items() if not spec.all_rewritings)
+    return _paragraph(name for name, spec in HELD.items() if not spec.to_rten.all_rewritings)
 
 
 def adapted() -> str:
     """Return the operators of ONNX and RTen for which some forms are rewritten."""
-    return _paragraph(name for name, spec in HELD.items() if spec.all_rewritings)
+    return _paragraph(name for name, spec in HELD.items() if spec.to_rten.all_rewritings)
 
 
 def lowered() -> str:
     """Return the operators of ONNX that RTen lacks, and that are written as others."""
-    return _paragraph(sorted(name for name, spec in SPECS.items() if spec.all_rewritings and name not in HELD))
+    return _paragraph(sorted(name for name, spec in SPECS.items() if spec.to_rten.all_rewritings and name not in HELD))
 
 
 def contributed() -> str:
     """Return the operators of onnxruntime's own domain that are written with other operators."""
-    return _paragraph(sorted(spec.name for spec in BY_DOMAIN.values() if spec.domain == MICROSOFT and spec.rewritings))
+    return _paragraph(
+        sorted(spec.name for spec in BY_DOMAIN.values() if spec.domain == MICROSOFT and spec.to_rten.rewritings)
+    )
 
 
 def learned() -> str:
@@ -159,7 +161,7 @@ def faults() -> str:
     rows = {
         (spec.name, f"RTen {fault.detail}", str(fault.since), "" if fault.until is None else str(fault.until))
         for spec in SPECS.values()
-        for fault in spec.faults
+        for fault in spec.to_rten.faults
     }
     merged: dict[tuple[str, str, str], list[str]] = {}
     for name, *rest in sorted(rows):
@@ -173,10 +175,10 @@ def additions() -> str:
     """Return the operators and fields that newer releases added."""
     found: dict[str, list[str]] = {}
     for name, spec in HELD.items():
-        assert spec.row is not None
-        if spec.row.since > RELEASES[0]:
-            found.setdefault(str(spec.row.since), []).append(f"`{name}`")
-        for field in spec.row.fields:
+        assert spec.to_rten.row is not None
+        if spec.to_rten.row.since > RELEASES[0]:
+            found.setdefault(str(spec.to_rten.row.since), []).append(f"`{name}`")
+        for field in spec.to_rten.row.fields:
             if field.since > RELEASES[0]:
                 found.setdefault(str(field.since), []).append(f"`{name}` with `{field.onnx_name}`")
     return _table(("RTen", "added"), ((release, ", ".join(names)) for release, names in sorted(found.items())))

@@ -31,7 +31,7 @@ def value_of(field: Field, value: Any) -> str:
 def forms_of(domain: str, name: str, spec: OperatorSpec, target: Target) -> Iterator[Form]:
     """Yield the forms of an operator that the loader reads."""
     row = spec.row_for(target)
-    if row is None or (domain and not spec.onnx.is_native):
+    if row is None or (domain and not spec.onnx_loader.is_native):
         return
     yield (name,)
     for field in row.fields:

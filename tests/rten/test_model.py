@@ -18,12 +18,12 @@ from formats.codecs.contract import Match
 from formats.errors import DecodeError, EncodeError, FormatError, OptionError, UnsupportedError
 from formats.ir.model import Node, StringStringEntry, Tensor
 from formats.rten import CODEC
-from formats.rten.convert.loss_report import Losses, add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
-from formats.rten.model import METADATA_KEYS, is_rten_form
+from formats.rten.model import METADATA_KEYS, add_unstored, is_rten_form
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import EngineOptions, to_bytes, transfer
 from formats.tensordata.file import File
+from formats.tensordata.plan import Losses
 from formats.tensordata.sources.source import Literal
 
 PATH = Path("m.rten")
@@ -154,7 +154,7 @@ def test_documentation_is_found_everywhere(make):
     branch.node[0].doc_string = nodes[1].attribute[0].doc_string = nodes[0].doc_string = "about it"
     graph.doc_string = graph.initializer[0].doc_string = "about it"
     losses = Losses()
-    add_unheld(losses, make.model(graph), ())
+    add_unstored(losses, make.model(graph))
     places = ["graph", "graph.node[0]", 'graph.node[1].attribute["alpha"]']
     (loss,) = losses.lines()
     assert ("doc_string", "graph", "documentation") == (loss.kind, loss.where, loss.seen)
@@ -287,7 +287,7 @@ def test_sniff_version_1(model):
 
 def test_schema_version(model):
     """A model of another schema version is refused."""
-    from formats.rten.file.buffers import build, read
+    from rten_forms import build, read
 
     table = read(written(model, rten_version=1))
     data = b"".join(build({"schema_version": 2, "graph": {"nodes": []}}))

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from rten_forms import build
 from runtime.runner import RunnerError
-
-from formats.rten.file.buffers import build
 
 FIRST = "0.25"  # the oldest release that we know
 

@@ -12,7 +12,7 @@ from evaluation import difference, evaluate
 from onnx.reference import ReferenceEvaluator
 
 import formats
-from formats.rten.file.header import is_v2
+from formats.rten.header import is_v2
 
 FILES = sorted(rten_golden.GOLDEN.glob("*/*.rten"))
 TOLERANCE = 1e-5

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from corpus import BackendCase, backend_cases, backend_files
 from evaluation import difference, held
+from rten_forms import build
 from rten_operators import HELD
 from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS
@@ -20,7 +21,6 @@ from formats.ir.model import Graph
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.rten import CODEC
 from formats.rten.convert.refusal import RefusalError
-from formats.rten.file.buffers import build
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators.shared.spec import FieldKind
@@ -210,7 +210,7 @@ REQUIRED = {
 
 def attribute_table(spec):
     """Return the attribute table of a node with only the attributes that it needs."""
-    required = {field.onnx_name: REQUIRED[field.kind] for field in spec.row.fields if field.required}
+    required = {field.onnx_name: REQUIRED[field.kind] for field in spec.to_rten.row.fields if field.required}
     problems = []
     table = encode_attributes(spec, make_node(spec.name, [], [], **required), lambda *_: {"nodes": []}, problems)
     assert [] == problems
@@ -243,7 +243,7 @@ MORE_INPUTS = {"Dropout": ("0.26", 3)}  # inputs that operators accept since a r
 @pytest.mark.parametrize("spec", HELD.values(), ids=lambda spec: spec.name)
 def test_rows_agree_with_the_loader(spec, stage, runtime):
     """The loader knows the operator, accepts the number of inputs in its row, and its attribute table."""
-    row, attrs = spec.row, attribute_table(spec)
+    row, attrs = spec.to_rten.row, attribute_table(spec)
     since, more = MORE_INPUTS.get(spec.name, (runtime.release, row.inputs))
     inputs = more if runtime.release >= since else row.inputs
     where, reason = stage(spec, 12 if inputs is None else inputs, attrs)

@@ -71,7 +71,7 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
 
 def _entries_in(source: Source) -> list[Entry]:
     """The entries of an archive, which its own room reads."""
-    from formats.onnxzip.reading.reader import read_entries
+    from formats.onnxzip.reader import read_entries
 
     return read_entries(source)
 

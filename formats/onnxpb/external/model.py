@@ -176,8 +176,10 @@ def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: 
     """The `id` of each small tensor that onnxruntime reads before it opens a data file, so that it stays inside."""
     if options.external_data is False or not movable:
         return set()
-    from formats.ir.storage import SMALL_BYTES as FROM_BYTES  # from here on, a constant is no small one
-    from formats.ir.storage import in_attribute, is_small, read_at_load
+    from formats.onnxruntime.small_constants import (
+        SMALL_BYTES as FROM_BYTES,  # from here on, a constant is no small one
+    )
+    from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
 
     if options.external_data and options.size_threshold >= FROM_BYTES:
         return set()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.codecs.contract import DEEPEST, MAX_DEPTH
@@ -32,7 +33,9 @@ from formats.onnxpb.wire.tables import (
     PLACE,
     PLACE_ONE,
     PLACES,
+    PRESENCE,
     TEXT,
+    VISIT,
     tables,
 )
 from formats.onnxpb.wire.varints import (
@@ -49,12 +52,15 @@ from formats.tensordata.sources.source import Literal, Source, joined
 from formats.tensordata.sources.unpacked import BLOCK_BYTES, numbers_behind_tags, unpacked, whole_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.onnxpb.wire.tables import FieldRow, MessageTable, Tables
 
 T = TypeVar("T")
 
 MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
+VISITED_BYTES, MAX_VISITED = 256, 4096  # the longest attribute, and the number of attributes, that are remembered
 WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
@@ -72,6 +78,10 @@ _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.na
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
 _new = object.__new__
+
+
+class DepthError(LimitError):
+    """Messages are nested too deeply."""
 
 
 def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *, at_once: bool = False) -> T:
@@ -112,16 +122,30 @@ class Decoder:
 
     `family` has the tables of the messages to make. `at_once` leaves nothing undecoded.
 
+    If there is `visit`, unknown fields are dropped, and it is called with the fields and the depth of each message that
+    `family` says is visited. These are not kept, so there may be any number of them.
+
     While a message is decoded, it is the dict of its fields.
     """
 
-    def __init__(self, source: Source, max_depth: int, family: Tables, *, at_once: bool = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        max_depth: int,
+        family: Tables,
+        *,
+        at_once: bool = False,
+        visit: Callable[[dict[str, Any], int], None] | None = None,
+    ) -> None:
         self.source = source
         is_near = isinstance(source, Literal) or all(file.is_local for file in source.files())
         self.inline_bytes = INLINE_BYTES if is_near else FAR_INLINE_BYTES
         self.max_depth = max_depth
         self.at_once = at_once
+        self.visit = visit
+        self.visited: set[bytes] = set()  # attributes with nothing to visit: most nodes have the same ones
         self.messages = 0
+        self.max_messages = inf if visit else MAX_MESSAGES
         self.has_references = False  # of what was decoded
         self.left: list[FieldsInSource] = []  # what was not
         self.tables = family
@@ -135,7 +159,7 @@ class Decoder:
     def excess(self, depth: int) -> LimitError:
         """The error to raise if there are too many messages, or one is too deep."""
         if depth > self.max_depth:
-            return LimitError(
+            return DepthError(
                 f"messages are nested more than {self.max_depth} deep; `max_depth` allows up to {DEEPEST}"
             )
         return LimitError(f"the file holds more than {MAX_MESSAGES} messages")
@@ -214,17 +238,21 @@ class Decoder:
         """
         row = None
         try:
-            tag, after = decode_prefix(window, 0)
+            tag, after_tag = decode_prefix(window, 0)
             row = table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
-                data, stop = self.group(position, end, tag, after)
+                data, stop = self.group(position, end, tag, after_tag)
                 row = None  # an error will name the field
                 return position + self.fields(values, table, data, 0, min(stop, len(data)), position, depth)
-            size, after = decode_prefix(window, after)
+            size, after = decode_prefix(window, after_tag)
             begin, stop = position + after, position + after + size
             if stop > end:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-            if row and row.action in (MESSAGE, BULK):
+            if self.visit and (row is None or row.action == PRESENCE):
+                skip_field(window, after_tag, tag)  # refuses a wrong number, and reads no payload
+                if row:
+                    values[row.name] = True
+            elif row and row.action in (MESSAGE, BULK, VISIT):
                 if row.name in values and not row.repeated:
                     present = _to_merge(values[row.name])
                     self.large(present, row.inner, begin, stop, depth + 1, window[after:])
@@ -233,6 +261,9 @@ class Decoder:
                 else:
                     fields: dict[str, Any] = {}
                     self.large(fields, row.inner, begin, stop, depth + 1, window[after:])
+                    if self.visit and row.action == VISIT:
+                        self.visit(fields, depth + 1)
+                        return stop
                     inner = _made(row.inner, fields)
                     undecoded = self.undecoded(values, table, row, (size, size), depth) if row.action == BULK else None
                     if undecoded:
@@ -382,7 +413,7 @@ class Decoder:
         `data` starts at `origin` of the source. This is the inner loop of decoding.
         """
         self.messages += 1
-        if depth > self.max_depth or self.messages > MAX_MESSAGES:
+        if depth > self.max_depth or self.messages > self.max_messages:
             raise self.excess(depth)
         by_tag = table.by_tag
         is_long = end - position >= BULK_BYTES or "undecoded" in values
@@ -403,8 +434,9 @@ class Decoder:
                 row = by_tag.get(tag)
                 if row is None:
                     position = skip_field(data, position, tag)
-                    unknown = unknown or []
-                    unknown.append(data[start:position])
+                    if self.visit is None:
+                        unknown = unknown or []
+                        unknown.append(data[start:position])
                     continue
                 action, name, repeated, inner, siblings = row
                 if is_long and action != BULK:
@@ -444,11 +476,20 @@ class Decoder:
                             if inner.finish:
                                 inner.finish(present)
                             continue
-                        value = _new(inner.message_class)
+                        is_attribute = inner is self.attribute and action == VISIT and size <= VISITED_BYTES
+                        if is_attribute and depth < self.max_depth and data[begin:position] in self.visited:
+                            continue
                         fields: dict[str, Any] = {}
                         self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                        if action == VISIT:
+                            if fields and self.visit:
+                                self.visit(fields, depth + 1)
+                            elif is_attribute and len(self.visited) < MAX_VISITED:
+                                self.visited.add(data[begin:position])
+                            continue
                         if inner.finish:
                             inner.finish(fields)
+                        value = _new(inner.message_class)
                         set_fields(value, fields)
                     elif action == BYTES:
                         value = data[begin:position]
@@ -480,6 +521,9 @@ class Decoder:
                         unknown = unknown or []
                         unknown.append(data[start:position])
                         continue
+                elif action == PRESENCE:
+                    position = skip_field(data, position, tag)
+                    value = True
                 else:
                     places = places or {}
                     if has_runs and data[start] == tag:

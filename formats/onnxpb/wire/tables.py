@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     from formats.onnxpb.wire.schema import MessageField
 
-# What to do with a field. Text comes first, then messages, then other fields with a length.
-TEXT, MESSAGE, BULK = range(3)
-BYTES, PACKED, PLACE, PLACES = range(3, 7)
-INTEGER, FIXED_WIDTH, PLACE_ONE, CLOSED_ENUM = range(7, 11)
+# What to do with a field. Text comes first, then messages, then other fields with a length. VISIT is a message that is
+# shown to the `visit` of the decoder and then forgotten; PRESENCE skips a field and notes only that it is there.
+TEXT, MESSAGE, BULK, VISIT = range(4)
+BYTES, PACKED, PLACE, PLACES = range(4, 8)
+INTEGER, FIXED_WIDTH, PLACE_ONE, CLOSED_ENUM, PRESENCE = range(8, 13)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
-LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
+LAST_MESSAGE, LAST_WITH_LENGTH = VISIT, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
@@ -114,6 +115,9 @@ def encoded_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+IR_FAMILY = Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, encoded_text, False, lambda _: None)
+
+
 class Tables(dict[str, MessageTable]):
     """The tables of the messages of a family, by their names in onnx.proto; a copy is the same object."""
 
@@ -129,9 +133,7 @@ class Tables(dict[str, MessageTable]):
 @cache
 def tables() -> Tables:
     """The table of every message of the IR, by its name in onnx.proto."""
-    return tables_of(
-        Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, encoded_text, False, lambda _: None)
-    )
+    return tables_of(IR_FAMILY)
 
 
 def tables_of(family: Family) -> Tables:

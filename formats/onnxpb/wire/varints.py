@@ -38,6 +38,10 @@ class UnclosedGroupError(GroupError, TruncatedError):
     """A group does not end."""
 
 
+class GroupDepthError(GroupError, LimitError):
+    """Groups are nested too deeply."""
+
+
 INT64 = 64, True  # the width in bits of an integer, and whether it is signed; see `signed`
 TOO_LARGE = "a varint exceeds 64 bits"
 PREFIX_TOO_LONG = f"a tag or a length is longer than {MAX_PREFIX_BYTES} bytes"
@@ -137,7 +141,7 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
             position += 4
         elif wire_type == WireType.SGROUP:
             if len(groups) == MAX_GROUP_DEPTH:
-                raise LimitError(f"groups are nested more than {MAX_GROUP_DEPTH} deep")
+                raise GroupDepthError(f"groups are nested more than {MAX_GROUP_DEPTH} deep")
             groups.append(number)
         elif wire_type == WireType.EGROUP:
             if not groups:

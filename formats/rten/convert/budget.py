@@ -46,16 +46,16 @@ class Budget:
         self._elements -= elements * cost
         self._nodes -= nodes
         if min(self._elements, self._nodes) < 0 and self._size is not None:
-            given_nodes, given_bytes = self._size()
+            model_nodes, model_bytes = self._size()
             self._size = None
-            self._elements += ELEMENTS_PER_BYTE * given_bytes
-            self._nodes += NODES_PER_NODE * given_nodes
+            self._elements += ELEMENTS_PER_BYTE * model_bytes
+            self._nodes += NODES_PER_NODE * model_nodes
         if min(self._elements, self._nodes) < 0:
             self._elements, self._nodes = self._elements + elements * cost, self._nodes + nodes
-            word, count, left = (
+            word, count, remaining = (
                 ("nodes", nodes, self._nodes) if nodes else ("elements", elements, self._elements // cost)
             )
-            reason = f"needs {count:,} {word}, but for a model of this size, only {left:,} more may be made"
+            reason = f"needs {count:,} {word}, but for a model of this size, only {remaining:,} more may be made"
             raise Refused(reason, "change the sizes in the model")
 
 
@@ -79,7 +79,7 @@ def _size_of(model: Model) -> tuple[int, int]:
     """The nodes of a model, and the bytes of its tensors."""
     from formats.ir import walk
 
-    nodes = sum(len(found.node) for _, found in walk.graphs(model))
+    nodes = sum(len(graph.node) for _, graph in walk.graphs(model))
     return nodes, sum(_nbytes_of(tensor) for _, tensor in walk.tensors(model))
 
 

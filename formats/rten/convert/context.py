@@ -18,7 +18,7 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.graph.attributes import make_attribute, make_node, with_fields
-from formats.rten.operators import casting, shape, spec_of
+from formats.rten.operators import SPECS, spec_of
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, INTS
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Tensor
     from formats.rten.convert.value_types import Dims
-    from formats.rten.operators.shared.deviations import Deviation
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import Deviation, OperatorSpec
     from formats.rten.target import Target
 
 NEWEST = 24  # the operator set of rewritten nodes; the forms that they use are the same in all later operator sets
@@ -125,9 +124,9 @@ class Context:
 
     # What is known.
 
-    def has(self, operator: OperatorSpec) -> bool:
-        """Whether all releases of the target have an operator."""
-        return operator.row_for(self.target) is not None
+    def has(self, operator: str) -> bool:
+        """Whether all releases of the target have an operator of ONNX."""
+        return SPECS[operator].row_for(self.target) is not None
 
     @property
     def operator(self) -> OperatorSpec:
@@ -198,10 +197,10 @@ class Context:
 
         Raises: Refused if they are not known before the model runs.
         """
-        held = self.scope.ints(name)
-        if held is None:
+        contents = self.scope.ints(name)
+        if contents is None:
             raise Refused(f"needs the value of {name!r}, which is known only when the model runs", "make it constant")
-        return held
+        return contents
 
     def is_float(self, name: str) -> bool:
         """Whether the elements of a value are floats, as far as is known."""
@@ -256,21 +255,19 @@ class Context:
 
     # Results.
 
-    def op(self, operator: OperatorSpec, *inputs: str, **attributes: Any) -> str:
-        """Emit a node with one output, and return the name of the output."""
+    def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Emit a node of one of ONNX's operators with one output, and return the name of the output."""
         return self.op_outputs(operator, inputs, 1, **attributes)[0]
 
-    def op_outputs(
-        self, operator: OperatorSpec, inputs: Sequence[str], count: int, **attributes: Any
-    ) -> tuple[str, ...]:
+    def op_outputs(self, operator: str, inputs: Sequence[str], count: int, **attributes: Any) -> tuple[str, ...]:
         """Emit a node, and return the names of its `count` outputs."""
-        given = list(inputs)
-        while given and not given[-1]:
-            given.pop()
+        present = list(inputs)
+        while present and not present[-1]:  # inputs that are omitted at the end
+            present.pop()
         stem = next((name for name in self.node.output if name), self.node.op_type or "")
         budget.nodes(1 + count)
-        outputs = tuple(self.names.new(f"{stem}/{operator.name}") for _ in range(count))
-        node = make_node(operator.name, given, outputs, **attributes)
+        outputs = tuple(self.names.new(f"{stem}/{operator}") for _ in range(count))
+        node = make_node(operator, present, outputs, **attributes)
         self.emitted.append(node)
         self.scope.infer(node)
         return outputs
@@ -278,7 +275,7 @@ class Context:
     def copy(
         self,
         inputs: Sequence[str],
-        operator: OperatorSpec | None = None,
+        operator: str = "",
         without: Collection[str] = (),
         **attributes: Any,
     ) -> str:
@@ -287,7 +284,7 @@ class Context:
         The caller may leave out some of the attributes, and may give others.
         """
         node = self.changed(inputs, without, **attributes)[-1]
-        op_type = operator.name if operator is not None else node.op_type
+        op_type = operator or node.op_type
         outputs = [self.names.new(f"{self.node.output[0]}/{op_type}")]
         self.emit(replace(node, op_type=op_type, output=outputs, name=None, domain=None))
         return outputs[0]
@@ -300,7 +297,7 @@ class Context:
 
     def cast(self, name: str, elem_type: int) -> str:
         """The value with another element type, or the value itself if it already has that type."""
-        return name if self.elem_type(name) == elem_type else self.op(casting.Cast, name, to=elem_type)
+        return name if self.elem_type(name) == elem_type else self.op("Cast", name, to=elem_type)
 
     def replace(self, *values: str) -> list[Node]:
         """The emitted nodes. `values` are the outputs of the node that these nodes replace.
@@ -319,7 +316,7 @@ class Context:
             if value in produced and value not in renamed:
                 renamed[value] = output
             else:
-                self.emitted.append(make_node(shape.Identity.name, [value], [output]))
+                self.emitted.append(make_node("Identity", [value], [output]))
         for node in self.emitted:
             node.input = [renamed.get(name, name) for name in node.input]
             node.output = [renamed.get(name, name) for name in node.output]
@@ -331,11 +328,11 @@ class Context:
         self, inputs: Iterable[str] | None = None, without: Collection[str] = (), **attributes: Any
     ) -> list[Node]:
         """The emitted nodes, and the node with other inputs, without some attributes, and with new values of others."""
-        gone = {*without, *attributes}
-        kept = [attribute for attribute in self.node.attribute if attribute.name not in gone]
+        replaced = {*without, *attributes}
+        kept = [attribute for attribute in self.node.attribute if attribute.name not in replaced]
         kept += (make_attribute(name, value) for name, value in attributes.items() if value is not None)
-        given = list(self.node.input if inputs is None else inputs)
-        return [*self.emitted, with_fields(self.node, input=given, attribute=kept)]
+        names = list(self.node.input if inputs is None else inputs)
+        return [*self.emitted, with_fields(self.node, input=names, attribute=kept)]
 
     def value_info(self, name: str, elem_type: int, dims: Dims | None = None) -> ValueInfo:
         """An input or output of a subgraph. Only its dims that are sizes are kept, without names."""

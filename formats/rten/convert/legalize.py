@@ -15,38 +15,34 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError, UnsupportedError
 from formats.ir.dtypes import DOUBLE, FLOAT, type_name
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.layouts import in_usual_layout
 from formats.ir.model import Graph, Model, Node
 from formats.ir.node_order import all_mentioned, graphs, topological
 from formats.ir.walk import inner_place
+from formats.onnxruntime.layouts import in_usual_layout
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
-from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import tensor_input_of
-from formats.rten.convert.exactness import is_exact
-from formats.rten.convert.loss_report import Losses
-from formats.rten.convert.passes import GraphWork, ModelWork, legal_graph, legal_model
+from formats.rten.convert.passes import GRAPH_PASSES, MODEL_PASSES, GraphFacts, ModelFacts, run
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
 from formats.rten.convert.scope import Scope
-from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType
 from formats.rten.graph.attributes import MALFORMED
-from formats.rten.graph.names import used_and_read
+from formats.rten.graph.uses import Uses, add_decisive, used_and_read
 from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, spec_of
+from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, NOT_NUMBERS
-from formats.tensordata.plan import RANGE, SPECIAL
+from formats.tensordata.plan import RANGE, SPECIAL, Losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from formats.ir.functions import Key
     from formats.ir.model import Attribute, Tensor
-    from formats.rten.operators.shared.deviations import Deviation
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.operators.shared.spec import Deviation, OperatorSpec
     from formats.rten.target import Target
     from formats.tensordata.plan import Loss, Seen
 
@@ -57,16 +53,14 @@ MAX_NODES = 500_000  # accepted nodes; the limit is for functions that multiply
 
 
 class Legalized(NamedTuple):
-    """A model that RTen can run if there are no refusals.
-
-    `types` has what is known about the values of each graph of `model`, by the place of the graph in the model.
-    """
+    """A model that RTen can run if there are no refusals."""
 
     model: Model
     refusals: tuple[Refusal, ...]
-    types: Mapping[str, Mapping[str, ValueType]]
+    types: Mapping[str, Mapping[str, ValueType]]  # of the values of each graph of `model`, by the place of the graph
     losses: Losses  # differences in RTen's results, once for each operator
-    kept: Kept | None = None  # for an ONNX loader: the rewritten nodes
+    kept: Kept | None  # for an ONNX loader: the rewritten nodes
+    changed_by: tuple[str, ...]  # the names of the passes that changed the model
 
 
 def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -> Legalized:
@@ -78,43 +72,32 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
 
     Raises: TensorDataError if a constant that decides a form cannot be read.
     """
-    model, losses, refusals = _in_usual_layout(model)
+    refusals: list[Refusal] = []
+    layout_losses: tuple[Loss, ...] = ()
+    try:
+        model, layout_losses = in_usual_layout(model)
+    except UnsupportedError as error:
+        reason, _, remedy = error.message.partition(": ")
+        refusals.append(Refusal("", "", None, error.where or "", reason, remedy))
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))
     if target.is_onnx:
         target = target._replace(version=target.version or version)
-    legalizer = _Legalizer(model, exact, target, version)
-    legalizer.refusals += refusals
-    for loss in losses:
+    legalizer = _Legalizer(model, exact, target, version, refusals)
+    for loss in layout_losses:
         legalizer.losses.add("layout", loss.detail, loss.where, seen=loss.seen)
 
-    def outermost(graph: Graph) -> Graph:
+    def legal_graph(graph: Graph) -> Graph:
         with budget_of(model):
             return legalizer.graph(graph, versions, None, "graph", ())
 
-    work = ModelWork(
-        model,
-        model.graph or Graph(),
-        version,
-        target,
-        legalizer.losses,
-        legalizer.refusals,
-        legalizer.rounded,
-        outermost,
-    )
-    result = legal_model(work)
-    found = graphs(work.graph, "graph") if len(legalizer.types) > 1 else [("graph", work.graph)]
-    types = {where: legalizer.types.get(id(graph), {}) for where, graph in found}
-    return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses, legalizer.kept)
-
-
-def _in_usual_layout(model: Model) -> tuple[Model, tuple[Loss, ...], list[Refusal]]:
-    """The model without layouts of onnxruntime, what to report of this, and why it cannot be, if so."""
-    try:
-        return *in_usual_layout(model), []
-    except UnsupportedError as error:
-        reason, _, remedy = error.message.partition(": ")
-        return model, (), [Refusal("", "", None, error.where or "", reason, remedy)]
+    facts = ModelFacts(version, target, legalizer.losses, refusals, legalizer.rounded, legal_graph)
+    legal = run(MODEL_PASSES, model, facts)
+    graph = legal.subject.graph or Graph()
+    all_graphs = graphs(graph, "graph") if len(legalizer.types) > 1 else [("graph", graph)]
+    types = {where: legalizer.types.get(id(graph), {}) for where, graph in all_graphs}
+    changed_by = tuple(dict.fromkeys((*legal.changed_by, *legalizer.changed_by)))
+    return Legalized(legal.subject, tuple(refusals), types, legalizer.losses, legalizer.kept, changed_by)
 
 
 class _Place(NamedTuple):
@@ -124,14 +107,12 @@ class _Place(NamedTuple):
     where: str
     surroundings: _Surroundings
     is_inlined: bool = False  # the node is in a function, and the size of the function was checked
-    step: int = 0
-    given: Node | None = None  # the node of the model; the nodes that replace it have its place
+    step: int = 0  # how many rewritings led to the node
+    model_node: Node | None = None  # the node of the model; the nodes that replace it have its place
     imported: Mapping[str, int] | None = None  # the operator sets of the given node, if it was rewritten
     applied: list[Applied] | None = None  # the rewritings that were applied, if the caller wants them
     maker: _Place | None = None  # the node that was rewritten to the node around this subgraph
-    is_reported: bool = (
-        False  # the report says all about the node, which was legal before the node around it was rewritten
-    )
+    is_reported: bool = False  # the node was legal, and reported, before the node around its graph was rewritten
 
 
 class _Surroundings(NamedTuple):
@@ -140,18 +121,14 @@ class _Surroundings(NamedTuple):
     scope: Scope
     constants: Constants
     depth: int
-    shapes: ShapeNames
-
-    def is_shape(self, name: str) -> bool:
-        """Whether a value is used only as dims. They are small, because a tensor has these dims."""
-        return self.shapes.has(name)
+    uses: Uses  # of the values of the given graph
 
 
 class _Legalizer:
     """What all graphs of one model share."""
 
-    def __init__(self, model: Model, exact: bool, target: Target, version: int) -> None:
-        self.refusals: list[Refusal] = []
+    def __init__(self, model: Model, exact: bool, target: Target, version: int, refusals: list[Refusal]) -> None:
+        self.refusals = refusals
         self.losses = Losses()
         self.types: dict[int, Mapping[str, ValueType]] = {}
         self._exact = exact
@@ -165,6 +142,7 @@ class _Legalizer:
         self._room: float = MAX_NODES
         self._tensor_input = ""
         self._finished_inside: dict[int, Node] = {}  # the legal nodes of subgraphs, by their ids
+        self.changed_by: dict[str, None] = {}  # the passes that changed a graph
         self.rounded: dict[int, str] = {}  # float types other than FLOAT, and the first value of each
 
     def graph(
@@ -183,9 +161,9 @@ class _Legalizer:
         """
         self._tensor_input = self._tensor_input if outer else tensor_input_of(graph)
         constants = Constants(Scope(outer.scope if outer else None), self._names)
-        surroundings = _Surroundings(constants.scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
-        work = GraphWork(
-            graph,
+        surroundings = _Surroundings(constants.scope, constants, outer.depth + 1 if outer else 0, Uses(graph))
+        place = _Place(versions, where, surroundings, is_inlined, maker=maker)
+        facts = GraphFacts(
             where,
             outer is not None,
             input_types,
@@ -194,46 +172,44 @@ class _Legalizer:
             constants,
             self.losses,
             self.kept,
-            lambda: self._nodes(graph, _Place(versions, where, surroundings, is_inlined, maker=maker)),
+            lambda graph: self._nodes(graph, place),
         )
-        legal = legal_graph(work)
+        legal = run(GRAPH_PASSES, graph, facts)
+        self.changed_by.update(dict.fromkeys(legal.changed_by))
         if outer:
-            self._finished_inside.update((id(node), node) for node in legal.node)
-        self.types[id(legal)] = constants.scope.types
-        return legal
+            self._finished_inside.update((id(node), node) for node in legal.subject.node)
+        self.types[id(legal.subject)] = constants.scope.types
+        return legal.subject
 
     def _nodes(self, graph: Graph, around: _Place) -> list[Node]:
         """The legal nodes of a graph; `around` is the place of the graph."""
         constants, where = around.surroundings.constants, around.where
         version = around.versions.get("", NEWEST)
-        given, precedents, scope = graph.node, self._precedents, constants.scope
-        has_functions = bool(self._functions)
-        nodes: list[Node] = []
+        precedents, scope = self._precedents, constants.scope
+        legal_nodes: list[Node] = []
         for index in self._order(graph, where):
-            node = given[index]
+            node = graph.node[index]
             spec = SPECS.get(node.op_type or "")
-            is_call = has_functions and self._is_call(node)
-            likeness = None if is_call else precedents.likeness(node, spec, version, scope)
+            likeness = None if self._is_call(node) else precedents.likeness(node, spec, version, scope)
             legal_node = precedents.follow(likeness, node, constants) if likeness else None
             if legal_node is not None and spec is not None:
-                nodes.append(legal_node)
+                legal_nodes.append(legal_node)
                 deviations = self._deviations(legal_node, spec, around.surroundings)
-                if not deviations and self.kept is None:
-                    continue  # there is nothing to report, so its place does not matter
-            place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
-            if legal_node is not None:
-                self._report(deviations, place)
-                if self.kept is not None and legal_node is not node:
-                    self.kept.repeat(likeness, node, place.where)
+                if deviations or self.kept is not None:
+                    place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
+                    self._report(deviations, place)
+                    if self.kept is not None and legal_node is not node:
+                        self.kept.repeat(likeness, node, place.where)
                 continue
-            refused, changed = len(self.refusals), len(self.kept.changes) if self.kept else 0
-            made = self._replacements(node, place)
-            if len(self.refusals) == refused:
-                self._precedents.add(likeness, node, made, constants)
+            place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
+            refusals_before, changes_before = len(self.refusals), len(self.kept.changes) if self.kept else 0
+            replacements = self._replacements(node, place)
+            if len(self.refusals) == refusals_before:
+                precedents.add(likeness, node, replacements, constants)
                 if self.kept is not None:
-                    self.kept.remember(likeness, changed)
-            nodes += made
-        return nodes
+                    self.kept.remember(likeness, changes_before)
+            legal_nodes += replacements
+        return legal_nodes
 
     def _order(self, graph: Graph, where: str) -> Sequence[int]:
         """The indices of the nodes, ordered so that each node comes after the nodes whose outputs it uses."""
@@ -256,33 +232,35 @@ class _Legalizer:
         if self._is_call(node):
             self.kept.inline(node, place.where)
             return self._node(node, place)
-        refused, applied = len(self.refusals), list[Applied]()
-        made = self._node(node, place._replace(applied=applied))
+        refusals_before, applied = len(self.refusals), list[Applied]()
+        legal_nodes = self._node(node, place._replace(applied=applied))
         spec = spec_of(node)
-        if len(self.refusals) > refused or (not made and spec is not None and spec.constant is not None):
-            return made
+        became_constant = not legal_nodes and spec is not None and spec.to_rten.constant is not None
+        if len(self.refusals) > refusals_before or became_constant:
+            return legal_nodes
         version = place.versions.get("", NEWEST)
-        return self.kept.settle(node, made, applied, version, place.where, place.surroundings.scope)
+        return self.kept.settle(node, legal_nodes, applied, version, place.where, place.surroundings.scope)
 
     def _place_of(self, node: Node, around: _Place) -> _Place:
         """The place that the report names for a node: its own, or that of the node whose rewriting made its graph."""
         is_reported, maker = id(node) in self._finished_inside, around.maker
         if maker is None:
-            return around._replace(given=node, is_reported=is_reported)
-        return around._replace(given=maker.given, where=maker.where, is_reported=is_reported)
+            return around._replace(model_node=node, is_reported=is_reported)
+        return around._replace(model_node=maker.model_node, where=maker.where, is_reported=is_reported)
 
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute the same as a node."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         if place.step == 0:
             place = self._place_of(node, place)
+        # A function of the model hides an operator with the same name.
         function = self._functions.get(key_of(node.domain, node.op_type, node.overload)) if self._functions else None
         try:
             if function is not None:
                 return self._call(node, place)
             spec = spec_of(node)
-            if spec is not None and spec.constant is not None:
-                return self._constant(node, spec.constant(node), spec, place)
+            if spec is not None and spec.to_rten.constant is not None:
+                return self._constant(node, spec.to_rten.constant(node), spec, place)
             node = self._with_legal_subgraphs(node, place)
             nodes = self._rewritten(node, domain, place)
             if nodes is None:
@@ -296,14 +274,15 @@ class _Legalizer:
         if place.step == MAX_STEPS:
             return self._refuse(node, domain, place, "its rewriting does not end")
         add_decisive([nodes], self._names.decisive)
+        # Rewritings write the newest forms, but a refusal names the operator set that the model imports.
         imported = place.imported or place.versions
         inner = place._replace(versions={"": NEWEST}, step=place.step + 1, imported=imported)
-        return [legal for made in nodes for legal in self._node(made, inner)]
+        return [legal for new in nodes for legal in self._node(new, inner)]
 
     def _constant(self, node: Node, tensor: Tensor, spec: OperatorSpec, place: _Place) -> list[Node]:
         """Record the tensor that a node stands for. Only an ONNX loader keeps the node, if it reads it."""
         tensor = replace(tensor, name=node.output[0])
-        is_read = spec.onnx.reads_constant
+        is_read = spec.onnx_loader.reads_constant
         if self.kept is not None and is_read is not None and is_read(node):
             place.surroundings.scope.add_tensor(tensor)
             return [node]
@@ -317,8 +296,8 @@ class _Legalizer:
             return None
         surroundings = place.surroundings
         context = self._context(node, place.versions.get(domain, NEWEST), surroundings)
-        found: list[tuple[Deviation, bool]] = []
-        for rewriting in spec.all_rewritings:
+        deviations: list[tuple[Deviation, bool]] = []  # that rewritings report, although they do not apply
+        for rewriting in spec.to_rten.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
@@ -326,10 +305,10 @@ class _Legalizer:
                 self._report(_visible(context.deviations, node, surroundings.scope), place)
                 return nodes
             context.emitted.clear()
-            found += context.deviations
+            deviations += context.deviations
             context.deviations.clear()
-        found = [*_visible(found, node, surroundings.scope), *self._deviations(node, spec, surroundings)]
-        self._report(found, place)
+        self._report(_visible(deviations, node, surroundings.scope), place)
+        self._report(self._deviations(node, spec, surroundings), place)
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
@@ -339,16 +318,16 @@ class _Legalizer:
             raise Refused("is not supported by RTen")
         if self.kept is not None:
             node = self.kept.readable(node, spec)
-        scope = place.surroundings.scope
+        scope, uses = place.surroundings.scope, place.surroundings.uses
         scope.infer(node)
+        model_node = place.model_node or node
         for name in node.output:
             elem_type = scope.types[name].elem_type
-            given = place.given or node
-            if elem_type != FLOAT and elem_type in FLOATS and name in given.output:
+            if elem_type != FLOAT and elem_type in FLOATS and name in model_node.output:
                 is_read_rounded = elem_type == DOUBLE and self._target.is_onnx  # even if nothing is computed with it
-                if is_read_rounded or not is_exact(given, name, scope):
+                if is_read_rounded or not _is_exact(model_node, name, scope):
                     self.rounded.setdefault(elem_type, name)
-            if name in scope.exceeding and not place.surroundings.is_shape(name) and not _is_place(name, given, scope):
+            if name in scope.exceeding and name not in uses.only_dims and not _is_place(name, model_node, scope):
                 kind = type_name(elem_type)
                 self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, RANGE)
             if elem_type in NOT_NUMBERS:
@@ -359,16 +338,16 @@ class _Legalizer:
         self, node: Node, spec: OperatorSpec, surroundings: _Surroundings
     ) -> Sequence[tuple[Deviation, bool]]:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
-        if spec.deviations is None is spec.unspecified:
+        if spec.to_rten.deviations is None is spec.to_rten.unspecified:
             return ()
         context = self._context(node, NEWEST, surroundings)
-        rules = (spec.deviations, True), (spec.unspecified, False)
-        found = [
+        rules = (spec.to_rten.deviations, True), (spec.to_rten.unspecified, False)
+        deviations = [
             (deviation, is_defined)
             for rule, is_defined in rules
             for deviation in (() if rule is None else rule(node, context))
         ]
-        return found and [*_visible(found, node, surroundings.scope)]
+        return [*_visible(deviations, node, surroundings.scope)]
 
     def _report(self, deviations: Iterable[tuple[Deviation, bool]], place: _Place) -> None:
         """Add what RTen computes otherwise for the operator at a place, and whether ONNX defines the result."""
@@ -379,9 +358,9 @@ class _Legalizer:
         """Add a loss to the losses of the operator at a place of the model."""
         if place.is_reported:
             return
-        given = place.given or Node()
-        name = given.name or next(filter(None, given.output), "")
-        self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
+        model_node = place.model_node or Node()
+        name = model_node.name or next(filter(None, model_node.output), "")
+        self.losses.add(kind, f"{model_node.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
 
     def _context(self, node: Node, version: int, surroundings: _Surroundings) -> Context:
         scope, constants, _, _ = surroundings
@@ -395,17 +374,19 @@ class _Legalizer:
         return [node]
 
     def _call(self, node: Node, place: _Place) -> list[Node]:
-        """The graph with legal nodes. For a subgraph, `input_types` are what its node knows about its inputs."""
+        """The legal nodes that compute what a function of the model computes for the node that calls it."""
         key = key_of(node.domain, node.op_type, node.overload)
         function = self._functions[key]
+        # The size of a function counts the calls in it, so only the outermost call is counted.
         if not place.is_inlined:
             size = expanded_size(key, self._functions, self._sizes, MAX_CALLS)
+            # The size is computed before anything is expanded: functions that call functions twice grow exponentially.
             if isinf(size):
                 raise Refused(f"is a function that calls itself, or whose calls are nested more than {MAX_CALLS} deep")
             self._room -= size
             if self._room < 0:
                 raise Refused(f"is a function that becomes {size:.1g} nodes, but RTen loads at most {MAX_NODES}")
-        versions = dict(place.versions)
+        versions = dict(place.versions)  # a function has its own operator sets
         versions.update((entry.domain or "", entry.version or 1) for entry in function.opset_import)
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
         inner = place._replace(versions=versions, is_inlined=True)
@@ -425,6 +406,7 @@ class _Legalizer:
         for attribute in node.attribute:
             if attribute.g is not None:
                 where = f"{inner_place(place.where, 'attribute', message=attribute)}.g"
+                # The graph of a node that a rewriting made has no place in the model: reports name the rewritten node.
                 maker = place if place.step else place.maker
                 graph = self.graph(
                     attribute.g, place.versions, place.surroundings, where, input_types, place.is_inlined, maker
@@ -444,17 +426,34 @@ def _visible(
             yield deviation, is_defined
 
 
-def _is_place(name: str, given: Node, scope: Scope) -> bool:
+def _is_exact(node: Node, name: str, scope: Scope) -> bool:
+    """Whether an output of a node of another float type has the same numbers if it is computed in FLOAT.
+
+    A node with a subgraph computes nothing itself.
+    """
+    if any(attribute.g is not None for attribute in node.attribute):
+        return True
+    spec = spec_of(node)
+    if spec is not None and spec.outputs.exact_if is not None:
+        return spec.outputs.exact_if(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])
+    return spec is not None and ranges.is_exact(spec.outputs.range)
+
+
+def _is_place(name: str, model_node: Node, scope: Scope) -> bool:
     """Whether a value counts or finds the elements of tensors, of which there are fewer than 2^31.
 
     So do all 64-bit integers that only a rewriting has, if the data of the given node are no such integers.
     """
-    return name not in given.output and bool(given.input) and scope.type_of(given.input[0]).elem_type in FLOATS | BYTES
+    return (
+        name not in model_node.output
+        and bool(model_node.input)
+        and scope.type_of(model_node.input[0]).elem_type in FLOATS | BYTES
+    )
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
     """What is known about the inputs of a node's subgraph."""
     spec = spec_of(node)
-    if spec is None or spec.body is None:
+    if spec is None or spec.outputs.body_inputs is None:  # as that of If, whose graphs have no inputs
         return []
-    return spec.body(node, [scope.type_of(name) if name else UNKNOWN for name in node.input])
+    return spec.outputs.body_inputs(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])

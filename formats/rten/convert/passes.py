@@ -1,50 +1,89 @@
 """The passes that make a model legal, in the order in which they run. Each has one concern.
 
 `MODEL_PASSES` run once for a model. One of them runs `GRAPH_PASSES` for its graph. These run again for each subgraph,
-when the node around it is rewritten. A pass reads and changes only the work that it gets. docs/operators.md lists them.
+when the node around it is rewritten. docs/operators.md lists them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from formats.ir.dtypes import type_name
-from formats.ir.model import OperatorSetId
-from formats.ir.node_order import all_mentioned, graphs
+from formats.ir.model import Graph, Model, OperatorSetId
+from formats.ir.node_order import all_mentioned, graphs, mentioned, subgraphs
 from formats.rten.convert.context import NEWEST
-from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
-from formats.rten.convert.loss_report import add_outputs
-from formats.rten.convert.pass_list import Pass, run
-from formats.rten.convert.plan_depth import add_deep_plans
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import UNKNOWN, completed
-from formats.rten.graph.constants import densify
+from formats.rten.graph.constants import FIRST_IR_WITH_DEFAULTS, densify
+from formats.rten.graph.uses import add_decisive
 from formats.rten.operators.shared.spec import STANDARD_DOMAINS
-from formats.tensordata.plan import RESULTS
+from formats.tensordata.plan import INTERFACE, RANGE, RESULTS, USE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from formats.ir.model import Graph, Model, Node, Tensor, ValueInfo
+    from formats.ir.model import Node
     from formats.rten.convert.context import Constants, ValueNames
-    from formats.rten.convert.loss_report import Losses
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import ValueType
     from formats.rten.onnx_loader.kept import Kept
     from formats.rten.target import Target
+    from formats.tensordata.plan import Losses
 
 NEWEST_KNOWN: Final = 28  # the newest operator set whose forms the rewritings know
 IR_VERSION: Final = 10  # of the result
-FIRST_IR_WITH_DEFAULTS: Final = 4  # in earlier versions, all initialisers had to be inputs
+
+# RTen's planner calls itself for each node whose output another one needs. Measured on x86-64, a call takes 400 to 440
+# bytes of the stack, depending on the release; 8 MiB are full after 18,700.
+MAX_IN_THREAD: Final = 4_500  # with the 2 MiB that a thread of Rust has by default
+MAX_IN_MAIN_THREAD: Final = 18_000  # with the 8 MiB that the main thread of a process usually has
+
+Subject = TypeVar("Subject", Graph, Model)
+Facts = TypeVar("Facts")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(Generic[Subject, Facts]):
+    """A step with one concern: its name, what it does, why, and the function that does it.
+
+    The function gets a graph or a model, and the facts that the passes share, where it may note or report something. It
+    returns another graph or model, or the same object if it changes nothing in it.
+    """
+
+    name: str
+    does: str
+    why: str
+    apply: Callable[[Subject, Facts], Subject]
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult(Generic[Subject]):
+    """What passes made of a graph or a model, and the names of the passes that changed it, in their order."""
+
+    subject: Subject
+    changed_by: tuple[str, ...]
+
+
+def run(passes: Iterable[Pass[Subject, Facts]], subject: Subject, facts: Facts) -> PassResult[Subject]:
+    """Run passes in their order, each on what the one before it made."""
+    changed_by = []
+    for step in passes:
+        changed = step.apply(subject, facts)
+        if changed is not subject:
+            changed_by.append(step.name)
+        subject = changed
+    return PassResult(subject, tuple(changed_by))
+
+
+# Passes of a graph
 
 
 @dataclass(slots=True)
-class GraphWork:
-    """A graph that becomes legal: what its passes know of it, and what they made so far."""
+class GraphFacts:
+    """What the passes of one graph share."""
 
-    graph: Graph  # as it was given
     where: str
     is_subgraph: bool
     input_types: Sequence[ValueType]  # what the node around a subgraph knows of its inputs
@@ -53,10 +92,7 @@ class GraphWork:
     constants: Constants  # with the scope of the graph
     losses: Losses
     kept: Kept | None  # for an ONNX loader
-    legal_nodes: Callable[[], list[Node]]  # all nodes of the graph, rewritten
-    tensors: list[Tensor] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    outputs: list[ValueInfo] = field(default_factory=list)
+    legal_nodes: Callable[[Graph], list[Node]]  # all nodes of the graph, rewritten
 
     @property
     def scope(self) -> Scope:
@@ -64,12 +100,124 @@ class GraphWork:
         return self.constants.scope
 
 
-@dataclass(slots=True)
-class ModelWork:
-    """A model that becomes legal: what its passes know of it, and what they made so far."""
+def find_decisive(graph: Graph, facts: GraphFacts) -> Graph:
+    """Note the names of the values that are rounded or compared, also in subgraphs."""
+    add_decisive([inner.node for _, inner in graphs(graph)], facts.names.decisive)
+    return graph
 
-    model: Model  # as it was given
-    graph: Graph  # as it was given, and then the legal one
+
+def declare(graph: Graph, facts: GraphFacts) -> Graph:
+    """Tell the scope the declared types, the inputs and the constants of the graph."""
+    scope = facts.scope
+    scope.declare([*graph.value_info, *graph.input, *graph.output])
+    for number, value in enumerate(graph.input):
+        is_known = number < len(facts.input_types)
+        scope.add_input(value.name or "", facts.input_types[number] if is_known else UNKNOWN)
+    if graph.sparse_initializer:
+        dense = [densify(sparse) for sparse in graph.sparse_initializer]
+        graph = replace(graph, initializer=[*graph.initializer, *dense], sparse_initializer=[])
+    for tensor in graph.initializer:
+        scope.add_tensor(tensor)
+    return graph
+
+
+def rewrite(graph: Graph, facts: GraphFacts) -> Graph:
+    """Rewrite the nodes of the graph one after the other, since each needs what is known about the ones before it."""
+    nodes = facts.legal_nodes(graph)
+    is_same = len(nodes) == len(graph.node) and all(map(is_, nodes, graph.node))
+    return graph if is_same else replace(graph, node=nodes)
+
+
+def keep_outputs_apart(graph: Graph, facts: GraphFacts) -> Graph:
+    """Add nodes to outputs that RTen would fold to one constant."""
+    graph, added = with_distinct_outputs(graph, facts.constants, facts.names, facts.tensor_input)
+    if facts.kept is not None:
+        facts.kept.note_needs(added)
+    return graph
+
+
+def report_outputs(graph: Graph, facts: GraphFacts) -> Graph:
+    """Report the outputs that are constants and exceed 32 bits, even if the number means "no limit" to operators."""
+    for index, value in enumerate(graph.output):
+        name = value.name or ""
+        tensor = facts.scope.constant(name)
+        if tensor is not None and not facts.scope.fits(name):
+            detail = f"{type_name(tensor.data_type)} values exceed the 32 bits that RTen uses"
+            facts.losses.add("range", detail, f"{facts.where}.output[{index}]", name, seen=RANGE)
+    return graph
+
+
+def complete_outputs(graph: Graph, facts: GraphFacts) -> Graph:
+    """Declare the types of the outputs of a subgraph; the outputs of the model stay as they are declared."""
+    if not facts.is_subgraph:
+        return graph
+    outputs = [completed(value, facts.scope.type_of(value.name or "")) for value in graph.output]
+    is_same = all(map(is_, outputs, graph.output))
+    return graph if is_same else replace(graph, output=outputs)
+
+
+def add_constants(graph: Graph, facts: GraphFacts) -> Graph:
+    """Add the constants that rewritings made; an ONNX loader gets only those that the nodes use."""
+    tensors = facts.constants.tensors
+    if facts.kept is not None:
+        used = all_mentioned(graph.node) | {value.name or "" for value in graph.output}
+        tensors = [tensor for tensor in tensors if tensor.name in used]
+    return replace(graph, initializer=[*graph.initializer, *tensors]) if tensors else graph
+
+
+GRAPH_PASSES: Final[tuple[Pass[Graph, GraphFacts], ...]] = (
+    Pass(
+        "decisive values",
+        "finds the values that are rounded or compared",
+        "before them, a difference in the last bit may become a large one, so rewritings must be exact",
+        find_decisive,
+    ),
+    Pass(
+        "declarations",
+        "reads declared types, inputs and constants, and makes sparse constants dense",
+        "rewritings ask for types and constants; RTen has no sparse tensors",
+        declare,
+    ),
+    Pass(
+        "rewriting",
+        "puts each node through the rewritings of its operator",
+        "RTen lacks operators and forms of operators, and computes some otherwise",
+        rewrite,
+    ),
+    Pass(
+        "distinct outputs",
+        "adds nodes that keep RTen from folding two outputs to one constant",
+        "RTen cannot load such a model",
+        keep_outputs_apart,
+    ),
+    Pass(
+        "exceeding outputs",
+        "reports constant outputs that exceed 32 bits",
+        "RTen has no larger integers",
+        report_outputs,
+    ),
+    Pass(
+        "output types",
+        "declares the types of the outputs of subgraphs",
+        "the node around a subgraph has its types from there",
+        complete_outputs,
+    ),
+    Pass(
+        "constants",
+        "adds the constants that rewritings made",
+        "only now it is known which of them nodes use",
+        add_constants,
+    ),
+)
+
+
+# Passes of a model
+
+
+@dataclass(slots=True)
+class ModelFacts:
+    """What the passes of a model share."""
+
     version: int  # the operator set of ONNX's own operators that the model imports
     target: Target
     losses: Losses
@@ -78,125 +226,131 @@ class ModelWork:
     legal_graph: Callable[[Graph], Graph]  # the graph after `GRAPH_PASSES`
 
 
-def find_decisive(work: GraphWork) -> None:
-    """Note the names of the values that are rounded or compared, also in subgraphs."""
-    add_decisive([found.node for _, found in graphs(work.graph)], work.names.decisive)
-
-
-def declare(work: GraphWork) -> None:
-    """Tell the scope the declared types, the inputs and the constants of the graph."""
-    graph, scope = work.graph, work.scope
-    scope.declare([*graph.value_info, *graph.input, *graph.output])
-    for number, value in enumerate(graph.input):
-        known = work.input_types[number] if number < len(work.input_types) else UNKNOWN
-        scope.add_input(value.name or "", known)
-    work.tensors = [*graph.initializer, *map(densify, graph.sparse_initializer)]
-    for tensor in work.tensors:
-        scope.add_tensor(tensor)
-
-
-def rewrite(work: GraphWork) -> None:
-    """Rewrite the nodes of the graph one after the other, since each needs what is known about the ones before it."""
-    work.nodes = work.legal_nodes()
-
-
-def keep_outputs_apart(work: GraphWork) -> None:
-    """Add nodes to outputs that RTen would fold to one constant."""
-    work.nodes, added = with_distinct_outputs(work.graph, work.nodes, work.constants, work.names, work.tensor_input)
-    if work.kept is not None:
-        work.kept.note_needs(added)
-
-
-def report_outputs(work: GraphWork) -> None:
-    """Report the outputs that are constants and exceed 32 bits."""
-    add_outputs(work.losses, work.graph, work.scope, work.where)
-
-
-def complete_outputs(work: GraphWork) -> None:
-    """Declare the types of the outputs of a subgraph; the outputs of the model stay as they are declared."""
-    outputs = work.graph.output
-    if work.is_subgraph:
-        outputs = [completed(value, work.scope.type_of(value.name or "")) for value in outputs]
-    work.outputs = outputs
-
-
-def add_constants(work: GraphWork) -> None:
-    """Add the constants that rewritings made; an ONNX loader gets only those that the nodes use."""
-    made = work.constants.tensors
-    if work.kept is not None:
-        used = all_mentioned(work.nodes) | {value.name or "" for value in work.outputs}
-        made = [tensor for tensor in made if tensor.name in used]
-    work.tensors = [*work.tensors, *made]
-
-
-GRAPH_PASSES: Final = (
-    Pass("decisive values", "finds the values that are rounded or compared", find_decisive),
-    Pass("declarations", "reads declared types, inputs and constants", declare),
-    Pass("rewriting", "puts each node through the rewritings of its operator", rewrite),
-    Pass("distinct outputs", "keeps RTen from folding two outputs to one constant", keep_outputs_apart),
-    Pass("exceeding outputs", "reports constant outputs that exceed 32 bits", report_outputs),
-    Pass("output types", "declares the types of the outputs of subgraphs", complete_outputs),
-    Pass("constants", "adds the constants that rewritings made", add_constants),
-)
-
-
-def legal_graph(work: GraphWork) -> Graph:
-    """The graph after all passes."""
-    run(GRAPH_PASSES, work)
-    return replace(work.graph, node=work.nodes, initializer=work.tensors, sparse_initializer=[], output=work.outputs)
-
-
-def check_version(work: ModelWork) -> None:
+def check_version(model: Model, facts: ModelFacts) -> Model:
     """Refuse a model of an operator set whose forms the rewritings do not know."""
-    if work.version > NEWEST_KNOWN:
-        reason = f"the model uses operator set {work.version}, but the newest known one is {NEWEST_KNOWN}"
-        work.refusals.append(Refusal("", "", None, "opset_import", reason, "convert the model to an older one"))
+    if facts.version > NEWEST_KNOWN:
+        reason = f"the model uses operator set {facts.version}, but the newest known one is {NEWEST_KNOWN}"
+        facts.refusals.append(Refusal("", "", None, "opset_import", reason, "convert the model to an older one"))
+    return model
 
 
-def drop_constant_inputs(work: ModelWork) -> None:
+def drop_constant_inputs(model: Model, facts: ModelFacts) -> Model:
     """Remove the inputs of a model of an early IR version that are constants."""
-    if (work.model.ir_version or 0) < FIRST_IR_WITH_DEFAULTS:
-        constants = {tensor.name for tensor in work.graph.initializer}
-        work.graph = replace(work.graph, input=[value for value in work.graph.input if value.name not in constants])
+    graph = model.graph
+    if graph is None or (model.ir_version or 0) >= FIRST_IR_WITH_DEFAULTS:
+        return model
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    return model if len(inputs) == len(graph.input) else replace(model, graph=replace(graph, input=inputs))
 
 
-def make_graph_legal(work: ModelWork) -> None:
+def make_graph_legal(model: Model, facts: ModelFacts) -> Model:
     """Run the passes of graphs."""
-    work.graph = work.legal_graph(work.graph)
+    graph = facts.legal_graph(model.graph or Graph())
+    return model if graph is model.graph else replace(model, graph=graph)
 
 
-def report_precision(work: ModelWork) -> None:
+def report_precision(model: Model, facts: ModelFacts) -> Model:
     """Report that RTen computes all floats in 32 bits, so it rounds or overflows when other runtimes do not."""
-    for elem_type, name in work.rounded.items():
+    for elem_type, name in facts.rounded.items():
         detail = f"RTen computes {type_name(elem_type)} in 32 bits"
-        work.losses.add("precision", detail, "graph", name, seen=RESULTS)
+        facts.losses.add("precision", detail, "graph", name, seen=RESULTS)
+    return model
 
 
-def report_depth(work: ModelWork) -> None:
+def report_depth(model: Model, facts: ModelFacts) -> Model:
     """Report the graphs for which the stack of a thread may be too small."""
-    add_deep_plans(work.losses, work.graph)
+    all_graphs = [*graphs(model.graph or Graph(), "graph")]
+    for where, graph in all_graphs:
+        if len(graph.node) <= MAX_IN_THREAD:  # as most graphs, so that they cost nothing
+            continue
+        depth = plan_depth(graph, with_subgraphs=len(all_graphs) > 1)
+        if depth > MAX_IN_THREAD:
+            is_too_deep = depth > MAX_IN_MAIN_THREAD
+            stack = f"a stack of {8 if is_too_deep else 2} MiB"
+            detail = f"RTen's planner overflows {stack}: {depth} nodes, each of which needs another one's output"
+            facts.losses.add("depth", detail, where, seen=INTERFACE if is_too_deep else USE)
+    return model
 
 
-def write_imports(work: ModelWork) -> None:
-    """Give the model the legal graph, the operator set of its nodes, and no functions."""
-    model, target = work.model, work.target
-    imports = [OperatorSetId(domain="", version=target.version or max(work.version, NEWEST))]
+def plan_depth(graph: Graph, *, with_subgraphs: bool = True) -> int:
+    """The most nodes that RTen's planner has begun and not yet finished, from the outputs of a graph to its inputs.
+
+    Spec: RTen, graph/planner.rs, `PlanBuilder`.
+    """
+    with_graphs = {id(graph.node[index]) for index, _, _ in subgraphs(graph.node)} if with_subgraphs else ()
+    needs: dict[str, list[str]] = {}  # by a value that is not yet planned, what the node that makes it needs
+    siblings: dict[str, list[str]] = {}  # from the first node with several outputs on, the outputs of its node
+    for node in graph.node:
+        names = mentioned(node) if with_graphs and id(node) in with_graphs else node.input
+        outputs = node.output
+        for name in outputs:
+            needs[name] = names
+        if len(outputs) > 1 or siblings:
+            siblings.update(dict.fromkeys(outputs, outputs))
+    needs.pop("", None)  # an omitted output
+    most = 1
+    for value in graph.output:
+        begun = [iter([value.name or ""])]
+        while begun:
+            for name in begun[-1]:
+                if name in needs:
+                    begun.append(iter(needs.pop(name)))
+                    for output in siblings.get(name, ()) if siblings else ():
+                        needs.pop(output, [])  # planned with it, so that a graph with a cycle ends, too
+                    most = max(most, len(begun))
+                    break
+            else:
+                begun.pop()
+    return most - 1
+
+
+def write_imports(model: Model, facts: ModelFacts) -> Model:
+    """Give the model the operator set of its nodes, and no functions."""
+    target = facts.target
+    imports = [OperatorSetId(domain="", version=target.version or max(facts.version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
-    version = max(model.ir_version or 0, FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION)
-    work.model = replace(model, graph=work.graph, opset_import=imports, functions=[], ir_version=version)
+    ir_version = max(model.ir_version or 0, FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION)
+    changes: dict[str, Any] = {"opset_import": imports, "functions": [], "ir_version": ir_version}
+    is_same = all(getattr(model, field) == value for field, value in changes.items())
+    return model if is_same else replace(model, **changes)
 
 
-MODEL_PASSES: Final = (
-    Pass("operator set", "refuses an operator set that is too new", check_version),
-    Pass("constant inputs", "drops the inputs of early models that are constants", drop_constant_inputs),
-    Pass("graphs", "runs the passes of graphs", make_graph_legal),
-    Pass("precision", "reports float types that RTen computes in 32 bits", report_precision),
-    Pass("plan depth", "reports graphs that need a large stack", report_depth),
-    Pass("imports", "writes the operator sets of the legal model, without functions", write_imports),
+MODEL_PASSES: Final[tuple[Pass[Model, ModelFacts], ...]] = (
+    Pass(
+        "operator set",
+        "refuses an operator set that is too new",
+        "the rewritings do not know its forms",
+        check_version,
+    ),
+    Pass(
+        "constant inputs",
+        "drops the inputs of early models that are constants",
+        "before IR version 4, each constant had to be an input, too",
+        drop_constant_inputs,
+    ),
+    Pass(
+        "graphs",
+        "runs the passes of graphs",
+        "a subgraph needs the same passes as the graph of the model",
+        make_graph_legal,
+    ),
+    Pass(
+        "precision",
+        "reports float types that RTen computes in 32 bits",
+        "other runtimes round and overflow elsewhere",
+        report_precision,
+    ),
+    Pass(
+        "plan depth",
+        "reports graphs that need a large stack",
+        "RTen's planner calls itself for each node in a row",
+        report_depth,
+    ),
+    Pass(
+        "imports",
+        "writes the operator sets of the legal model, without functions",
+        "the nodes are now in the newest forms, and those of functions replace the calls",
+        write_imports,
+    ),
 )
-
-
-def legal_model(work: ModelWork) -> Model:
-    """The model after all passes."""
-    run(MODEL_PASSES, work)
-    return work.model

@@ -47,19 +47,22 @@ class Precedents:
 
     def __init__(self, names: ValueNames) -> None:
         self._names = names
-        self._found: dict[Likeness, Precedent] = {}
+        self._precedents: dict[Likeness, Precedent] = {}
 
     def likeness(self, node: Node, spec: OperatorSpec | None, version: int, scope: Scope) -> Likeness | None:
         """A key that is equal for two nodes with the same result; `None` if a node must be processed by itself.
 
         `spec` is ONNX's operator with the name of the node's.
         """
-        if spec is None or not spec.is_plain or node.domain not in STANDARD_DOMAINS:
+        if spec is None or not spec.to_rten.is_plain or node.domain not in STANDARD_DOMAINS:
             return None
         names = node.input
         ranges = scope.ranges
-        if spec.range is not None and ((ranges and not ranges.keys().isdisjoint(names)) or scope.knows_numbers(names)):
+        if spec.outputs.range is not None and (
+            (ranges and not ranges.keys().isdisjoint(names)) or scope.knows_numbers(names)
+        ):
             return None
+        # How a value was expanded decides the form of a node, and the types do not show it.
         if scope.expanded and not scope.expanded.isdisjoint((tuple(names), tuple(reversed(names)))):
             return None
         attributes = attributes_key(node)
@@ -75,12 +78,12 @@ class Precedents:
 
     def follow(self, likeness: Likeness, node: Node, constants: Constants) -> Node | None:
         """The result for a node, whose outputs are known from then on; `None` if there was no node like it."""
-        found = self._found.get(likeness)
-        if found is None:
+        precedent = self._precedents.get(likeness)
+        if precedent is None:
             return None
-        spec, attributes, types, scalars = found
+        spec, attributes, types, scalars = precedent
         scope = constants.scope
-        made = node
+        result = node
         if scalars:
             inputs = node.input[:]
             for place in scalars:
@@ -88,29 +91,30 @@ class Precedents:
                 if tensor is None:
                     return None
                 inputs[place] = constants.add_scalar(inputs[place], tensor)
-            made = with_fields(node, input=inputs)
+            result = with_fields(node, input=inputs)
         if attributes is not None:
-            made = with_fields(made, attribute=copies(attributes))
+            result = with_fields(result, attribute=copies(attributes))
         scope.types.update(zip(node.output, types, strict=True))
-        scope.note_maker(made, spec)
-        return made
+        scope.note_maker(result, spec)
+        return result
 
-    def add(self, likeness: Likeness | None, node: Node, became: list[Node], constants: Constants) -> None:
+    def add(self, likeness: Likeness | None, node: Node, results: list[Node], constants: Constants) -> None:
         """Remember the result for a node, if it is one node with the same operator and the same values.
 
         All outputs must be floats: for integers, the scope may know the contents, too.
         """
-        if likeness is None or len(became) != 1:
+        if likeness is None or len(results) != 1:
             return
-        (made,) = became
+        (result,) = results
         types = [constants.scope.types[name] for name in node.output]
-        if (made.op_type, made.output, len(made.input)) != (node.op_type, node.output, len(node.input)):
+        if (result.op_type, result.output, len(result.input)) != (node.op_type, node.output, len(node.input)):
             return
-        changed = [place for place, name in enumerate(node.input) if made.input[place] != name]
+        # The only input that may differ is a constant of one element that became a scalar: each node needs its own.
+        changed = [place for place, name in enumerate(node.input) if result.input[place] != name]
         if (
-            all(constants.is_scalar_of(made.input[place], node.input[place]) for place in changed)
+            all(constants.is_scalar_of(result.input[place], node.input[place]) for place in changed)
             and all(entry.elem_type in FLOATS for entry in types)
-            and (made is node or attributes_key(made) is not None)
+            and (result is node or attributes_key(result) is not None)
         ):
-            attributes = None if made is node else copies(made.attribute)
-            self._found[likeness] = Precedent(SPECS[node.op_type or ""], attributes, types, tuple(changed))
+            attributes = None if result is node else copies(result.attribute)
+            self._precedents[likeness] = Precedent(SPECS[node.op_type or ""], attributes, types, tuple(changed))

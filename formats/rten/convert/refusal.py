@@ -78,11 +78,11 @@ def _reasons(refusals: tuple[Refusal, ...]) -> list[str]:
     for refusal in refusals:
         places.setdefault(refusal._replace(where=""), []).append(refusal.where)
     texts = []
-    for refusal, found in sorted(places.items(), key=lambda item: -len(item[1])):
+    for refusal, wheres in sorted(places.items(), key=lambda item: -len(item[1])):
         operator = ""
         if refusal.op_type:
             name = f"{refusal.domain}.{refusal.op_type}" if refusal.domain else refusal.op_type
             operator = f"{name} (opset {refusal.version}): " if refusal.version else f"{name}: "
         remedy = f"; {refusal.remedy}" if refusal.remedy else ""
-        texts.append(f"{operator}{refusal.reason}{remedy} [{len(found)}: {listed(found, MAX_PLACES)}]")
+        texts.append(f"{operator}{refusal.reason}{remedy} [{len(wheres)}: {listed(wheres, MAX_PLACES)}]")
     return texts

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
-    from formats.rten.operators.shared.spec import ContentsRule, OperatorSpec, RangeRule
+    from formats.rten.operators.shared.spec import OperatorSpec, Rule
     from formats.rten.target import Fault
 
 MAX_COPIES = 8  # the number of copies of copies that are followed
@@ -63,7 +63,7 @@ class Scope:
         self._contents: dict[str, Dims | None] = {}
         self._finite: dict[str, bool] = {}
         self._intervals: dict[str, Interval] = {}  # of other values, computed when somebody asks
-        self._made_by: dict[str, tuple[Node, RangeRule]] = {}  # the nodes of floats
+        self._made_by: dict[str, tuple[Node, Rule[Interval]]] = {}  # the nodes of floats
         self._asked = 0
 
     def _owner(self, name: str) -> Scope | None:
@@ -98,12 +98,12 @@ class Scope:
         owner = self._owner(name)
         if owner is None:
             return Interval()
-        found = owner.ranges.get(name) or owner._intervals.get(name)
-        if found is None:
+        interval = owner.ranges.get(name) or owner._intervals.get(name)
+        if interval is None:
             if name in owner._made_by and owner._asked == MAX_ASKED:
                 return Interval()
-            found = owner._intervals[name] = owner._known_range(name)
-        return found
+            interval = owner._intervals[name] = owner._known_range(name)
+        return interval
 
     def has_numbers(self, name: str) -> bool:
         """Whether no element of a value can be NaN or infinite: it comes from integers and finite constants."""
@@ -115,16 +115,17 @@ class Scope:
         made_by = owner._made_by.get(name)
         if made_by is None and name not in owner.tensors:
             return False
-        held = self.range_of(name)
-        if held.least is None or held.greatest is None or max(-held.least, held.greatest) > MAX_NUMBER:
+        interval = self.range_of(name)
+        if interval.least is None or interval.greatest is None or max(-interval.least, interval.greatest) > MAX_NUMBER:
             return False
         if made_by is None:
             return True
+        # A chain of thousands of nodes would be a recursion as deep; beyond the limit, nothing is known.
         if owner._asked == MAX_ASKED:
             return False
         owner._asked += 1
         try:
-            return all(owner.has_numbers(each) for each in made_by[0].input if each)
+            return all(owner.has_numbers(source) for source in made_by[0].input if source)
         finally:
             owner._asked -= 1
 
@@ -147,16 +148,22 @@ class Scope:
         """The interval of a value of this scope, if no rule gives one."""
         if name in self._made_by:
             return self._computed_range(*self._made_by[name])
-        held, tensor = self.contents_of(name), self.tensors.get(name)
-        if held is None and tensor is not None and tensor.data_type in RANGED and 0 < prod(tensor.dims) <= MAX_RANGED:
+        contents, tensor = self.contents_of(name), self.tensors.get(name)
+        if (
+            contents is None
+            and tensor is not None
+            and tensor.data_type in RANGED
+            and 0 < prod(tensor.dims) <= MAX_RANGED
+        ):
             array = tensor.numpy()
             if array.dtype.kind != "f" or (isfinite(array.min()) and isfinite(array.max())):
                 return Interval(floor(array.min()), ceil(array.max()))
-        elif held and None not in held:
-            sizes = [dim for dim in held if isinstance(dim, int)]
-            named = [0, MAX_DIM] if len(sizes) < len(held) else []
-            return Interval(min(sizes + named), max(sizes + named))
+        elif contents and None not in contents:
+            sizes = [dim for dim in contents if isinstance(dim, int)]
+            of_names = [0, MAX_DIM] if len(sizes) < len(contents) else []  # a name of a dimension can be any size
+            return Interval(min(sizes + of_names), max(sizes + of_names))
         elem_type = self.types[name].elem_type
+        # No finite number of the type is larger.
         if elem_type == FLOAT16 and tensor is None:
             return Interval(-MAX_FLOAT16, MAX_FLOAT16)
         if elem_type not in INTS | BYTES:
@@ -164,7 +171,7 @@ class Scope:
         least, greatest = held_range(elem_type)
         return Interval(max(least or 0, -MAX_INT32), greatest)  # a known value is never the least number
 
-    def _computed_range(self, node: Node, rule: RangeRule) -> Interval:
+    def _computed_range(self, node: Node, rule: Rule[Interval]) -> Interval:
         """The interval of the floats that a node computes."""
         self._asked += 1
         try:
@@ -176,30 +183,31 @@ class Scope:
 
     def note_maker(self, node: Node, spec: OperatorSpec) -> None:
         """Remember which node computes floats, so that their interval can be computed when somebody asks for it."""
-        if spec.range is None:
+        rule, row = spec.outputs.range, spec.to_rten.row
+        if rule is None:
             return
-        names = node.output if spec.row is not None and spec.row.outputs is None else node.output[:1]
+        names = node.output if row is not None and row.outputs is None else node.output[:1]
         for name in names:
             if self.types[name].elem_type in FLOATS:
-                self._made_by[name] = node, spec.range
+                self._made_by[name] = node, rule
 
-    def _note_range(self, rule: RangeRule, node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
+    def _note_range(self, rule: Rule[Interval], node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
         """Record the interval of some outputs of a node, and which may leave the range of their type."""
         try:
-            found = rule(node, self, types)
+            interval = rule(node, self, types)
         except MALFORMED:
-            found = Interval()
+            interval = Interval()
         for name in filter(None, outputs):
             elem_type = self.types[name].elem_type
-            held = self._contents.get(name)
-            if held and None not in held:
-                found = self._known_range(name)
+            contents = self._contents.get(name)
+            if contents and None not in contents:
+                interval = self._known_range(name)
             if elem_type in FLOATS:
-                self.ranges[name] = found
+                self.ranges[name] = interval
             elif elem_type in INTS | BYTES:
                 room = held_range(elem_type)
-                if room.holds(found):
-                    self.ranges[name] = found
+                if room.holds(interval):
+                    self.ranges[name] = interval
                 else:
                     self.ranges[name] = room
                     if elem_type in PARTLY_HELD:
@@ -236,11 +244,11 @@ class Scope:
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """The elements of a small integer scalar or vector, if all of them are known numbers."""
-        held = self.contents_of(name)
-        if held is None:
+        contents = self.contents_of(name)
+        if contents is None:
             return None
-        numbers = tuple(item for item in held if isinstance(item, int))
-        return numbers if len(numbers) == len(held) else None
+        numbers = tuple(item for item in contents if isinstance(item, int))
+        return numbers if len(numbers) == len(contents) else None
 
     def numbers(self, name: str) -> list[float] | None:
         """The elements of a constant, flat, as Python numbers; `None` if the value is not a constant.
@@ -286,9 +294,9 @@ class Scope:
 
     def add_input(self, name: str, value_type: ValueType) -> None:
         """Record a value that comes from outside of the graph."""
-        self.types[name] = found = merge(value_type, self.declared.get(name))
-        if self.outer is None and found.elem_type in PARTLY_HELD:
-            self.ranges[name] = Interval(0 if found.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
+        self.types[name] = known_type = merge(value_type, self.declared.get(name))
+        if self.outer is None and known_type.elem_type in PARTLY_HELD:
+            self.ranges[name] = Interval(0 if known_type.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
 
     def declare(self, values: Iterable[ValueInfo]) -> None:
         """Read the declared types of the graph's values, which complete the inferred ones.
@@ -314,42 +322,43 @@ class Scope:
     def infer(self, node: Node) -> None:
         """Record the outputs of a node. From then on, knowledge about its inputs does not change."""
         spec = spec_of(node)
-        if spec is not None and spec.domain and not spec.onnx.is_native:
+        if spec is not None and spec.domain and not spec.onnx_loader.is_native:
             spec = None
         declared = self.declared
         if spec is None:
             for name in node.output:
                 self.types[name] = declared.get(name, UNKNOWN)
             return
-        if spec.makes_sequence:
+        outputs = spec.outputs
+        if outputs.makes_sequence:
             self._sequences.update(node.output)
         types = [self.type_of(name) if name else UNKNOWN for name in node.input]
         try:
-            shapes = () if spec.dims is None else spec.dims(node, self, types)
+            shapes = outputs.dims(node, self, types)
         except MALFORMED:
             shapes = ()
-        last = len(spec.elements) - 1
+        try:
+            elem_types = outputs.elements(node, self, types)
+        except MALFORMED:
+            elem_types = ()
         for place, name in enumerate(node.output):
-            try:
-                elem_type = spec.elements[min(place, last)](node, types, place)
-            except MALFORMED:
-                elem_type = None
-            found = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
-            self.types[name] = merge(found, declared[name]) if name in declared else found
-        if spec.is_copy:
+            elem_type = elem_types[min(place, len(elem_types) - 1)] if elem_types else None
+            inferred = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
+            self.types[name] = merge(inferred, declared[name]) if name in declared else inferred
+        if outputs.is_copy:
             self._note_copy(node)
-        if spec.record is not None:
-            spec.record(node, self)
-        if spec.contents is not None:
-            self._fold(node, spec.contents, types)
-        if spec.range is not None and node.output:
+        if outputs.record is not None:
+            outputs.record(node, self, types)
+        if outputs.contents is not None:
+            self._fold(node, outputs.contents, types)
+        if outputs.range is not None and node.output:
             self.note_maker(node, spec)
             if self.types[node.output[0]].elem_type not in FLOATS or self._come_from_integers(node.input):
-                self._note_range(spec.range, node, types, node.output if len(spec.elements) == 1 else node.output[:1])
-            elif spec.is_bounding:  # the rule also notes what RTen cannot know
-                self._intervals[node.output[0]] = self._computed_range(node, spec.range)
-            if spec.places is not None:
-                self._note_range(spec.places, node, types, node.output[1:2])
+                self._note_range(outputs.range, node, types, node.output if len(elem_types) == 1 else node.output[:1])
+            elif outputs.is_bounding:  # the rule also notes what RTen cannot know
+                self._intervals[node.output[0]] = self._computed_range(node, outputs.range)
+            if outputs.second_range is not None:
+                self._note_range(outputs.second_range, node, types, node.output[1:2])
 
     def _come_from_integers(self, names: Iterable[str]) -> bool:
         """Whether some values come from integers, and the others are constants or integers."""
@@ -362,20 +371,20 @@ class Scope:
         if elem_type in BY_NUMBER and dims is not None and len(dims) <= 1:
             self._copies[node.output[0]] = (node.input, elem_type)
 
-    def _fold(self, node: Node, fold: ContentsRule, types: list[ValueType]) -> None:
+    def _fold(self, node: Node, fold: Rule[Dims | None], types: list[ValueType]) -> None:
         name = node.output[0] if node.output else ""
-        found = self.types.get(name, UNKNOWN)
-        if found.dims is None or len(found.dims) > 1 or found.elem_type not in (*INDEX_TYPES, BOOL):
+        known_type = self.types.get(name, UNKNOWN)
+        if known_type.dims is None or len(known_type.dims) > 1 or known_type.elem_type not in (*INDEX_TYPES, BOOL):
             return
         try:
-            held = fold(node, self, types)
+            contents = fold(node, self, types)
         except MALFORMED:
             return
-        length = found.dims[0] if found.dims else 1
-        if held is not None and len(held) == length and len(held) <= MAX_CONTENTS:
-            low, high = limits(found.elem_type)
+        length = known_type.dims[0] if known_type.dims else 1
+        if contents is not None and len(contents) == length and len(contents) <= MAX_CONTENTS:
+            low, high = limits(known_type.elem_type)
             self._contents[name] = tuple(  # they overflow as in their type: larger numbers would slow folding down
-                (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in held
+                (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in contents
             )
 
 
@@ -391,6 +400,7 @@ def _elements(tensor: Tensor) -> Dims | None:
         return None
     if max(tensor.dims, default=0) > MAX_CONTENTS or min(tensor.dims, default=0) < 0:
         return None
+    # INT32, INT64 and BOOL are the types of dims, axes and conditions.
     data = tensor.source().read()
     width, code = (1, "?") if tensor.data_type == BOOL else (8, "q") if tensor.data_type == INT64 else (4, "i")
     return tuple(map(int, struct.unpack(f"<{len(data) // width}{code}", data)))

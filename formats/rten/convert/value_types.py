@@ -55,8 +55,13 @@ def declared_type(value_type: Type) -> ValueType:
     if tensor is None:
         return UNKNOWN
     shape = tensor.shape
-    known = None if shape is None else tuple(_declared_dim(dim.dim_value, dim.dim_param) for dim in shape.dim)
-    return ValueType(tensor.elem_type or None, known)
+    dims = None if shape is None else tuple(_declared_dim(dim.dim_value, dim.dim_param) for dim in shape.dim)
+    return ValueType(tensor.elem_type or None, dims)
+
+
+def element_type(value_type: Type | None) -> int:
+    """The element type of a tensor, of a sequence's tensors, or of an optional's value; 0 if unknown."""
+    return (declared_type(value_type).elem_type or 0) if value_type is not None else 0
 
 
 def nameless(value_type: ValueType) -> ValueType:
@@ -71,33 +76,35 @@ def _declared_dim(value: int | None, name: str | None) -> Dim:
     return name or None
 
 
-def merge(found: ValueType, declared: ValueType | None) -> ValueType:
-    """What inference found; what it did not find comes from the declaration."""
-    if declared is None or found == declared:
-        return found
-    elem_type = found.elem_type or declared.elem_type
-    if found.dims is None:
+def merge(inferred: ValueType, declared: ValueType | None) -> ValueType:
+    """What was inferred; what was not comes from the declaration."""
+    if declared is None or inferred == declared:
+        return inferred
+    elem_type = inferred.elem_type or declared.elem_type
+    if inferred.dims is None:
         return ValueType(elem_type, declared.dims)
-    if declared.dims is None or len(declared.dims) != len(found.dims):
-        return ValueType(elem_type, found.dims)
-    return ValueType(elem_type, tuple(map(_merge_dim, found.dims, declared.dims)))
+    if declared.dims is None or len(declared.dims) != len(inferred.dims):
+        return ValueType(elem_type, inferred.dims)
+    return ValueType(elem_type, tuple(map(_merge_dim, inferred.dims, declared.dims)))
 
 
-def _merge_dim(found: Dim, declared: Dim) -> Dim:
-    if found is None or (isinstance(declared, int) and not isinstance(found, int)):
+def _merge_dim(inferred: Dim, declared: Dim) -> Dim:
+    if inferred is None or (isinstance(declared, int) and not isinstance(inferred, int)):
         return declared
-    return found
+    return inferred
 
 
-def completed(value: ValueInfo, found: ValueType) -> ValueInfo:
-    """A subgraph's output, completed with the type that inference found, if it does not declare a type itself."""
-    elem_type, dims = found
+def completed(value: ValueInfo, inferred: ValueType) -> ValueInfo:
+    """A subgraph's output, completed with the type that inference inferred, if it does not declare a type itself."""
+    elem_type, dims = inferred
     declared = UNKNOWN if value.type is None else declared_type(value.type)
+    # The type of a sequence or an optional is not made of parts that inference knows.
     if value.type is not None and value.type.tensor_type is None and declared.elem_type:
         return value
+    # Names of dims may have another meaning outside of the subgraph.
     sizes = None if dims is None else tuple(dim if isinstance(dim, int) else None for dim in dims)
-    said = None if declared.dims is None else tuple(dim if isinstance(dim, int) else None for dim in declared.dims)
-    if elem_type is None or (declared.elem_type and (sizes is None or sizes == said)):
+    stated = None if declared.dims is None else tuple(dim if isinstance(dim, int) else None for dim in declared.dims)
+    if elem_type is None or (declared.elem_type and (sizes is None or sizes == stated)):
         return value
     shape = None if sizes is None else TensorShape(dim=[Dimension(dim_value=size) for size in sizes])
     return replace(value, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))

@@ -57,8 +57,8 @@ class Problem(NamedTuple):
 
 
 def _row(spec: OperatorSpec) -> Row:
-    assert spec.row is not None, spec.name
-    return spec.row
+    assert spec.to_rten.row is not None, spec.name
+    return spec.to_rten.row
 
 
 class _UnfitError(ValueError):
@@ -101,10 +101,10 @@ def encode_fields(
 
     The rest is as for `encode_attributes`.
     """
-    given = {attribute.name: attribute for attribute in node.attribute}
+    left_over = {attribute.name: attribute for attribute in node.attribute}
     table: Table = {}
     for field in row.fields:
-        attribute = given.pop(field.onnx_name, None)
+        attribute = left_over.pop(field.onnx_name, None)
         try:
             value = _encode_field(field, attribute, encode_graph)
         except _UnfitError as error:
@@ -113,6 +113,7 @@ def encode_fields(
         if target is not None and target.is_onnx and _is_beyond(field, attribute):
             problems.append(Problem(f"the attribute {field.onnx_name} does not fit 32 bits"))
             continue
+        # An older release ignores the field, which is only right if the value has no effect.
         if target is not None and not target.has(field):
             if value and not (isinstance(value, tuple) and value in ONES):
                 reason = f"the attribute {field.onnx_name} = {_said(value)} is ignored by RTen before {field.since}"
@@ -120,7 +121,8 @@ def encode_fields(
             continue
         if value is not None:
             table[field.name] = value
-    for name, attribute in given.items():
+    for name, attribute in left_over.items():
+        # What is left has no field: it is fine only if it does not change what inference computes.
         allowed = neutral.get(name or "")
         if allowed is ANY:
             continue
@@ -211,6 +213,7 @@ def _encode_scalar(tensor: Tensor) -> tuple[str, Table]:
         return "FloatScalar", {"value": float(array.reshape(()))}
     number = int(array.reshape(()))
     clamped = clamp_int32(number)
+    # The limits of INT64 mean "no limit", as those of INT32 do.
     if number != clamped and number not in INT64_LIMITS:
         raise _UnfitError(f"is {number}, which does not fit 32 bits")
     return "IntScalar", {"value": clamped}
@@ -246,11 +249,12 @@ def decode_attributes(
     row = _row(spec)
     if not row.attrs:
         return []  # the loader ignores the table of an operator that should have none
+    # Writers leave out a table in which everything has its default.
     if attrs is None and row.optional:
         attrs = row.attrs, _default_table(row, None)
     if attrs is None or attrs[0] != row.attrs:
-        found = attrs[0] if attrs else "none"
-        raise DecodeError(f"a {spec.name} operator needs a {row.attrs} table, found {found}")
+        present = attrs[0] if attrs else "none"
+        raise DecodeError(f"a {spec.name} operator needs a {row.attrs} table, found {present}")
     attributes = []
     for field in row.fields:
         value = attrs[1].get(field.name)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.transform import Transform
 
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where RTen reads shapes
-ALIGNMENT = 64
+ALIGNMENT = 64  # of tensors, and of their section in the file
+FIRST_IR_WITH_DEFAULTS = 4  # in earlier IR versions, all initialisers had to be inputs
 MAX_DENSE_BYTES = 1 << 30  # limit for a sparse tensor, which is made dense in memory
 
 
@@ -82,15 +83,15 @@ def _few_integers(element: Element, dims: tuple[int, ...], source: Source) -> Co
     """The same for a shape or a bound of INT64: converted at once and without numpy, which is faster than a plan."""
     count = source.nbytes // 8
     numbers = struct.unpack(f"<{count}q", source.read())
-    held = Literal(struct.pack(f"<{count}i", *map(clamp_int32, numbers)))
+    clamped = Literal(struct.pack(f"<{count}i", *map(clamp_int32, numbers)))
     is_clamped = needs_clamping(min(numbers, default=0), max(numbers, default=0))
-    return Constant(element, dims, held, "clamped" if is_clamped else "")
+    return Constant(element, dims, clamped, "clamped" if is_clamped else "")
 
 
 def clamped_text(tensor: Tensor) -> str:
     """The report on a tensor whose integers are clamped."""
-    held = dtypes.type_name(HOLDERS[tensor.data_type or 0].number)
-    kinds = f"{dtypes.type_name(tensor.data_type)} constants become {held}"
+    holder = dtypes.type_name(HOLDERS[tensor.data_type or 0].number)
+    kinds = f"{dtypes.type_name(tensor.data_type)} constants become {holder}"
     return f"{kinds}; a value that does not fit becomes the nearest one that does"
 
 
@@ -151,7 +152,7 @@ def is_constant(node: Node) -> bool:
     if node.input or len(node.output) != 1:
         return False
     spec = spec_of(node)
-    return spec is not None and spec.constant is not None
+    return spec is not None and spec.to_rten.constant is not None
 
 
 def constant_nodes(nodes: Iterable[Node]) -> list[Node]:
@@ -169,6 +170,7 @@ class TensorSection:
 
     def place(self, source: Source, label: str) -> int:
         """The offset of the source, in bytes from the start of the section."""
+        # Two tensors with the same bytes of the same file, such as tied weights, are stored once.
         identity = place_of(source)
         offset = self._places.get(identity)
         if offset is None:

@@ -78,6 +78,7 @@ class Decoder:
         """
         tables = table.get("nodes", [])
         scope = _Scope(tables, outer)
+        # The ids are checked before anything is named, so that each of them is a value.
         inputs, outputs, captures = (
             self._ids(table.get(field, ()), field, scope) for field in ("inputs", "outputs", "captures")
         )
@@ -115,17 +116,17 @@ class Decoder:
         foreign: set[str] = set()
         for number in captures:
             name, kind = scope.given[number], scope.kinds[number][0]
-            found = scope.outer.captured_name(name) if scope.outer else None
-            if found is None and kind == "ConstantNode":
+            outer_name = scope.outer.captured_name(name) if scope.outer else None
+            if outer_name is None and kind == "ConstantNode":
                 continue  # some writers list all constants, which means something only if an outer graph has one
-            if found is None and name:
+            if outer_name is None and name:
                 raise DecodeError(f"graph.captures[{captures.index(number)}] is {name!r}, which no outer graph has")
             scope.captures.add(number)
-            scope.names[number] = found or ""  # some writers capture "" for an omitted input
-            foreign.add(found or "")
+            scope.names[number] = outer_name or ""  # some writers capture "" for an omitted input
+            foreign.add(outer_name or "")
         used = set(foreign)
-        for number, (name, known) in enumerate(zip(scope.given, scope.names, strict=True)):
-            if known is not None and number not in scope.captures:
+        for number, (name, present_name) in enumerate(zip(scope.given, scope.names, strict=True)):
+            if present_name is not None and number not in scope.captures:
                 if not name or name in used:
                     name = self._names.new(name or f"value_{number}", avoid=scope.last)
                 scope.names[number] = name
@@ -139,6 +140,7 @@ class Decoder:
         ids = table.get("outputs", ())
         inputs = self._value_names(table.get("inputs", ()), "inputs", scope)
         outputs = self._value_names(ids, "outputs", scope)
+        # RTen computes with the later one of two nodes that make a value. The earlier one gets a new name here.
         for place, output in enumerate(outputs):
             if output:
                 number = ids[place]
@@ -155,7 +157,7 @@ class Decoder:
     def _new_common(self, table: Table, scope: _Scope) -> dict[str, Any]:
         """The fields that an operator has in common with those of its kind that have the same attributes."""
         spec = SPECS.get(table["type"])
-        if spec is None or spec.row is None:
+        if spec is None or spec.to_rten.row is None:
             raise DecodeError(f"operator type {table['type']} is unknown")
 
         def subgraph(attribute: str, inner: Table) -> Graph:
@@ -172,13 +174,15 @@ class Decoder:
 
     def _value_names(self, ids: Sequence[int], field: str, scope: _Scope) -> list[str]:
         """The names of an operator's inputs or outputs, "" for a missing one; those missing at the end are left out."""
-        known = scope.names
+        names_by_id = scope.names
         try:
-            names = [name for number in ids if (name := known[number] if number >= 0 else "") is not None]
+            names = [name for number in ids if (name := names_by_id[number] if number >= 0 else "") is not None]
         except IndexError:
             names = []
         if len(names) < len(ids):
-            wrong = next(number for number in ids if number >= len(known) or (number >= 0 and known[number] is None))
+            wrong = next(
+                number for number in ids if number >= len(names_by_id) or (number >= 0 and names_by_id[number] is None)
+            )
             raise DecodeError(f"an operator has node {wrong} among its {field}, which is not a value")
         while names and not names[-1]:
             names.pop()
@@ -209,9 +213,11 @@ class Decoder:
         """The elements at an offset in bytes from the start of the tensor section."""
         if self._tensors is None:
             raise DecodeError(f"the constant {name!r} is in a tensor section, but version 1 files have none")
-        left = max(self._tensors.nbytes - offset, 0)
-        if nbytes > left or offset > self._tensors.nbytes:
-            raise TruncatedError(f"the constant {name!r} needs {nbytes} bytes of tensor data, but only {left} are left")
+        available = max(self._tensors.nbytes - offset, 0)
+        if nbytes > available or offset > self._tensors.nbytes:
+            raise TruncatedError(
+                f"the constant {name!r} needs {nbytes} bytes of tensor data, but only {available} are left"
+            )
         return self._tensors.slice(offset, nbytes)
 
     def _span(self, span: Span) -> Source:
@@ -228,6 +234,7 @@ def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: t
     for number in outputs:
         graph.output.append(_value_info(scope, number))
     listed = {*inputs, *outputs}
+    # Types of values that nothing makes, such as omitted ones, would be declared for nothing.
     numbers = {
         name: number
         for number, (name, (kind, table)) in enumerate(zip(scope.names, scope.kinds, strict=True))

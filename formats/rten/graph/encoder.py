@@ -17,31 +17,37 @@ from formats.flatbuffer.forms import NAME, FilledTables, Form, Gap
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
-from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.refusal import Refusal
+from formats.rten.convert.value_types import element_type
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import attributes_key
-from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, constant_nodes, convert, densify
+from formats.rten.graph.constants import (
+    FIRST_IR_WITH_DEFAULTS,
+    INLINE_ELEMENTS,
+    TensorSection,
+    clamped_text,
+    constant_nodes,
+    convert,
+    densify,
+)
 from formats.rten.graph.uses import Uses
-from formats.rten.operators import SPECS, shape, spec_of
+from formats.rten.operators import SPECS, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import HOLDERS, INT32_LIMITS, Element
-from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS
+from formats.rten.types import HOLDERS, INT32_LIMITS, UNKNOWN_DIMS, Element
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from formats.flatbuffer.fbs import Table
     from formats.flatbuffer.forms import Values
-    from formats.ir.model import Dimension, Tensor, TensorType
+    from formats.ir.model import Dimension, Tensor
     from formats.rten.operators.shared.spec import OperatorSpec, Row
     from formats.rten.target import Target
 
-FIRST_IR_WITH_DEFAULTS = 4  # in earlier versions, every initialiser had to be an input
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
 DOMAINS = (*STANDARD_DOMAINS, RTEN_DOMAIN)
-UNKNOWN_DIMS = ("", "?")  # names that exporters give to unknown dimensions, any number of times
 
 
 class _NodeList:
@@ -99,6 +105,7 @@ class Encoder:
 
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
         """The table of a graph; `outer` are the names of outer graphs, `None` for the model's own graph."""
+        # The loader finds outer values by name, so names depend on the graph around: they are restored at the end.
         around = self._written
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
@@ -106,6 +113,7 @@ class Encoder:
         made_constant = constant_nodes(graph.node)
         constants = constants_of(graph, made_constant)
         inputs = [value for value in graph.input if value.name not in constants]
+        # A caller gives values by name, so RTen could not be given one without a name.
         if not all(value.name for value in inputs):
             raise EncodeError("an input has no name", where=f"{where}.input")
         if self._ir_version >= FIRST_IR_WITH_DEFAULTS:
@@ -117,6 +125,7 @@ class Encoder:
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name or "", self._value(value, with_shape=typed))
+        # All values come before the operators: inputs, captures, constants, and what operators compute.
         of_constants = {id(node) for node in made_constant}
         operators = [node for node in graph.node if id(node) not in of_constants] if of_constants else graph.node
         computed = [*filter(None, chain.from_iterable([node.output for node in operators]))]
@@ -129,10 +138,11 @@ class Encoder:
         captures = [nodes.add(name, untyped) for name in captured]
         own = uses.own
         for name, (tensor, place) in constants.items():
+            # A constant that nothing uses only makes the file larger; one of a .rten file stays, as the file had it.
             if name in own or name in uses.inner or self._native:
                 nodes.add(name, *self._constant(name, tensor, (where, place), uses))
-        known = map(types.get, computed)
-        forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in known)
+        declared = map(types.get, computed)
+        forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in declared)
         nodes.add_values(computed, forms if types else [untyped] * len(computed))
         if types and not self._with_shapes:
             detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
@@ -189,6 +199,7 @@ class Encoder:
             elif name not in uses.bounds:
                 self.losses.add("clamped", clamped_text(tensor), where, name, seen=RESULTS)
         nbytes = source.nbytes
+        # RTen reads the constants that decide shapes when it loads the graph, so they are in its table.
         small = nbytes <= INLINE_ELEMENTS * element.nbytes
         if self._inline and not small:
             table = {"shape": constant.dims, "dtype": element.constant_type}
@@ -196,8 +207,8 @@ class Encoder:
         key = element.number, constant.dims, nbytes if small else None
         form = self._forms.get(key)
         if form is None:
-            held = {"data": (element.member, {"data": Gap(0)})} if small else {"data_offset": Gap(0)}
-            table = {"shape": constant.dims, "dtype": element.constant_type, **held}
+            content = {"data": (element.member, {"data": Gap(0)})} if small else {"data_offset": Gap(0)}
+            table = {"shape": constant.dims, "dtype": element.constant_type, **content}
             form = self._forms[key] = _form("ConstantNode", table)
         return form, ((source.read() if small else self.section.place(source, name),),)
 
@@ -239,7 +250,7 @@ class Encoder:
         ids, forms = nodes.ids, self._forms
         for node in operators:
             spec = SPECS.get(node.op_type or "") if node.domain in DOMAINS else None
-            row = None if spec is None else spec.row
+            row = None if spec is None else spec.to_rten.row
             if spec is None or row is None:
                 self._refuse(node, where, "RTen does not support this operator")
                 continue
@@ -248,6 +259,7 @@ class Encoder:
                 outputs = _used_outputs(node, most, uses)
             values = _ids(node.input, ids), _ids(outputs, ids)
             attributes = attributes_key(node)
+            # Nodes that differ only in names and ids have one form, unless an attribute is a graph or a tensor.
             key = spec.name, attributes, len(values[0]), len(values[1]), bool(node.name)
             form = forms.get(key) if attributes is not None else None
             if form is None:
@@ -298,8 +310,9 @@ class Encoder:
             if number in ids:
                 form = nodes.tables.forms[number]
                 is_constant = form.table["data"][0] == "ConstantNode"
+                # A value node has no elements, so the copy of a constant gets the declared type instead of its form.
                 copy = nodes.add(self._names.new(name), self._value(value, with_shape=True) if is_constant else form)
-                identity = {"type": shape.Identity.name, "inputs": (number,), "outputs": (copy,)}
+                identity = {"type": "Identity", "inputs": (number,), "outputs": (copy,)}
                 nodes.tables.add(_form("OperatorNode", identity, named=False))
                 number = copy
             ids[number] = None
@@ -315,7 +328,7 @@ class Encoder:
         for field in ("input", "output"):
             for index, value in enumerate(getattr(graph, field)):
                 where = f"graph.{field}[{index}]"
-                number = _element_number(value)
+                number = element_type(value.type)
                 if not number or (field == "input" and value.name in constants):
                     continue
                 element, name = HOLDERS.get(number), dtypes.type_name(number)
@@ -332,32 +345,22 @@ def _form(kind: str, table: Table, *, named: bool = True) -> Form:
     return Form({"name": NAME, "data": (kind, table)} if named else {"data": (kind, table)})
 
 
-def _element_number(value: ValueInfo) -> int:
-    """The element type of an input or output, or of a sequence's tensors."""
-    kind = value.type
-    while kind is not None and kind.tensor_type is None:
-        outer = kind.sequence_type or kind.optional_type
-        kind = outer.elem_type if outer else None
-    tensor: TensorType | None = kind.tensor_type if kind else None
-    return (tensor.elem_type or 0) if tensor else 0
-
-
 def constants_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, tuple[Tensor, int | str]]:
     """The constants of a graph by name, each with its place: initialisers, sparse ones, and its constant `nodes`.
 
     The place in the graph is the index of an initialiser, of which there may be many, or a text.
     """
-    found: dict[str, tuple[Tensor, int | str]] = {}
+    constants: dict[str, tuple[Tensor, int | str]] = {}
     for index, tensor in enumerate(graph.initializer):
-        found[tensor.name or ""] = tensor, index
+        constants[tensor.name or ""] = tensor, index
     for index, sparse in enumerate(graph.sparse_initializer):
         if sparse.values is not None:
-            found[sparse.values.name or ""] = densify(sparse), f"sparse_initializer[{index}]"
+            constants[sparse.values.name or ""] = densify(sparse), f"sparse_initializer[{index}]"
     for node in nodes:
         spec = spec_of(node)
-        assert spec is not None and spec.constant is not None
-        found[node.output[0]] = spec.constant(node), _node_step(node)
-    return found
+        assert spec is not None and spec.to_rten.constant is not None
+        constants[node.output[0]] = spec.to_rten.constant(node), _node_step(node)
+    return constants
 
 
 def constant_place(where: str, place: int | str) -> str:
@@ -375,12 +378,12 @@ def _node_step(node: Node) -> str:
     return f'node["{node.name or next(iter(node.output), "")}"]'
 
 
-def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
+def _ids(names: Iterable[str], ids_by_name: Mapping[str, int]) -> tuple[int, ...]:
     """The ids of values, -1 for an omitted one; those at the end are left out."""
     try:
-        return tuple([known[name] for name in names])  # which is faster than any iterator
+        return tuple([ids_by_name[name] for name in names])  # which is faster than any iterator
     except KeyError:
-        ids = tuple([known.get(name, -1) for name in names])
+        ids = tuple([ids_by_name.get(name, -1) for name in names])
     while ids and ids[-1] == -1:
         ids = ids[:-1]
     return ids

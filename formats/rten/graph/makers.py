@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.node_order import all_mentioned
 from formats.rten.graph.attributes import MALFORMED
-from formats.rten.operators.shared.deviations import Deviation
+from formats.rten.operators.shared.spec import Deviation
 from formats.tensordata.plan import USE
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Node, Tensor, TensorType
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import Folding, OperatorSpec
+    from formats.rten.operators.shared.spec import Folding
 
 _FOLDED = Deviation(
     "RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE
@@ -49,18 +49,18 @@ class Makers:
             if value.type is not None and value.type.tensor_type is not None
         }
 
-    def maker(self, name: str, operator: OperatorSpec) -> Node | None:
+    def maker(self, name: str, operator: str) -> Node | None:
         """The node that makes a value, if it is one of that operator."""
         node = self._nodes.get(name)
-        return node if node is not None and node.op_type == operator.name else None
+        return node if node is not None and node.op_type == operator else None
 
-    def match(self, node: Node, operator: OperatorSpec, *makers: OperatorSpec) -> list[Node] | None:
+    def match(self, node: Node, operator: str, *makers: str) -> list[Node] | None:
         """The nodes that make the first inputs of a node, if it and they are of these operators; else `None`."""
-        if node.op_type != operator.name or len(node.input) < len(makers):
+        if node.op_type != operator or len(node.input) < len(makers):
             return None
-        found = [self.maker(name, maker) for name, maker in zip(node.input, makers, strict=False)]
-        made = [maker for maker in found if maker is not None]
-        return made if len(made) == len(makers) else None
+        candidates = [self.maker(name, maker) for name, maker in zip(node.input, makers, strict=False)]
+        input_nodes = [maker for maker in candidates if maker is not None]
+        return input_nodes if len(input_nodes) == len(makers) else None
 
     def is_used(self, name: str) -> bool:
         """Whether a node or the caller uses a value."""
@@ -95,26 +95,27 @@ class Makers:
 def folded(graph: Graph, foldings: Mapping[str | None, Sequence[Folding]]) -> tuple[Graph, Mapping[int, Node]]:
     """The graph, with one node in place of those that a rewriting wrote for it; and these nodes by `id`.
 
-    `foldings` are by the operator of the last of these nodes.
+    `foldings` are by the operator of the ends of these nodes.
     """
-    last = [(index, node) for index, node in enumerate(graph.node) if node.op_type in foldings]
-    made: dict[int, Node] = {}
-    if not last:  # as in most graphs, which are then not searched
-        return graph, made
+    ends = [(index, node) for index, node in enumerate(graph.node) if node.op_type in foldings]
+    replacements: dict[int, Node] = {}
+    if not ends:  # as in most graphs, which are then not searched
+        return graph, replacements
     nodes = list(graph.node)
     makers = Makers(graph, nodes)
-    for index, node in last:
+    for index, node in ends:
         try:
-            found = next(filter(None, (folding.fold(node, makers) for folding in foldings[node.op_type])), None)
+            replacement = next(filter(None, (folding.fold(node, makers) for folding in foldings[node.op_type])), None)
         except MALFORMED:  # it, or a node before it, is refused as such later
             continue
-        if found is not None:
-            nodes[index] = made[id(found)] = found
-    return (replace(graph, node=_used(graph, nodes)) if made else graph), made
+        if replacement is not None:
+            nodes[index] = replacements[id(replacement)] = replacement
+    return (replace(graph, node=_used(graph, nodes)) if replacements else graph), replacements
 
 
 def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
     """The nodes without those whose outputs nothing uses any more."""
+    # A node whose outputs nothing used before stays: it is an operator of the file, and not a part of a rewriting.
     before = all_mentioned(graph.node)
     while True:
         used = all_mentioned(nodes) | {value.name or "" for value in graph.output}

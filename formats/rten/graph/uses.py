@@ -1,18 +1,22 @@
-"""The names that a graph uses, and their purposes."""
+"""What the values of a graph are used for: as dims, as bounds of slices, or to be rounded."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from formats.ir.node_order import graphs, subgraphs
-from formats.rten.operators import SPECS
+from formats.ir.model import Graph
+from formats.ir.node_order import graphs, subgraphs, topological
+from formats.rten.operators import SPECS, spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from formats.ir.model import Graph
+    from formats.ir.model import Model, Node
+
+_OPERATOR = attrgetter("domain", "op_type")
 
 
 class Uses:
@@ -20,6 +24,7 @@ class Uses:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._outputs = [value.name or "" for value in graph.output]
 
     @cached_property
     def own(self) -> dict[str, None]:
@@ -32,36 +37,86 @@ class Uses:
     @cached_property
     def inner(self) -> set[str]:
         """The names that the subgraphs use."""
-        held = [inner for _, _, outermost in subgraphs(self._graph.node) for _, inner in graphs(outermost)]
-        return {name for graph in held for name in _mentioned(graph)}
+        inner: set[str] = set()
+        for _, _, outermost in subgraphs(self._graph.node):
+            for _, graph in graphs(outermost):
+                inner.update(chain.from_iterable(node.input for node in graph.node))
+                inner.update(value.name or "" for value in graph.output)
+        return inner
 
     @cached_property
     def bounds(self) -> set[str]:
         """The names used only as the start or end of slices, where any large number is infinite."""
         nodes = self._graph.node
+        # Most graphs have few kinds of operators, so specs are looked up once for each kind.
         specs = {op_type: SPECS.get(op_type or "") for op_type in {node.op_type for node in nodes}}
-        places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
-        bounds = {
-            node.input[place]
-            for node in (nodes if places else ())
-            if node.op_type in places
-            for place in places[node.op_type]
-            if place < len(node.input)
+        places = {
+            op_type: spec.to_rten.bounds for op_type, spec in specs.items() if spec is not None and spec.to_rten.bounds
         }
-        if bounds:
-            bounds -= self.inner.union(self._outputs)
-            for node in nodes:
-                free = places.get(node.op_type or "", ())
-                bounds.difference_update(name for place, name in enumerate(node.input) if place not in free)
-        return bounds
+        if not places:
+            return set()
+        bounds: set[str] = set()
+        others = self.inner.union(self._outputs)
+        for node in nodes:
+            of_slices = places.get(node.op_type, ())
+            for place, name in enumerate(node.input):
+                (bounds if place in of_slices else others).add(name)
+        return bounds - others
 
-    @property
-    def _outputs(self) -> list[str]:
-        return [value.name or "" for value in self._graph.output]
+    @cached_property
+    def only_dims(self) -> set[str]:
+        """The values that are used, and only as dims. They fit in 32 bits, because no tensor is larger.
+
+        This is decided from the outputs to the inputs: what a sum adds is a dim if the sum is only used as one.
+        """
+        # What a subgraph or the caller does with a value is not known here.
+        is_dim = dict.fromkeys((*self.inner, *self._outputs), False)
+        nodes = self._graph.node
+        for index in reversed(topological(nodes)):
+            node = nodes[index]
+            spec = SPECS.get(node.op_type or "")
+            makes_dims = all(is_dim.get(name, True) for name in node.output)
+            for place, name in enumerate(node.input):
+                serves = spec is not None and (
+                    place in spec.outputs.sizes or (makes_dims and place in spec.outputs.sizes_from)
+                )
+                is_dim[name] = serves and is_dim.get(name, True)
+        return {name for name, only in is_dim.items() if only}
 
 
-def _mentioned(graph: Graph) -> Iterable[str]:
-    for node in graph.node:
-        yield from node.input
-    for value in graph.output:
-        yield value.name or ""
+def add_decisive(graphs: Sequence[Sequence[Node]], decisive: set[str]) -> None:
+    """Add the names of values that are rounded, truncated or compared: there, the last bit may become a large number.
+
+    `graphs` has the nodes of each graph, before those of the graphs in it.
+    """
+    examples = {key: node for nodes in graphs for key, node in zip(map(_OPERATOR, nodes), nodes, strict=True)}
+    specs = {key: spec for key, node in examples.items() if (spec := spec_of(node)) is not None}
+    # Without an operator whose form depends on it, nobody needs the names.
+    if not any(spec.to_rten.asks_if_rounded for spec in specs.values()):
+        return
+    for nodes in reversed(graphs):
+        for index in reversed(topological(nodes)):
+            node = nodes[index]
+            spec = specs.get((node.domain, node.op_type))
+            if spec is None:
+                continue
+            is_step = spec.outputs.rounds is not None and spec.outputs.rounds(node)
+            if is_step or (spec.outputs.passes_on and not decisive.isdisjoint(node.output)):
+                decisive.update(node.input)
+
+
+def used_and_read(model: Model) -> tuple[list[str], set[str]]:
+    """The names of all values of a model, and the names of values that are read; those in functions, too."""
+    used: list[str] = []
+    read: set[str] = set()
+    outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
+    for graph in (inner for outer in outermost for _, inner in graphs(outer)):
+        used += [value.name or "" for value in (*graph.input, *graph.value_info)]
+        used += [tensor.name or "" for tensor in graph.initializer]
+        used += [sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values]
+        used += chain.from_iterable([node.output for node in graph.node])
+        read.update(value.name or "" for value in graph.output)
+        read.update(chain.from_iterable([node.input for node in graph.node]))
+    for function in model.functions:
+        read.update(function.output)
+    return used, read

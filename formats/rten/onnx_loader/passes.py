@@ -1,50 +1,98 @@
-"""The passes that make a legal model one that RTen's ONNX loader reads, in the order in which they run.
+"""Rewrites an ONNX model to ONNX that RTen runs with the results that ONNX defines.
 
-They run once for a model, after those in `convert/passes.py`. docs/operators.md lists them.
+A node stays as it is if RTen's ONNX loader reads it and RTen's kernel computes what ONNX says. All other nodes are
+rewritten as for a .rten file. Then the passes in `LOADER_PASSES` run, in their order. docs/operators.md lists them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
-from formats.codecs.contract import Change
+from formats.codecs.contract import Change, Runnable
 from formats.ir.dtypes import type_name
+from formats.ir.model import Graph, Model
 from formats.ir.storage import entries_of
-from formats.ir.walk import graphs
-from formats.rten.convert.pass_list import Pass, run
-from formats.rten.convert.refusal import Refusal
+from formats.ir.walk import graphs, visit
+from formats.rten.convert.legalize import legalize
+from formats.rten.convert.passes import Pass, run
+from formats.rten.convert.refusal import Refusal, RefusalError
+from formats.rten.convert.value_types import element_type
 from formats.rten.graph.constants import clamped_text, constant_nodes, convert
 from formats.rten.graph.encoder import constant_place, constants_of
-from formats.rten.graph.names import without_hiding
+from formats.rten.graph.subgraphs import with_reached_names, without_hiding
 from formats.rten.graph.uses import Uses
-from formats.rten.onnx_loader.captures import with_reached_names
-from formats.rten.onnx_loader.read_types import READ_AS, element_type, has_unknown_dims, in_read_types
-from formats.rten.operators import shape
+from formats.rten.onnx_loader.read_types import READ_AS, has_unknown_dims, in_read_types
+from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
 from formats.tensordata.plan import DOCUMENTATION, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from formats.ir.model import Graph, Model
-    from formats.rten.convert.loss_report import Losses
+    from formats.rten.convert.legalize import Legalized
+    from formats.rten.onnx_loader.kept import Kept
+    from formats.tensordata.plan import Losses
 
 # The IR version that came with each operator set. A model with this operator set has at least this version.
 IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23: 11, 24: 12, 25: 13}
 REFERENCE_KEYS: Final = ("location", "offset", "length", "checksum")  # keys of external data that the loader accepts
+MAX_RAISINGS: Final = 4  # changes of the operator set, each to a newer one
+
+
+def runnable(model: Model, exact: bool = False) -> Runnable:
+    """The model as ONNX that RTen runs; the given one is not changed, and weights are shared.
+
+    If `exact`, nodes whose results in RTen differ from ONNX for special values are rewritten, too.
+
+    Raises: TensorDataError if a constant that decides a form cannot be read.
+    """
+    versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
+    version = versions.get("", versions.get("ai.onnx", 1))
+    legalized, needed_version, needing = _legalized(model, exact, version)
+    facts = LoaderFacts(
+        given=model,
+        given_version=version,
+        needed_version=needed_version,
+        needing=needing,
+        elem_types={value.elem_type for types in legalized.types.values() for value in types.values()},
+        losses=legalized.losses,
+        refusals=[*legalized.refusals],
+        changes=_kept(legalized).changes,
+    )
+    readable = run(LOADER_PASSES, legalized.model, facts).subject
+    error = RefusalError(facts.refusals) if facts.refusals else None
+    stops = () if error is None else tuple(error.reasons)
+    return Runnable(readable, facts.losses.lines(), tuple(facts.changes), error, stops)
+
+
+def _legalized(model: Model, exact: bool, version: int) -> tuple[Legalized, int, str]:
+    """The legal model, in the operator set that has the forms of its nodes, and an operator that needs this set."""
+    legalized = legalize(model, exact, ONNX_LOADER)
+    needing = ""
+    for _ in range(MAX_RAISINGS):
+        needs = _kept(legalized).needs
+        if needs[0] <= version:
+            break
+        version, needing = needs
+        legalized = legalize(model, exact, ONNX_LOADER._replace(version=version))
+    return legalized, version, needing
+
+
+def _kept(legalized: Legalized) -> Kept:
+    assert legalized.kept is not None
+    return legalized.kept
 
 
 @dataclass(slots=True)
-class LoaderWork:
-    """A legal model that becomes readable: what its passes know of it, and what they found so far."""
+class LoaderFacts:
+    """What the passes of a legal model share."""
 
     given: Model  # before it became legal
     given_version: int  # the operator set that it imports
     needed_version: int  # that of the legal nodes
     needing: str  # the operator that needs this set
-    model: Model  # the legal one, apart from its graph
-    graph: Graph
     elem_types: Collection[int | None]  # of the values that nodes compute
     losses: Losses
     refusals: list[Refusal]
@@ -52,81 +100,99 @@ class LoaderWork:
     reached: Collection[str] = ()  # the outputs of nodes whose subgraphs capture what the loader would miss
 
 
-def raise_version(work: LoaderWork) -> None:
+def raise_version(model: Model, facts: LoaderFacts) -> Model:
     """Raise the IR version with the operator set, and report that."""
-    version = work.needed_version
-    if version > work.given_version:
-        least = max(ir for opset, ir in IR_VERSIONS.items() if opset <= version)
-        work.model = replace(work.model, ir_version=max(work.model.ir_version or 0, least))
-        detail = f"rewritten nodes need {work.needing} of operator set {version}; the model had {work.given_version}"
-        work.losses.add("opset_version", detail, "opset_import", "ai.onnx", seen=DOCUMENTATION)
+    version = facts.needed_version
+    if version <= facts.given_version:
+        return model
+    least = max(ir for opset, ir in IR_VERSIONS.items() if opset <= version)
+    detail = f"rewritten nodes need {facts.needing} of operator set {version}; the model had {facts.given_version}"
+    facts.losses.add("opset_version", detail, "opset_import", "ai.onnx", seen=DOCUMENTATION)
+    return replace(model, ir_version=max(model.ir_version or 0, least))
 
 
-def report_clamped(work: LoaderWork) -> None:
+def report_clamped(model: Model, facts: LoaderFacts) -> Model:
     """Report the constants whose integers the loader clamps to 32 bits, other than the bounds of slices."""
-    for within, inner in graphs(work.graph):
-        where = f"graph.{within}" if within else "graph"
-        uses = Uses(inner)
-        seen = (uses.own.keys() | uses.inner) - uses.bounds  # others have no effect, such as what a rewriting replaced
-        for name, (tensor, place) in constants_of(inner, constant_nodes(inner.node)).items():
-            if tensor.data_type in PARTLY_HELD and name in seen and convert(tensor).change == "clamped":
-                work.losses.add("clamped", clamped_text(tensor), constant_place(where, place), name, seen=RESULTS)
+    for where, graph in visit(_graph_of(model), Graph, "graph"):
+        uses = Uses(graph)
+        read = (uses.own.keys() | uses.inner) - uses.bounds  # others have no effect, such as what a rewriting replaced
+        for name, (tensor, place) in constants_of(graph, constant_nodes(graph.node)).items():
+            if tensor.data_type in PARTLY_HELD and name in read and convert(tensor).change == "clamped":
+                facts.losses.add("clamped", clamped_text(tensor), constant_place(where, place), name, seen=RESULTS)
+    return model
 
 
-def check_interface(work: LoaderWork) -> None:
+def check_interface(model: Model, facts: LoaderFacts) -> Model:
     """Refuse the inputs and outputs with types for which RTen has no type."""
     for field in ("input", "output"):
-        for index, value in enumerate(getattr(work.graph, field)):
+        for index, value in enumerate(getattr(_graph_of(model), field)):
             if (number := element_type(value.type)) in NOT_NUMBERS:
                 reason = f"the {field} {value.name!r} has element type {type_name(number)}"
-                work.refusals.append(Refusal("", "", None, f"graph.{field}[{index}]", reason))
+                facts.refusals.append(Refusal("", "", None, f"graph.{field}[{index}]", reason))
+    return model
 
 
-def drop_unread_constants(work: LoaderWork) -> None:
+def drop_unread_constants(model: Model, facts: LoaderFacts) -> Model:
     """Drop the constants of types that RTen lacks, which no legal node uses; the loader would refuse them."""
-    for where, graph in graphs(work.graph):
-        for index, tensor in enumerate(graph.initializer) if where else ():
+    outermost = _graph_of(model)
+    for where, graph in visit(outermost, Graph, "graph"):
+        for index, tensor in enumerate(graph.initializer if graph is not outermost else ()):
             if tensor.data_type in NOT_NUMBERS:
                 reason = f"a constant of a subgraph is {type_name(tensor.data_type)}, which RTen does not support"
-                work.refusals.append(Refusal("", "", None, f"graph.{where}.initializer[{index}]", reason))
-    kept = [tensor for tensor in work.graph.initializer if tensor.data_type not in NOT_NUMBERS]
-    if len(kept) < len(work.graph.initializer):
-        work.graph = replace(work.graph, initializer=kept)
+                facts.refusals.append(Refusal("", "", None, f"{where}.initializer[{index}]", reason))
+    kept = [tensor for tensor in outermost.initializer if tensor.data_type not in NOT_NUMBERS]
+    if len(kept) == len(outermost.initializer):
+        return model
+    return replace(model, graph=replace(outermost, initializer=kept))
 
 
-def use_read_types(work: LoaderWork) -> None:
+def use_read_types(model: Model, facts: LoaderFacts) -> Model:
     """Replace the element types that the loader does not read, and the names of unknown dims."""
-    work.graph = in_read_types(work.graph, work.elem_types, work.losses)
+    return _with_graph(model, in_read_types(_graph_of(model), facts.elem_types, facts.losses))
 
 
-def trim_references(work: LoaderWork) -> None:
+def trim_references(model: Model, facts: LoaderFacts) -> Model:
     """Keep only those entries in references to external data that the loader accepts."""
+    graph = _graph_of(model)
     tensors = [
         replace(tensor, external_data=[entry for entry in tensor.external_data if entry.key in REFERENCE_KEYS])
         if any(key not in REFERENCE_KEYS for key, _ in entries_of(tensor))
         else tensor
-        for tensor in work.graph.initializer
+        for tensor in graph.initializer
     ]
-    work.graph = replace(work.graph, initializer=tensors)
+    is_same = all(map(is_, tensors, graph.initializer))
+    return model if is_same else _with_graph(model, replace(graph, initializer=tensors))
 
 
-def rename_hiding(work: LoaderWork) -> None:
+def rename_hiding(model: Model, facts: LoaderFacts) -> Model:
     """Rename the values of subgraphs that have the name of a value around them."""
-    work.graph = without_hiding(work.graph)
+    return _with_graph(model, without_hiding(_graph_of(model)))
 
 
-def reach_captures(work: LoaderWork) -> None:
+def reach_captures(model: Model, facts: LoaderFacts) -> Model:
     """Make the values known that only graphs inside of a subgraph capture."""
-    work.graph, work.reached = with_reached_names(work.graph)
+    graph, facts.reached = with_reached_names(_graph_of(model))
+    return _with_graph(model, graph)
 
 
-def list_changes(work: LoaderWork) -> None:
+def list_changes(model: Model, facts: LoaderFacts) -> Model:
     """Put what these passes rewrote before what was rewritten of the nodes.
 
-    Nodes in a subgraph are rewritten again if the node around them is rewritten.
+    Nodes in a subgraph are rewritten again if the node around them is rewritten, so each change is listed once.
     """
-    found = [change for where, graph in graphs(work.given) for change in _changes(graph, where, work.reached)]
-    work.changes = [*found, *dict.fromkeys(work.changes)]
+    own = [change for where, graph in graphs(facts.given) for change in _changes(graph, where, facts.reached)]
+    facts.changes = [*own, *dict.fromkeys(facts.changes)]
+    return model
+
+
+def _graph_of(model: Model) -> Graph:
+    """The graph of a legal model."""
+    assert model.graph is not None
+    return model.graph
+
+
+def _with_graph(model: Model, graph: Graph) -> Model:
+    return model if graph is model.graph else replace(model, graph=graph)
 
 
 def _changes(graph: Graph, where: str, reached: Collection[str]) -> Iterator[Change]:
@@ -150,24 +216,63 @@ def _changes(graph: Graph, where: str, reached: Collection[str]) -> Iterator[Cha
     for index, node in enumerate(graph.node):
         if not set(node.output).isdisjoint(reached):
             reason = "RTen runs it while loading the model, but cannot find the values that it captures"
-            made = (shape.Identity.name, node.op_type or "")
+            made = ("Identity", node.op_type or "")
             yield Change(f"{where}.node[{index}]", node.name or "", node.op_type or "", made, reason, True)
 
 
-LOADER_PASSES: Final = (
-    Pass("newer operator set", "raises the IR version with the operator set, and reports that", raise_version),
-    Pass("clamped constants", "reports constants that the loader clamps to 32 bits", report_clamped),
-    Pass("interface", "refuses inputs and outputs of types that RTen lacks", check_interface),
-    Pass("unread constants", "drops constants of types that RTen lacks, which nothing uses", drop_unread_constants),
-    Pass("element types", "replaces element types and names of dims that the loader does not read", use_read_types),
-    Pass("references", "drops entries of external data that the loader does not accept", trim_references),
-    Pass("hiding names", "renames values of subgraphs that hide values around them", rename_hiding),
-    Pass("captures", "makes values known that only graphs inside of a subgraph capture", reach_captures),
-    Pass("changes", "lists what was rewritten", list_changes),
+LOADER_PASSES: Final[tuple[Pass[Model, LoaderFacts], ...]] = (
+    Pass(
+        "newer operator set",
+        "raises the IR version with the operator set, and reports that",
+        "rewritten nodes may need a newer operator set, and each came with an IR version",
+        raise_version,
+    ),
+    Pass(
+        "clamped constants",
+        "reports constants that the loader clamps to 32 bits",
+        "RTen has no larger integers",
+        report_clamped,
+    ),
+    Pass(
+        "interface",
+        "refuses inputs and outputs of types that RTen lacks",
+        "no other type can stand for strings or complex numbers",
+        check_interface,
+    ),
+    Pass(
+        "unread constants",
+        "drops constants of types that RTen lacks, which nothing uses",
+        "the loader stops at them",
+        drop_unread_constants,
+    ),
+    Pass(
+        "element types",
+        "replaces element types and names of dims that the loader does not read",
+        "it stops at such types, and takes dims called '?' to be equal",
+        use_read_types,
+    ),
+    Pass(
+        "references",
+        "drops entries of external data that the loader does not accept",
+        "it stops at them",
+        trim_references,
+    ),
+    Pass(
+        "hiding names",
+        "renames values of subgraphs that hide values around them",
+        "RTen would use the outer value",
+        rename_hiding,
+    ),
+    Pass(
+        "captures",
+        "makes values known that only graphs inside of a subgraph capture",
+        "the loader does not look for captures in graphs inside of graphs",
+        reach_captures,
+    ),
+    Pass(
+        "changes",
+        "lists what was rewritten",
+        "the report has what passes changed before what changed of the nodes",
+        list_changes,
+    ),
 )
-
-
-def readable_model(work: LoaderWork) -> Model:
-    """The model after all passes."""
-    run(LOADER_PASSES, work)
-    return replace(work.model, graph=work.graph)

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from formats.ir.dtypes import BY_NUMBER, INT32, INT64, UINT64, type_name
 from formats.ir.model import Attribute, Dimension, Graph, Tensor, Type, ValueInfo
 from formats.ir.storage import from_numpy, with_raw_data
+from formats.rten.convert.value_types import element_type
 from formats.rten.graph.constants import convert
-from formats.rten.types import HOLDERS, INT64_LIMITS, READ_TYPES
+from formats.rten.types import HOLDERS, INT64_LIMITS, READ_TYPES, UNKNOWN_DIMS
 from formats.tensordata.plan import INTERFACE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.convert.loss_report import Losses
+    from formats.tensordata.plan import Losses
 
 TYPE_ATTRIBUTES: Final = ("to", "dtype", "output_dtype")
-UNKNOWN_DIMS: Final = ("", "?")  # the name that exporters give to an unknown dimension; RTen reads it as a real name
 # The type that replaces an element type. Outside of RTen, UINT32 and UINT64 need a type of 64 bits.
 READ_AS: Final[Mapping[int, int]] = {
     number: INT64 if element.number == INT32 and BY_NUMBER[number].bits >= 32 else element.number
@@ -52,14 +52,6 @@ def _change(before: Type | None, after: Type | None) -> tuple[str, str] | None:
         return "optional", "plain values"
     words = element_type(before), element_type(after)
     return None if words[0] == words[1] else (type_name(words[0]), type_name(words[1]))
-
-
-def element_type(value_type: Type | None) -> int:
-    """The element type of a tensor, of a sequence's tensors, or of an optional's value; 0 if unknown."""
-    while value_type is not None and value_type.tensor_type is None:
-        outer = value_type.sequence_type or value_type.optional_type
-        value_type = outer.elem_type if outer else None
-    return (value_type.tensor_type.elem_type or 0) if value_type is not None and value_type.tensor_type else 0
 
 
 def _graph(graph: Graph, *, has_others: bool = True) -> Graph:
@@ -105,8 +97,8 @@ def _tensor(tensor: Tensor) -> Tensor:
         numbers = tensor.numpy()
         if tensor.data_type == UINT64:
             numbers = numbers.clip(max=INT64_LIMITS[1])
-        found = from_numpy(numbers.astype("int64"), tensor.name)
-        return replace(found, doc_string=tensor.doc_string)
+        widened = from_numpy(numbers.astype("int64"), tensor.name)
+        return replace(widened, doc_string=tensor.doc_string)
     return replace(with_raw_data(tensor, convert(tensor).source), data_type=wanted)
 
 

@@ -2,10 +2,8 @@
 
 `SPECS` has the operators of ONNX by name, `BY_DOMAIN` those of all domains. Both import the family of an operator when
 they are asked for it; `families.py` says which that is. The module of a family has its operators as `OperatorSpec`s,
-each after the functions that it uses. Families use operators of other families as symbols, such as `shape.Reshape`,
-inside of functions. So they import modules. Modules that are not families: `spec.py` says what a spec is, `rules.py`,
-`ranges.py`, `deviations.py`, `rewritings.py`, `window.py` and `recurrent_loop.py` have what several families share,
-`interpolation.py` has the numbers of resizing, and `tree_nodes.py` the nodes of decision trees.
+each after the functions that it uses. `shared/spec.py` says what a spec is, `shared/rules.py` and `shared/ranges.py`
+have what several families share, and `sampling.py` has the interpolation that `resize.py` writes.
 """
 
 from __future__ import annotations
@@ -67,11 +65,12 @@ def specs_in(family: str) -> tuple[OperatorSpec, ...]:
 @cache
 def foldings() -> Mapping[str | None, list[Folding]]:
     """The foldings of all operators, by the operator of the last node."""
-    found: dict[str | None, list[Folding]] = {}
-    for folding in (each for family in WITH_FOLDINGS for spec in specs_in(family) for each in spec.foldings):
-        for last in folding.last():
-            found.setdefault(last.name, []).append(folding)
-    return found
+    by_last: dict[str | None, list[Folding]] = {}
+    specs = [spec for family in WITH_FOLDINGS for spec in specs_in(family)]
+    for folding in (folding for spec in specs for folding in spec.to_onnx.foldings):
+        for last in folding.last:
+            by_last.setdefault(last, []).append(folding)
+    return by_last
 
 
 _BY_PLACE: Final = [

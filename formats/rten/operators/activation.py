@@ -6,12 +6,22 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_float
-from formats.rten.operators import comparison, elementwise, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation, of_floats
-from formats.rten.operators.shared.rewritings import dropped
-from formats.rten.operators.shared.rules import broadcast, broadcast_dims, same, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.rules import WITHOUT_CONSUMED, broadcast, broadcast_dims, dropped, of_floats, same
+from formats.rten.operators.shared.spec import (
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+    unknown,
+)
 from formats.rten.target import RTEN_0_27, Fault
 from formats.rten.types import FLOATS
 from formats.tensordata.plan import RANGE, SPECIAL
@@ -26,29 +36,22 @@ def relu(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     if not context.is_integer(data) and not context.exact:
         return None
-    return context.replace(context.op(elementwise.Max, data, context.scalar(0, like=data)))
+    return context.replace(context.op("Max", data, context.scalar(0, like=data)))
 
 
 _NAN_BECOMES_ZERO = Deviation("RTen returns zero for NaN", SPECIAL)
 Relu = OperatorSpec(
     "Relu",
-    Row(1),
-    signature=Signature("N", "N"),
-    dims=same,
-    older=(dropped("consumed_inputs"),),
-    rewritings=(relu,),
-    is_plain=True,
-    deviations=of_floats(_NAN_BECOMES_ZERO),
-    range=ranges.clipped_below,
-    passes_on=True,
+    Outputs(same, range=ranges.clipped_below, passes_on=True),
+    ToRten(Row(1), older=WITHOUT_CONSUMED, rewritings=(relu,), is_plain=True, deviations=of_floats(_NAN_BECOMES_ZERO)),
+    ToOnnx(Signature("N", "N")),
 )
 LeakyRelu = OperatorSpec(
     "LeakyRelu",
-    Row(1, 1, "LeakyReluAttrs", (Field("alpha", FieldKind.FLOAT, 0.01),)),
-    dims=same,
-    older=(dropped("consumed_inputs"),),
-    is_plain=True,
-    range=ranges.leaking,
+    Outputs(same, range=ranges.leaking),
+    ToRten(
+        Row(1, 1, "LeakyReluAttrs", (Field("alpha", FieldKind.FLOAT, 0.01),)), older=WITHOUT_CONSUMED, is_plain=True
+    ),
 )
 
 
@@ -60,7 +63,7 @@ def prelu_slope(node: Node, context: Context) -> list[Node] | None:
     if context.rank(slope) == 1 and context.dims(slope) != (1,):
         trailing = range(1, context.known_rank(data) - 1)
         if trailing:
-            slope = context.op(shape.Unsqueeze, slope, context.int64(trailing))
+            slope = context.op("Unsqueeze", slope, context.int64(trailing))
             return context.changed([data, slope], without=("consumed_inputs",))
     return dropped("consumed_inputs")(node, context)
 
@@ -72,69 +75,68 @@ def prelu(node: Node, context: Context) -> list[Node] | None:
     is_spread = dims[0] is not None and dims[1] is not None and broadcast_dims(*dims) != dims[0]
     if not context.is_integer(data) and not is_spread:
         return None
-    negative = context.op(comparison.Less, data, context.scalar(0, like=data))
-    return context.replace(context.op(comparison.Where, negative, context.op(elementwise.Mul, data, slope), data))
+    negative = context.op("Less", data, context.scalar(0, like=data))
+    return context.replace(context.op("Where", negative, context.op("Mul", data, slope), data))
 
 
 PRelu = OperatorSpec(
-    "PRelu", Row(2), signature=Signature("N", "N"), dims=broadcast, older=(prelu_slope,), rewritings=(prelu,)
+    "PRelu", Outputs(broadcast), ToRten(Row(2), older=(prelu_slope,), rewritings=(prelu,)), ToOnnx(Signature("N", "N"))
 )
 
 
 def thresholded_relu(node: Node, context: Context) -> list[Node] | None:
     """Write it as x where it is above the threshold, and zero elsewhere."""
     data = context.input(0)
-    above = context.op(comparison.Greater, data, context.scalar(get_float(node, "alpha", 1.0), like=data))
-    return context.replace(context.op(comparison.Where, above, data, context.scalar(0, like=data)))
+    above = context.op("Greater", data, context.scalar(get_float(node, "alpha", 1.0), like=data))
+    return context.replace(context.op("Where", above, data, context.scalar(0, like=data)))
 
 
-ThresholdedRelu = OperatorSpec("ThresholdedRelu", dims=same, rewritings=(thresholded_relu,))
+ThresholdedRelu = OperatorSpec("ThresholdedRelu", Outputs(same), ToRten(rewritings=(thresholded_relu,)))
 Elu = OperatorSpec(
     "Elu",
-    Row(1, 1, "EluAttrs", (Field("alpha", FieldKind.FLOAT, 1.0),)),
-    dims=same,
-    older=(dropped("consumed_inputs"),),
-    is_plain=True,
+    Outputs(same),
+    ToRten(Row(1, 1, "EluAttrs", (Field("alpha", FieldKind.FLOAT, 1.0),)), older=WITHOUT_CONSUMED, is_plain=True),
 )
 
 
 def celu(node: Node, context: Context) -> list[Node] | None:
     """Write it as max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    op = context.op
     data = context.input(0)
     alpha, zero = context.scalar(get_float(node, "alpha", 1.0), like=data), context.scalar(0, like=data)
-    grown = context.op(
-        elementwise.Sub,
-        context.op(elementwise.Exp, context.op(elementwise.Div, data, alpha)),
-        context.scalar(1, like=data),
-    )
-    below = context.op(elementwise.Min, context.op(elementwise.Mul, alpha, grown), zero)
-    return context.replace(context.op(elementwise.Add, context.op(elementwise.Max, data, zero), below))
+    grown = op("Sub", op("Exp", op("Div", data, alpha)), context.scalar(1, like=data))
+    below = op("Min", op("Mul", alpha, grown), zero)
+    return context.replace(op("Add", op("Max", data, zero), below))
 
 
-Celu = OperatorSpec("Celu", dims=same, rewritings=(celu,))
+Celu = OperatorSpec("Celu", Outputs(same), ToRten(rewritings=(celu,)))
 
 
 def selu(node: Node, context: Context) -> list[Node] | None:
     """Write it as a scaled Elu; operator set 1 had defaults with fewer digits."""
     alpha, gamma = (1.6732, 1.0507) if context.version < 6 else (1.67326319217681884765625, 1.05070102214813232421875)
-    elu = context.op(Elu, context.input(0), alpha=get_float(node, "alpha", alpha))
-    return context.replace(context.op(elementwise.Mul, elu, context.scalar(get_float(node, "gamma", gamma), like=elu)))
+    elu = context.op("Elu", context.input(0), alpha=get_float(node, "alpha", alpha))
+    return context.replace(context.op("Mul", elu, context.scalar(get_float(node, "gamma", gamma), like=elu)))
 
 
-Selu = OperatorSpec("Selu", dims=same, older=(dropped("consumed_inputs"),), rewritings=(selu,))
+Selu = OperatorSpec("Selu", Outputs(same), ToRten(older=WITHOUT_CONSUMED, rewritings=(selu,)))
 Sigmoid = OperatorSpec(
-    "Sigmoid", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.between(0, 1)
+    "Sigmoid", Outputs(same, range=ranges.between(0, 1)), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True)
 )
 HardSigmoid = OperatorSpec(
     "HardSigmoid",
-    Row(1, 1, "HardSigmoidAttrs", (Field("alpha", FieldKind.FLOAT, 0.2), Field("beta", FieldKind.FLOAT, 0.5))),
-    dims=same,
-    older=(dropped("consumed_inputs"),),
-    is_plain=True,
-    range=ranges.between(0, 1),
+    Outputs(same, range=ranges.between(0, 1)),
+    ToRten(
+        Row(1, 1, "HardSigmoidAttrs", (Field("alpha", FieldKind.FLOAT, 0.2), Field("beta", FieldKind.FLOAT, 0.5))),
+        older=WITHOUT_CONSUMED,
+        is_plain=True,
+    ),
 )
 HardSwish = OperatorSpec(
-    "HardSwish", Row(1), dims=same, is_plain=True, range=ranges.gated(-1), onnx=OnnxForm(version=14)
+    "HardSwish",
+    Outputs(same, range=ranges.gated(-1)),
+    ToRten(Row(1), is_plain=True),
+    onnx_loader=OnnxLoader(version=14),
 )
 
 
@@ -153,20 +155,19 @@ def _is_curved(context: Context, data: str) -> bool:
 def softplus(node: Node, context: Context) -> list[Node] | None:
     # The sum is exact to 1e-7 near zero. The result is exact to seven digits as max(x, 0) + ln(1 + t) with
     # t = exp(-|x|), where ln(1 + t) is 2 artanh(t / (2 + t)).
+    op = context.op
     data = context.input(0)
     if _is_curved(context, data):
         return None
     if not context.exact:
-        bounded = context.op(elementwise.Min, data, context.scalar(_MAX_CURVED, like=data))
-        curved = context.op(Softplus, bounded)
-        return context.replace(context.op(elementwise.Max, data, curved))
+        bounded = op("Min", data, context.scalar(_MAX_CURVED, like=data))
+        curved = op("Softplus", bounded)
+        return context.replace(op("Max", data, curved))
     two = context.scalar(2, like=data)
-    small = context.op(elementwise.Exp, context.op(elementwise.Neg, context.op(elementwise.Abs, data)))
-    ratio = context.op(elementwise.Div, small, context.op(elementwise.Add, small, two))
-    curved = context.op(elementwise.Mul, context.op(elementwise.Atanh, ratio), two)
-    return context.replace(
-        context.op(elementwise.Add, context.op(elementwise.Max, data, context.scalar(0, like=data)), curved)
-    )
+    small = op("Exp", op("Neg", op("Abs", data)))
+    ratio = op("Div", small, op("Add", small, two))
+    curved = op("Mul", op("Atanh", ratio), two)
+    return context.replace(op("Add", op("Max", data, context.scalar(0, like=data)), curved))
 
 
 def _softplus_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
@@ -174,81 +175,93 @@ def _softplus_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 
 Softplus = OperatorSpec(
-    "Softplus", Row(1), dims=same, rewritings=(softplus,), faults=(_OVERFLOW,), raised_deviations=_softplus_deviations
+    "Softplus",
+    Outputs(same),
+    ToRten(Row(1), rewritings=(softplus,), faults=(_OVERFLOW,)),
+    ToOnnx(deviations=_softplus_deviations),
 )
 
 
 def softsign(node: Node, context: Context) -> list[Node] | None:
     """Write it as x / (1 + abs(x))."""
-    if context.has(Softsign):
+    if context.has("Softsign"):
         return None
     data = context.input(0)
-    divisor = context.op(elementwise.Add, context.op(elementwise.Abs, data), context.scalar(1, like=data))
-    return context.replace(context.op(elementwise.Div, data, divisor))
+    divisor = context.op("Add", context.op("Abs", data), context.scalar(1, like=data))
+    return context.replace(context.op("Div", data, divisor))
 
 
-Softsign = OperatorSpec("Softsign", dims=same, rewritings=(softsign,), onnx=OnnxForm(Row(1, since=RTEN_0_27)))
+Softsign = OperatorSpec(
+    "Softsign", Outputs(same), ToRten(rewritings=(softsign,)), onnx_loader=OnnxLoader(Row(1, since=RTEN_0_27))
+)
 
 
 def mish(node: Node, context: Context) -> list[Node] | None:
     """Write it as x * tanh(softplus(x))."""
     data = context.input(0)
-    return context.replace(context.op(elementwise.Mul, data, context.op(elementwise.Tanh, context.op(Softplus, data))))
+    return context.replace(context.op("Mul", data, context.op("Tanh", context.op("Softplus", data))))
 
 
-Mish = OperatorSpec("Mish", dims=same, rewritings=(mish,))
+Mish = OperatorSpec("Mish", Outputs(same), ToRten(rewritings=(mish,)))
 
 
 def shrink(node: Node, context: Context) -> list[Node] | None:
     """Write it as x - bias above lambd, x + bias below -lambd, and zero between."""
+    op = context.op
     data, band, shift = context.input(0), get_float(node, "lambd", 0.5), get_float(node, "bias")
     elem_type = context.elem_type(data)
     if elem_type is not None and elem_type not in FLOATS and not (band.is_integer() and shift.is_integer()):
         shrunk = context.copy([context.cast(data, FLOAT)])
         return context.replace(context.cast(shrunk, elem_type))
     bias = context.scalar(shift, like=data)
-    below = context.op(comparison.Less, data, context.scalar(-band, like=data))
-    above = context.op(comparison.Greater, data, context.scalar(band, like=data))
-    high = context.op(comparison.Where, above, context.op(elementwise.Sub, data, bias), context.scalar(0, like=data))
-    return context.replace(context.op(comparison.Where, below, context.op(elementwise.Add, data, bias), high))
+    below = op("Less", data, context.scalar(-band, like=data))
+    above = op("Greater", data, context.scalar(band, like=data))
+    high = op("Where", above, op("Sub", data, bias), context.scalar(0, like=data))
+    return context.replace(op("Where", below, op("Add", data, bias), high))
 
 
-Shrink = OperatorSpec("Shrink", dims=same, rewritings=(shrink,))
+Shrink = OperatorSpec("Shrink", Outputs(same), ToRten(rewritings=(shrink,)))
 Gelu = OperatorSpec(
     "Gelu",
-    Row(1, 1, "GeluAttrs", (Field("approximate", FieldKind.CHOICE, "none", choices={"none": "None", "tanh": "Tanh"}),)),
-    dims=same,
-    is_plain=True,
-    range=ranges.gated(-1),
-    onnx=OnnxForm(version=20),
+    Outputs(same, range=ranges.gated(-1)),
+    ToRten(
+        Row(
+            1,
+            1,
+            "GeluAttrs",
+            (Field("approximate", FieldKind.CHOICE, "none", choices={"none": "None", "tanh": "Tanh"}),),
+        ),
+        is_plain=True,
+    ),
+    onnx_loader=OnnxLoader(version=20),
 )
 
 
 def times_sigmoid(context: Context, data: str, alpha: float) -> str:
     """The product x * sigmoid(alpha * x), in the form that RTen fuses."""
-    scaled = data if alpha == 1 else context.op(elementwise.Mul, data, context.scalar(alpha, like=data))
-    return context.op(elementwise.Mul, data, context.op(Sigmoid, scaled))
+    scaled = data if alpha == 1 else context.op("Mul", data, context.scalar(alpha, like=data))
+    return context.op("Mul", data, context.op("Sigmoid", scaled))
 
 
 def swish(node: Node, context: Context) -> list[Node] | None:
     """Write it as x * sigmoid(alpha * x)."""
-    if context.has(Swish):
+    if context.has("Swish"):
         return None
     return context.replace(times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0)))
 
 
 Swish = OperatorSpec(
     "Swish",
-    dims=same,
-    rewritings=(swish,),
-    onnx=OnnxForm(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.0),)), version=24),
+    Outputs(same),
+    ToRten(rewritings=(swish,)),
+    onnx_loader=OnnxLoader(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.0),)), version=24),
 )
 
 
 def swiglu(node: Node, context: Context) -> list[Node] | None:
     """Write it as Swish of the first input, times the second."""
     gate = times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0))
-    return context.replace(context.op(elementwise.Mul, gate, context.input(1)))
+    return context.replace(context.op("Mul", gate, context.input(1)))
 
 
-SwiGLU = OperatorSpec("SwiGLU", dims=unknown, elements=(), rewritings=(swiglu,))
+SwiGLU = OperatorSpec("SwiGLU", Outputs(elements=unknown), ToRten(rewritings=(swiglu,)))

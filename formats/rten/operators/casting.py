@@ -1,8 +1,12 @@
-"""Casts to another element type."""
+"""Casts to another element type; to floats of eight bits or fewer, as the rounding to their numbers.
+
+Spec: ONNX, Operators.md, Cast; docs/docsgen, float8 and float4; OCP Microscaling Formats, E8M0.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from math import inf, log, nan
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.dtypes import (
     BFLOAT16,
@@ -11,6 +15,14 @@ from formats.ir.dtypes import (
     BY_NUMBER,
     DOUBLE,
     FLOAT,
+    FLOAT4E2M1,
+    FLOAT6E2M3,
+    FLOAT6E3M2,
+    FLOAT8E4M3FN,
+    FLOAT8E4M3FNUZ,
+    FLOAT8E5M2,
+    FLOAT8E5M2FNUZ,
+    FLOAT8E8M0,
     FLOAT16,
     INT8,
     INT32,
@@ -24,22 +36,24 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import bits, comparison, elementwise, shape, small_floats
+from formats.rten.operators import comparison
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.shared.spec import (
     ANY,
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     because,
     of_input,
 )
-from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.target import RTEN_0_27
 from formats.rten.types import (
     BYTES,
@@ -61,7 +75,116 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
 
-# RTen cuts off bits only for types of eight bits; `bits.py` cuts them off before, and truth values are
+
+class Precision(NamedTuple):
+    """The numbers of a type: bits of the fraction, least and greatest exponent of a normal number, greatest number."""
+
+    bits: int
+    least: int
+    most: int
+    greatest: float
+    beyond: float  # the result for a number that is too large, if it does not become the greatest
+    unknown: float = nan  # the result for NaN; where ONNX does not define it, as in ml_dtypes
+    has_minus_zero: bool = True
+
+
+PRECISIONS: Final = {
+    FLOAT8E4M3FN: Precision(3, -6, 8, 448.0, nan),
+    FLOAT8E4M3FNUZ: Precision(3, -7, 7, 240.0, nan, has_minus_zero=False),
+    FLOAT8E5M2: Precision(2, -14, 15, 57344.0, inf),
+    FLOAT8E5M2FNUZ: Precision(2, -15, 15, 57344.0, nan, has_minus_zero=False),
+    FLOAT6E2M3: Precision(3, 0, 2, 7.5, 7.5, -0.0),
+    FLOAT6E3M2: Precision(2, -2, 4, 28.0, 28.0, -0.0),
+    FLOAT4E2M1: Precision(1, 0, 2, 6.0, 6.0, -0.0),
+}
+SMALL_FLOATS: Final = frozenset((*PRECISIONS, FLOAT8E8M0))
+_LEAST, _MOST = -127, 127  # of the exponents of FLOAT8E8M0, which has powers of two only
+
+
+def _binade(context: Context, magnitude: str, least: int, most: int) -> str:
+    """The exponents of positive numbers, counted from `least` on; INT32. Below and above, it is the nearest one.
+
+    A logarithm may be rounded to a whole number: two comparisons correct this.
+    """
+    op = context.op
+    bounds = context.scalar(float(least)), context.scalar(float(most))
+    exponent = op("Mul", op("Log", magnitude), context.scalar(1 / log(2)))
+    exponent = op("Clip", op("Floor", exponent), *bounds)
+    index = context.cast(op("Sub", exponent, bounds[0]), INT32)
+    powers = context.array([2.0**number for number in range(least, most + 1)])
+    power = op("Gather", powers, index, axis=0)
+    is_next = op("GreaterOrEqual", op("Mul", magnitude, context.scalar(0.5)), power)
+    is_before = op("Less", magnitude, power)
+    index = op("Add", index, context.cast(is_next, INT32))
+    index = op("Sub", index, context.cast(is_before, INT32))
+    limits = (context.scalar(number, elem_type=INT32) for number in (0, most - least))
+    return op("Clip", index, *limits)
+
+
+def _chosen(context: Context, condition: str, number: float, value: str) -> str:
+    return context.op("Where", condition, context.scalar(number), value)
+
+
+def rounded(context: Context, data: str, target: int, saturate: bool, mode: str) -> str:
+    """The nearest numbers of a type, the even one of two that are equally near; `mode` is that of FLOAT8E8M0.
+
+    The last product gives the element type, and also the sign of zero, which onnxruntime's Where may lose.
+    """
+    op = context.op
+    data = context.cast(data, FLOAT)
+    is_unknown = op("IsNaN", data)
+    magnitude = op("Abs", _chosen(context, is_unknown, 0.0, data))
+    if target == FLOAT8E8M0:
+        return _power_of_two(context, magnitude, is_unknown, saturate, mode)
+    kind = PRECISIONS[target]
+    magnitude = op("Min", magnitude, context.scalar(2.0 ** (kind.most + 1)))
+    # A float that is added to such a large number is rounded to the steps of the type: a float has 24 bits, so a number
+    # of 1.5 * 2^(23 - bits) times the least step of a binade has that step as its last bit.
+    large = context.array([1.5 * 2.0 ** (23 - kind.bits + number) for number in range(kind.least, kind.most + 1)])
+    large = op("Gather", large, _binade(context, magnitude, kind.least, kind.most), axis=0)
+    result = op("Sub", op("Add", magnitude, large), large)
+    if saturate:
+        result = op("Min", result, context.scalar(kind.greatest))
+    else:
+        is_beyond = op("Greater", result, context.scalar(kind.greatest))
+        result = _chosen(context, is_beyond, kind.beyond, result)
+    result = _chosen(context, is_unknown, kind.unknown, result)
+    zero = context.scalar(0.0)
+    is_negative = op("Less", data, zero)
+    if kind.has_minus_zero:
+        inverse = op("Div", context.scalar(1.0), data)
+        is_negative = op("Or", is_negative, op("Less", inverse, zero))
+    else:
+        is_negative = op("And", is_negative, op("Greater", result, zero))
+    signs = (context.scalar(sign, elem_type=target) for sign in (-1.0, 1.0))
+    return op("Mul", op("Where", is_negative, *signs), result)
+
+
+def _power_of_two(context: Context, magnitude: str, is_unknown: str, saturate: bool, mode: str) -> str:
+    """The power of two next to a number: above, below, or the nearest. The sign means nothing."""
+    op = context.op
+    powers = [2.0**number for number in range(_LEAST, _MOST + 1)]
+    is_unknown = op("Or", is_unknown, op("Equal", magnitude, context.scalar(inf)))
+    finite = _chosen(context, is_unknown, 0.0, magnitude)
+    place = _binade(context, finite, _LEAST, _MOST)
+    if mode != "down":
+        # Numbers below the normal ones have index 0: zero stays there, all others are above or below its half.
+        limits = [*powers] if mode == "up" else [1.5 * power for power in powers]
+        limits[0] = 0.0 if mode == "up" else powers[0]
+        limit = op("Gather", context.array(limits), place, axis=0)
+        is_above = op("Greater", finite, limit)
+        if mode != "up":
+            is_tie = op("Equal", finite, limit)
+            is_normal = op("Greater", place, context.scalar(0, elem_type=INT32))
+            is_above = op("Or", is_above, op("And", is_tie, is_normal))
+        place = op("Add", place, context.cast(is_above, INT32))
+    table = context.array([*powers, powers[-1] if saturate else nan])
+    result = op("Gather", table, place, axis=0)
+    one = context.scalar(1.0, elem_type=FLOAT8E8M0)
+    return op("Mul", one, _chosen(context, is_unknown, nan, result))
+
+
+# RTen cuts off bits only for types of eight bits; `comparison.py` cuts them off before, and truth values are
 # comparisons. Casts to floats of eight bits or fewer are written as the rounding to their numbers.
 CAST_TYPES: Final = {
     number: name for number, name in VALUE_TYPES.items() if number in FLOATS | INTS | BYTES and number != BOOL
@@ -86,10 +209,10 @@ def cast_to_name(node: Node, context: Context) -> list[Node] | None:
 
 def _truth(context: Context, data: str, source: int | None) -> list[Node]:
     if source == BOOL:
-        return context.replace(context.op(shape.Identity, data))
+        return context.replace(context.op("Identity", data))
     if source not in FLOATS | INTS:
         data = context.cast(data, INT32 if source in BYTES else FLOAT)
-    return context.replace(context.op(comparison.Not, context.op(comparison.Equal, data, context.scalar(0, like=data))))
+    return context.replace(context.op("Not", context.op("Equal", data, context.scalar(0, like=data))))
 
 
 def _may_be_negative(context: Context, name: str) -> bool:
@@ -109,9 +232,9 @@ def _fits(source: int | None, target: int) -> bool:
 
 def _to_small_floats(node: Node, context: Context, data: str, target: int) -> list[Node]:
     if context.elem_type(data) == target:
-        return context.replace(context.op(shape.Identity, data))
+        return context.replace(context.op("Identity", data))
     saturate, mode = bool(get_int(node, "saturate", 1)), get_string(node, "round_mode", "up") or "up"
-    return context.replace(small_floats.rounded(context, data, target, saturate, mode))
+    return context.replace(rounded(context, data, target, saturate, mode))
 
 
 @because("RTen's optimiser removes a Cast between int8 and uint8 that follows QuantizeLinear, so it becomes two")
@@ -119,21 +242,26 @@ def cast_of_bytes(node: Node, context: Context) -> list[Node] | None:
     source, target = context.elem_type(context.input(0)), get_int(node, "to")
     if not context.target.is_onnx or {source, target} != {INT8, UINT8}:
         return None
-    return context.replace(context.op(Cast, context.op(Cast, context.input(0), to=INT32), to=target))
+    return context.replace(context.op("Cast", context.op("Cast", context.input(0), to=INT32), to=target))
 
 
 @because("RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits")
 def cast(node: Node, context: Context) -> list[Node] | None:
     # For others, the bits are cut off before the cast. The cast is then from DOUBLE, whose numbers are known to fit.
+    op = context.op
     data, target = context.input(0), get_int(node, "to")
     if target in SMALL_FLOATS:
         return _to_small_floats(node, context, data, target)
     if target not in FLOATS | INTS | BYTES:
         raise Refused(f"casts to {type_name(target)}, which RTen does not support")
     source = context.elem_type(data)
-    held = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
-    if held is not None and not all(INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in held.ravel().tolist()):
-        return context.replace(context.constants.add(held.astype(numpy_dtype(target))))  # RTen computes other numbers
+    numbers = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
+    if numbers is not None and not all(
+        INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in numbers.ravel().tolist()
+    ):
+        return context.replace(
+            context.constants.add(numbers.astype(numpy_dtype(target)))
+        )  # RTen computes other numbers
     if target == source == BOOL and context.target.is_onnx:
         return None
     if target == BOOL:
@@ -148,14 +276,13 @@ def cast(node: Node, context: Context) -> list[Node] | None:
         return None
     if source in FLOATS and not Interval(*INT32_LIMITS).holds(context.scope.range_of(data)):
         context.report(_TWO_STEPS)
-    number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)
+    number, offset = (
+        comparison.remainder(context, context.cast(data, INT32), high - low + 1),
+        comparison.int32(context, -low),
+    )
     if low:
-        number = context.op(
-            elementwise.Sub,
-            bits.remainder(context, context.op(elementwise.Add, number, offset), high - low + 1),
-            offset,
-        )
-    return context.replace(context.op(Cast, context.op(Cast, number, to=DOUBLE), to=target))
+        number = op("Sub", comparison.remainder(context, op("Add", number, offset), high - low + 1), offset)
+    return context.replace(op("Cast", op("Cast", number, to=DOUBLE), to=target))
 
 
 _ANY_INTEGER: Final = Deviation(
@@ -185,15 +312,15 @@ _INTEGERS: Final = {FLOAT16: 1 << 11, BFLOAT16: 1 << 8, DOUBLE: 1 << 24}
 _DIGITS: Final = {BFLOAT16: 8, FLOAT16: 11, FLOAT: 24, DOUBLE: 53}
 
 
-def _is_exact(scope: Scope, data: str, target: int) -> bool:
+def _is_exact(node: Node, scope: Scope, types: list[ValueType]) -> bool:
     """Whether a cast to a float type changes no number that FLOAT keeps. Small floats are rounded as in ONNX."""
-    source = scope.type_of(data).elem_type
+    source, target = types[0].elem_type, scope.type_of(node.output[0]).elem_type or 0
     if source == BOOL or target in SMALL_FLOATS:
         return True
     if source in FLOATS:
         return _DIGITS.get(source, 0) <= _DIGITS.get(target, 0)
     limit = _INTEGERS.get(target, 0)
-    return Interval(-limit, limit).holds(scope.range_of(data))
+    return Interval(-limit, limit).holds(scope.range_of(node.input[0]))
 
 
 def _to_others_than_floats(node: Node) -> bool:
@@ -202,29 +329,33 @@ def _to_others_than_floats(node: Node) -> bool:
 
 Cast = OperatorSpec(
     "Cast",
-    Row(
-        1,
-        1,
-        "CastAttrs",
-        (Field("to", FieldKind.CHOICE, choices=CAST_TYPES, required=True),),
-        {"saturate": ANY, "round_mode": ANY},
+    Outputs(
+        same,
+        of_attribute("to", None),
+        contents=cast_contents,
+        range=ranges.of(0),
+        exact_if=_is_exact,
+        sizes_from=(0,),
+        is_copy=True,
+        rounds=_to_others_than_floats,
+        passes_on=True,
     ),
-    sizes_from=(0,),
-    dims=same,
-    elements=(of_attribute("to", None),),
-    contents=cast_contents,
-    older=(cast_to_name,),
-    rewritings=(cast_of_bytes, cast),
-    unspecified=_unspecified,
-    is_copy=True,
-    range=ranges.of(0),
-    exact_if=_is_exact,
-    onnx=OnnxForm(
+    ToRten(
+        Row(
+            1,
+            1,
+            "CastAttrs",
+            (Field("to", FieldKind.CHOICE, choices=CAST_TYPES, required=True),),
+            {"saturate": ANY, "round_mode": ANY},
+        ),
+        older=(cast_to_name,),
+        rewritings=(cast_of_bytes, cast),
+        unspecified=_unspecified,
+    ),
+    onnx_loader=OnnxLoader(
         Row(1, fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),)),
         {"saturate": (1,), "round_mode": ("up",)},
     ),
-    passes_on=True,
-    rounds=_to_others_than_floats,
 )
 
 
@@ -235,19 +366,15 @@ def cast_like(node: Node, context: Context) -> list[Node] | None:
         raise Refused("casts to an unknown type", "infer the model's types first")
     if context.target.is_onnx and target in READ_TYPES and target != BOOL:
         return None
-    return context.replace(context.copy([context.input(0)], Cast, to=target))
+    return context.replace(context.copy([context.input(0)], "Cast", to=target))
 
 
 CastLike = OperatorSpec(
     "CastLike",
-    Row(2, 1, "CastLikeAttrs", (), {"saturate": ANY, "round_mode": ANY}),
-    signature=Signature("xw"),
-    dims=same,
-    elements=(of_input(1),),
-    rewritings=(cast_like,),
-    range=ranges.of(0),
-    exact_if=_is_exact,
-    onnx=OnnxForm(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
+    Outputs(same, of_input(1), range=ranges.of(0), exact_if=_is_exact),
+    ToRten(Row(2, 1, "CastLikeAttrs", (), {"saturate": ANY, "round_mode": ANY}), rewritings=(cast_like,)),
+    ToOnnx(Signature("xw")),
+    onnx_loader=OnnxLoader(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
 )
 
 
@@ -259,26 +386,25 @@ def bit_cast(node: Node, context: Context) -> list[Node] | None:
     data, target = context.input(0), get_int(node, "to")
     tensor, source = context.scope.constant(data), context.elem_type(data)
     if target == source:
-        return context.replace(context.op(shape.Identity, data))
-    if context.has(BitCast) and {source, target} <= SAME_BITS:
+        return context.replace(context.op("Identity", data))
+    if context.has("BitCast") and {source, target} <= SAME_BITS:
         return None
     if source not in BY_NUMBER or target not in BY_NUMBER or BY_NUMBER[source].bits != BY_NUMBER[target].bits:
         raise Refused(f"reinterprets {context.describe(data)} as {type_name(target)}, whose size differs or is unknown")
     if tensor is not None:
         name = context.names.new(f"{data}/bits")
-        held = from_numpy(tensor.numpy().view(numpy_dtype(target)), name)
-        return context.replace(context.op(shape.Identity, context.constants.add_tensor(held)))
+        reinterpreted = from_numpy(tensor.numpy().view(numpy_dtype(target)), name)
+        return context.replace(context.op("Identity", context.constants.add_tensor(reinterpreted)))
     if {source, target} <= (INTS | BYTES) - PARTLY_HELD - {INT32}:
-        return context.replace(context.op(Cast, data, to=target))
+        return context.replace(context.op("Cast", data, to=target))
     raise Refused("reinterprets 32 or 64 bits when the model runs, which RTen cannot do")
 
 
 BitCast = OperatorSpec(
     "BitCast",
-    dims=same,
-    elements=(of_attribute("to", None),),
-    rewritings=(bit_cast,),
-    onnx=OnnxForm(
+    Outputs(same, of_attribute("to", None)),
+    ToRten(rewritings=(bit_cast,)),
+    onnx_loader=OnnxLoader(
         Row(
             1,
             fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),),

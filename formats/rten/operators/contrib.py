@@ -12,23 +12,18 @@ from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
-from formats.rten.operators import (
-    activation,
-    attention,
-    convolution,
-    creation,
-    elementwise,
-    indexing,
-    matrix,
-    normalization,
-    pooling,
-    quantization,
-    reduction,
-    shape,
-    slicing,
+from formats.rten.operators import activation, normalization, shape
+from formats.rten.operators.shared.spec import (
+    ANY,
+    MICROSOFT,
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Row,
+    ToRten,
 )
-from formats.rten.operators.shared.deviations import Deviation
-from formats.rten.operators.shared.spec import ANY, MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
 
@@ -38,33 +33,39 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import ValueType
     from formats.rten.operators.shared.spec import Rewriting
 
 
 def _plus(context: Context, value: str, place: int) -> str:
     """The value, plus an input if that input is given."""
-    return context.op(elementwise.Add, value, context.optional(place)) if context.optional(place) else value
+    return context.op("Add", value, context.optional(place)) if context.optional(place) else value
 
 
 def bias_gelu(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gelu of a sum."""
-    return context.replace(context.op(activation.Gelu, context.op(elementwise.Add, context.input(0), context.input(1))))
+    return context.replace(context.op("Gelu", context.op("Add", context.input(0), context.input(1))))
 
 
-BiasGelu = OperatorSpec("BiasGelu", domain=MICROSOFT, rewritings=(bias_gelu,), onnx=OnnxForm(Row(2), is_native=True))
+BiasGelu = OperatorSpec(
+    "BiasGelu",
+    to_rten=ToRten(rewritings=(bias_gelu,)),
+    onnx_loader=OnnxLoader(Row(2), is_native=True),
+    domain=MICROSOFT,
+)
 
 
-def standard(operator: OperatorSpec) -> Rewriting:
+def standard(operator: str) -> Rewriting:
     """A rewriting to the standard operator of the same form."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        return [replace(node, op_type=operator.name, domain=None)]
+        return [replace(node, op_type=operator, domain=None)]
 
     return rewriting
 
 
 DequantizeLinear = OperatorSpec(
-    quantization.DequantizeLinear.name, domain=MICROSOFT, rewritings=(standard(quantization.DequantizeLinear),)
+    "DequantizeLinear", to_rten=ToRten(rewritings=(standard("DequantizeLinear"),)), domain=MICROSOFT
 )
 SKIP_EPSILON = 1e-12  # the default of normalisations with an addition
 
@@ -76,108 +77,111 @@ _SQUARED_INFINITY = Deviation(
 
 def distances(node: Node, context: Context) -> list[Node] | None:
     """Write it as norms of the differences between all rows."""
+    op = context.op
     context.report(_SQUARED_INFINITY, is_defined=False)
-    rows = context.op(shape.Unsqueeze, context.input(0), context.int64([1]))
-    apart = context.op(elementwise.Sub, rows, context.op(shape.Unsqueeze, context.input(1), context.int64([0])))
-    square = context.op(reduction.ReduceSumSquare, apart, context.int64([2]), keepdims=0)
+    rows = op("Unsqueeze", context.input(0), context.int64([1]))
+    apart = op("Sub", rows, op("Unsqueeze", context.input(1), context.int64([0])))
+    square = op("ReduceSumSquare", apart, context.int64([2]), keepdims=0)
     is_square = get_string(node, "metric", "sqeuclidean") == "sqeuclidean"
-    return context.replace(square if is_square else context.op(elementwise.Sqrt, square))
+    return context.replace(square if is_square else op("Sqrt", square))
 
 
-CDist = OperatorSpec("CDist", domain=MICROSOFT, rewritings=(distances,))
+CDist = OperatorSpec("CDist", to_rten=ToRten(rewritings=(distances,)), domain=MICROSOFT)
 
 
 def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as LayerNormalization of the sum of three Gathers."""
+    op = context.op
     if context.wanted(1) and context.optional(7):
         raise Refused("outputs the number of unmasked words, which RTen cannot compute")
     tokens, segments, places = context.input(0), context.optional(1), context.optional(8)
-    total = context.op(indexing.Gather, context.input(2), tokens, axis=0)
+    total = op("Gather", context.input(2), tokens, axis=0)
     positions = context.input(3)
     if places:
-        total = context.op(elementwise.Add, total, context.op(indexing.Gather, positions, places, axis=0))
+        total = op("Add", total, op("Gather", positions, places, axis=0))
     else:
         zero, axis = context.int64([0]), context.int64([0])
-        used = context.op(slicing.Slice, positions, zero, context.op(shape.Shape, tokens, start=1, end=2), axis)
-        total = context.op(elementwise.Add, total, used)
+        used = op("Slice", positions, zero, op("Shape", tokens, start=1, end=2), axis)
+        total = op("Add", total, used)
     if segments:
-        total = context.op(elementwise.Add, total, context.op(indexing.Gather, context.input(4), segments, axis=0))
+        total = op("Add", total, op("Gather", context.input(4), segments, axis=0))
     epsilon = get_float(node, "epsilon", SKIP_EPSILON)
-    normal = context.op(normalization.LayerNormalization, total, context.input(5), context.input(6), epsilon=epsilon)
+    normal = op("LayerNormalization", total, context.input(5), context.input(6), epsilon=epsilon)
     lengths = ""
     if context.wanted(1):  # onnxruntime counts no words without a mask
-        rows = context.op(shape.Shape, tokens, start=0, end=1)
-        lengths = context.op(shape.Expand, context.scalar(0, elem_type=INT32), rows)
+        rows = op("Shape", tokens, start=0, end=1)
+        lengths = op("Expand", context.scalar(0, elem_type=INT32), rows)
     return context.replace(normal, lengths, total)
 
 
 EmbedLayerNormalization = OperatorSpec(
-    "EmbedLayerNormalization", domain=MICROSOFT, rewritings=(embed_layer_normalization,)
+    "EmbedLayerNormalization", to_rten=ToRten(rewritings=(embed_layer_normalization,)), domain=MICROSOFT
 )
 
 
 def expand_dims(node: Node, context: Context) -> list[Node] | None:
     """Write it as Unsqueeze."""
-    axes = context.op(shape.Reshape, context.cast(context.input(1), INT64), context.int64([1]))
-    return context.replace(context.op(shape.Unsqueeze, context.input(0), axes))
+    axes = context.op("Reshape", context.cast(context.input(1), INT64), context.int64([1]))
+    return context.replace(context.op("Unsqueeze", context.input(0), axes))
 
 
-ExpandDims = OperatorSpec("ExpandDims", domain=MICROSOFT, rewritings=(expand_dims,))
+ExpandDims = OperatorSpec("ExpandDims", to_rten=ToRten(rewritings=(expand_dims,)), domain=MICROSOFT)
 
 
 def fast_gelu(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gelu with approximate="tanh", after an Add if there is a bias."""
-    return context.replace(context.op(activation.Gelu, _plus(context, context.input(0), 1), approximate="tanh"))
+    return context.replace(context.op("Gelu", _plus(context, context.input(0), 1), approximate="tanh"))
 
 
-FastGelu = OperatorSpec("FastGelu", domain=MICROSOFT, rewritings=(fast_gelu,), onnx=OnnxForm(Row(2), is_native=True))
+FastGelu = OperatorSpec(
+    "FastGelu",
+    to_rten=ToRten(rewritings=(fast_gelu,)),
+    onnx_loader=OnnxLoader(Row(2), is_native=True),
+    domain=MICROSOFT,
+)
 # The operators that a fused node may name as its activation, and the attributes for its parameters.
-ACTIVATIONS: Mapping[str, tuple[OperatorSpec, tuple[str, ...]]] = {
-    operator.name: (operator, attributes)
-    for operator, attributes in (
-        (activation.Relu, ()),
-        (activation.Sigmoid, ()),
-        (elementwise.Tanh, ()),
-        (activation.LeakyRelu, ("alpha",)),
-        (activation.HardSigmoid, ("alpha", "beta")),
-        (activation.Elu, ("alpha",)),
-    )
+ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Elu": ("alpha",),
 }
 
 
-def _activated(node: Node, context: Context, value: str, given: list[float]) -> str:
+def _activated(node: Node, context: Context, value: str, parameters: list[float]) -> str:
     """The value after the activation that the node names, if any. `given` are the parameters of the activation."""
     name = get_string(node, "activation")
     if not name:
         return value
-    if name == elementwise.Clip.name:
-        bounds = (context.scalar(bound, like=value) for bound in given)
-        return context.op(elementwise.Clip, value, *bounds)
+    if name == "Clip":
+        bounds = (context.scalar(bound, like=value) for bound in parameters)
+        return context.op("Clip", value, *bounds)
     if name not in ACTIVATIONS:
         raise Refused(f"has the unknown activation {name!r}")
-    operator, attributes = ACTIVATIONS[name]
-    return context.op(operator, value, **dict(zip(attributes, given, strict=False)))
+    return context.op(name, value, **dict(zip(ACTIVATIONS[name], parameters, strict=False)))
 
 
 def fused_conv(node: Node, context: Context) -> list[Node] | None:
     """Write it as Conv, Add and the activation."""
     inputs = [name for name in node.input[:3] if name]
-    result = _plus(context, context.copy(inputs, convolution.Conv, ("activation", "activation_params")), 3)
+    result = _plus(context, context.copy(inputs, "Conv", ("activation", "activation_params")), 3)
     return context.replace(_activated(node, context, result, list(get_floats(node, "activation_params") or ())))
 
 
-FusedConv = OperatorSpec("FusedConv", domain=MICROSOFT, rewritings=(fused_conv,))
+FusedConv = OperatorSpec("FusedConv", to_rten=ToRten(rewritings=(fused_conv,)), domain=MICROSOFT)
 
 
 def fused_gemm(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gemm and the activation."""
     names = ("activation_alpha", "activation_beta", "activation_gamma")
-    result = context.copy(list(node.input), matrix.Gemm, ("activation", *names))
-    given = [get_float(node, name) for name in names if find(node, name) is not None]
-    return context.replace(_activated(node, context, result, given))
+    result = context.copy(list(node.input), "Gemm", ("activation", *names))
+    parameters = [get_float(node, name) for name in names if find(node, name) is not None]
+    return context.replace(_activated(node, context, result, parameters))
 
 
-FusedGemm = OperatorSpec("FusedGemm", domain=MICROSOFT, rewritings=(fused_gemm,))
+FusedGemm = OperatorSpec("FusedGemm", to_rten=ToRten(rewritings=(fused_gemm,)), domain=MICROSOFT)
 
 
 def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
@@ -189,22 +193,22 @@ def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
         name = context.input(place)
         rank = context.known_rank(name) if get_int(node, flag) else 0
         order = [*range(rank - 2), rank - 1, rank - 2]
-        operands.append(context.op(shape.Transpose, name, perm=order) if rank > 1 else name)
-    product, alpha = context.op(matrix.MatMul, *operands), get_float(node, "alpha", 1.0)
-    return context.replace(
-        product if alpha == 1 else context.op(elementwise.Mul, product, context.scalar(alpha, like=product))
-    )
+        operands.append(context.op("Transpose", name, perm=order) if rank > 1 else name)
+    product, alpha = context.op("MatMul", *operands), get_float(node, "alpha", 1.0)
+    return context.replace(product if alpha == 1 else context.op("Mul", product, context.scalar(alpha, like=product)))
 
 
-FusedMatMul = OperatorSpec("FusedMatMul", domain=MICROSOFT, rewritings=(fused_mat_mul,))
+FusedMatMul = OperatorSpec("FusedMatMul", to_rten=ToRten(rewritings=(fused_mat_mul,)), domain=MICROSOFT)
 
 
 def gelu(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard Gelu."""
-    return context.replace(context.op(activation.Gelu, context.input(0)))
+    return context.replace(context.op("Gelu", context.input(0)))
 
 
-Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,), onnx=OnnxForm(Row(1), is_native=True))
+Gelu = OperatorSpec(
+    "Gelu", to_rten=ToRten(rewritings=(gelu,)), onnx_loader=OnnxLoader(Row(1), is_native=True), domain=MICROSOFT
+)
 
 
 PACKED = {2: (UINT2, 4), 4: (UINT4, 2), 8: (UINT8, 1)}  # by number of bits: element type, elements per byte
@@ -216,7 +220,7 @@ def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int
     if not zeros:
         return context.array(budget.full((rows, blocks), 1 << bits - 1), elem_type)
     if context.is_float(zeros):
-        return context.op(shape.Reshape, zeros, context.int64([rows, blocks]))
+        return context.op("Reshape", zeros, context.int64([rows, blocks]))
     tensor = context.scope.constant(zeros)
     if tensor is None or tensor.data_type != UINT8:
         raise Refused("has zero points that are neither floats nor packed constants")
@@ -227,8 +231,8 @@ def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int
 def _by_column(context: Context, weight: str, scales: str, zeros: str, groups: str) -> str:
     """(x - zero point) * scale, where each column says which group it belongs to."""
     zeros = context.cast(zeros, context.elem_type(scales) or FLOAT)
-    factor, zero = (context.op(indexing.Gather, name, groups, axis=1) for name in (scales, zeros))
-    return context.op(elementwise.Mul, context.op(elementwise.Sub, weight, zero), factor)
+    factor, zero = (context.op("Gather", name, groups, axis=1) for name in (scales, zeros))
+    return context.op("Mul", context.op("Sub", weight, zero), factor)
 
 
 _IGNORED_ZEROS = Deviation(
@@ -238,6 +242,7 @@ _IGNORED_ZEROS = Deviation(
 
 def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     """Write it as DequantizeLinear of blocks, or of groups that each column names, and MatMul."""
+    op = context.op
     data, packed, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
     rows, columns, block = get_int(node, "N"), get_int(node, "K"), get_int(node, "block_size")
     tensor, groups = context.scope.constant(packed), context.optional(4)
@@ -255,27 +260,27 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     whole = replace(tensor, name=name, data_type=PACKED[bits][0], dims=[rows, blocks * block])
     numbers = context.constants.add_tensor(whole)
     zero = _block_zeros(context, zeros, rows, blocks, bits)
-    spread = context.op(shape.Reshape, scales, context.int64([rows, blocks]))
+    spread = op("Reshape", scales, context.int64([rows, blocks]))
     is_plain = not groups and not context.is_float(zero)
     if is_plain:
-        numbers = context.op(quantization.DequantizeLinear, numbers, spread, zero, axis=1, block_size=block)
+        numbers = op("DequantizeLinear", numbers, spread, zero, axis=1, block_size=block)
     else:
         numbers = context.cast(numbers, context.elem_type(scales) or FLOAT)
     if blocks * block != columns:
         bounds = (context.int64([number]) for number in (0, columns, 1))
-        numbers = context.op(slicing.Slice, numbers, *bounds)
+        numbers = op("Slice", numbers, *bounds)
     if not is_plain:
         places = groups or context.int64(place // block for place in range(columns))
         if groups and context.dims(groups) != (columns,):
-            places = context.op(slicing.Slice, groups, context.int64([0]), context.int64([columns]), context.int64([0]))
+            places = op("Slice", groups, context.int64([0]), context.int64([columns]), context.int64([0]))
         numbers = _by_column(context, numbers, spread, zero, places)
-    product = context.op(matrix.MatMul, data, context.op(shape.Transpose, numbers, perm=[1, 0]))
+    product = op("MatMul", data, op("Transpose", numbers, perm=[1, 0]))
     return context.replace(_plus(context, product, 5))
 
 
-def _has_kernel(node: Node, scope: Scope) -> bool:
+def _has_kernel(node: Node, scope: Scope, types: list[ValueType]) -> bool:
     """RTen's kernel needs complete blocks, and more axes than one."""
-    data, weight, scales = (scope.type_of(name).dims for name in node.input[:3])
+    data, weight, scales = (entry.dims for entry in types[:3])
     block = get_int(node, "block_size")
     is_shaped = weight is not None and len(weight) == 3 and scales is not None and len(scales) in (1, 2)
     return is_shaped and data is not None and len(data) > 1 and block > 0 and get_int(node, "K") % block == 0
@@ -283,40 +288,40 @@ def _has_kernel(node: Node, scope: Scope) -> bool:
 
 MatMulNBits = OperatorSpec(
     "MatMulNBits",
-    domain=MICROSOFT,
-    rewritings=(mat_mul_n_bits,),
-    onnx=OnnxForm(
+    to_rten=ToRten(rewritings=(mat_mul_n_bits,)),
+    onnx_loader=OnnxLoader(
         Row(3, fields=(Field("block_size", FieldKind.INT, required=True), Field("accuracy_level", FieldKind.INT, 0))),
         {"bits": (4,), "K": ANY, "N": ANY},
         is_native=True,
         native_if=_has_kernel,
     ),
+    domain=MICROSOFT,
 )
 
 
 QuantizeLinear = OperatorSpec(
-    quantization.QuantizeLinear.name, domain=MICROSOFT, rewritings=(standard(quantization.QuantizeLinear),)
+    "QuantizeLinear", to_rten=ToRten(rewritings=(standard("QuantizeLinear"),)), domain=MICROSOFT
 )
 
 
 def channels_last(context: Context, value: str, rank: int) -> str:
     """The value with the second axis moved to the end."""
-    return context.op(shape.Transpose, value, perm=[0, *range(2, rank), 1])
+    return context.op("Transpose", value, perm=[0, *range(2, rank), 1])
 
 
 def channels_first(context: Context, value: str, rank: int) -> str:
     """The value with the last axis moved to the second place."""
-    return context.op(shape.Transpose, value, perm=[0, rank - 1, *range(1, rank - 1)])
+    return context.op("Transpose", value, perm=[0, rank - 1, *range(1, rank - 1)])
 
 
 def nhwc_max_pool(node: Node, context: Context) -> list[Node] | None:
     """Write it as MaxPool between Transposes."""
     rank = context.known_rank(context.input(0))
-    pooled = context.copy([channels_first(context, context.input(0), rank)], pooling.MaxPool)
+    pooled = context.copy([channels_first(context, context.input(0), rank)], "MaxPool")
     return context.replace(channels_last(context, pooled, rank))
 
 
-NhwcMaxPool = OperatorSpec("NhwcMaxPool", domain=MICROSOFT, rewritings=(nhwc_max_pool,))
+NhwcMaxPool = OperatorSpec("NhwcMaxPool", to_rten=ToRten(rewritings=(nhwc_max_pool,)), domain=MICROSOFT)
 
 
 def quick_gelu(node: Node, context: Context) -> list[Node] | None:
@@ -326,20 +331,21 @@ def quick_gelu(node: Node, context: Context) -> list[Node] | None:
 
 QuickGelu = OperatorSpec(
     "QuickGelu",
+    to_rten=ToRten(rewritings=(quick_gelu,)),
+    onnx_loader=OnnxLoader(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.702),), since=RTEN_0_26), is_native=True),
     domain=MICROSOFT,
-    rewritings=(quick_gelu,),
-    onnx=OnnxForm(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.702),), since=RTEN_0_26), is_native=True),
 )
 
 
 def _positions_from(context: Context, first: str, data: str) -> str:
     """The positions of all words, of which the first words have the given one."""
+    op = context.op
     axis = context.known_rank(data) - 2
     batch, steps = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, axis, axis + 1)
     zero, one = context.int64_scalar(0), context.int64_scalar(1)
-    count = context.op(shape.Squeeze, steps, context.int64([0]))
-    row = context.op(elementwise.Add, context.op(creation.Range, zero, count, one), first)
-    return context.op(shape.Expand, row, shape.joined(context, batch, steps))
+    count = op("Squeeze", steps, context.int64([0]))
+    row = op("Add", op("Range", zero, count, one), first)
+    return op("Expand", row, shape.joined(context, batch, steps))
 
 
 def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
@@ -357,17 +363,16 @@ def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
         places = _positions_from(context, places, data)
     return context.replace(
         context.op(
-            attention.RotaryEmbedding, data, cosine, sine, places,
-            interleaved=get_int(node, "interleaved"), num_heads=heads, rotary_embedding_dim=size,
+            "RotaryEmbedding", data, cosine, sine, places,
+            interleaved=get_int(node, "interleaved"), num_heads=heads, rotary_embedding_dim=size
         )
     )  # fmt: skip
 
 
 RotaryEmbedding = OperatorSpec(
-    attention.RotaryEmbedding.name,
-    domain=MICROSOFT,
-    rewritings=(rotary_embedding,),
-    onnx=OnnxForm(
+    "RotaryEmbedding",
+    to_rten=ToRten(rewritings=(rotary_embedding,)),
+    onnx_loader=OnnxLoader(
         Row(
             4,
             fields=tuple(
@@ -377,11 +382,10 @@ RotaryEmbedding = OperatorSpec(
         is_native=True,
         ranks={1: 2},
     ),
+    domain=MICROSOFT,
 )
 SimplifiedLayerNormalization = OperatorSpec(
-    normalization.SimplifiedLayerNormalization.name,
-    domain=MICROSOFT,
-    rewritings=(normalization.rms_normalization,),
+    "SimplifiedLayerNormalization", to_rten=ToRten(rewritings=(normalization.rms_normalization,)), domain=MICROSOFT
 )
 
 
@@ -390,9 +394,10 @@ _SKIP_FIELDS = (Field("epsilon", FieldKind.FLOAT, required=True),)
 
 def _inverse_deviations(context: Context, squares: str, epsilon: float) -> str:
     """One divided by the root of the mean of squares over the last axis."""
-    mean = context.op(reduction.ReduceMean, squares, context.int64([-1]), keepdims=1)
-    root = context.op(elementwise.Sqrt, context.op(elementwise.Add, mean, context.scalar(epsilon, like=squares)))
-    return context.op(elementwise.Div, context.scalar(1.0, like=squares), root)
+    op = context.op
+    mean = op("ReduceMean", squares, context.int64([-1]), keepdims=1)
+    root = op("Sqrt", op("Add", mean, context.scalar(epsilon, like=squares)))
+    return op("Div", context.scalar(1.0, like=squares), root)
 
 
 _MEAN_OF_INFINITY = Deviation("the mean of a row with an infinity may be infinite where onnxruntime's is NaN", SPECIAL)
@@ -400,45 +405,77 @@ _MEAN_OF_INFINITY = Deviation("the mean of a row with an infinity may be infinit
 
 def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as LayerNormalization of a sum, which is the last output."""
-    total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 4)
+    op = context.op
+    total = _plus(context, op("Add", context.input(0), context.input(1)), 4)
     epsilon = get_float(node, "epsilon", SKIP_EPSILON)
-    normal = context.op(normalization.LayerNormalization, total, context.input(2), context.optional(3), epsilon=epsilon)
+    normal = op("LayerNormalization", total, context.input(2), context.optional(3), epsilon=epsilon)
     mean = inverse = ""
     if context.wanted(1) or context.wanted(2):
         context.report(_MEAN_OF_INFINITY, is_defined=False)
-        mean = context.op(reduction.ReduceMean, total, context.int64([-1]), keepdims=1)
+        mean = op("ReduceMean", total, context.int64([-1]), keepdims=1)
     if context.wanted(2):
-        apart = context.op(elementwise.Sub, total, mean)
-        inverse = _inverse_deviations(context, context.op(elementwise.Mul, apart, apart), epsilon)
+        apart = op("Sub", total, mean)
+        inverse = _inverse_deviations(context, op("Mul", apart, apart), epsilon)
     return context.replace(normal, mean, inverse, total)
 
 
 SkipLayerNormalization = OperatorSpec(
     "SkipLayerNormalization",
+    to_rten=ToRten(rewritings=(skip_layer_normalization,)),
+    onnx_loader=OnnxLoader(Row(5, 4, fields=_SKIP_FIELDS), is_native=True, lacks_outputs=(1, 2)),
     domain=MICROSOFT,
-    rewritings=(skip_layer_normalization,),
-    onnx=OnnxForm(Row(5, 4, fields=_SKIP_FIELDS), is_native=True, lacks_outputs=(1, 2)),
 )
 
 
 def skip_simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as RMSNormalization of a sum, which is the last output."""
-    total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 3)
+    total = _plus(context, context.op("Add", context.input(0), context.input(1)), 3)
     epsilon = get_float(node, "epsilon", SKIP_EPSILON)
     if context.wanted(1):
         raise Refused("outputs the mean, which onnxruntime does not compute for this operator")
     normal = normalization.root_mean_square(context, total, [-1], epsilon)
     inverse = ""
     if context.wanted(2):
-        inverse = _inverse_deviations(context, context.op(elementwise.Mul, total, total), epsilon)
-    return context.replace(context.op(elementwise.Mul, normal, context.input(2)), "", inverse, total)
+        inverse = _inverse_deviations(context, context.op("Mul", total, total), epsilon)
+    return context.replace(context.op("Mul", normal, context.input(2)), "", inverse, total)
 
 
 SkipSimplifiedLayerNormalization = OperatorSpec(
     "SkipSimplifiedLayerNormalization",
+    to_rten=ToRten(rewritings=(skip_simplified_layer_normalization,)),
+    onnx_loader=OnnxLoader(Row(4, 4, fields=_SKIP_FIELDS), is_native=True, lacks_outputs=(1, 2)),
     domain=MICROSOFT,
-    rewritings=(skip_simplified_layer_normalization,),
-    onnx=OnnxForm(Row(4, 4, fields=_SKIP_FIELDS), is_native=True, lacks_outputs=(1, 2)),
 )
-TransposeMatMul = OperatorSpec("TransposeMatMul", domain=MICROSOFT, rewritings=(fused_mat_mul,))
-Trilu = OperatorSpec(indexing.Trilu.name, domain=MICROSOFT, rewritings=(standard(indexing.Trilu),))
+TransposeMatMul = OperatorSpec("TransposeMatMul", to_rten=ToRten(rewritings=(fused_mat_mul,)), domain=MICROSOFT)
+Trilu = OperatorSpec("Trilu", to_rten=ToRten(rewritings=(standard("Trilu"),)), domain=MICROSOFT)
+
+
+def pad(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard Pad. It may have pads in a row of a matrix."""
+    pads = context.op("Reshape", context.input(1), context.int64([-1]))
+    mode = get_string(node, "mode", "constant") or "constant"
+    return context.replace(context.op("Pad", context.input(0), pads, context.optional(2), mode=mode))
+
+
+def numbers(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard Range. Its step is 1 if there is none."""
+    start = context.input(0)
+    step = context.optional(2) or context.scalar(1, like=start)
+    return context.replace(context.op("Range", start, context.input(1), step))
+
+
+def gather_nd(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard GatherND."""
+    return context.replace(context.copy(node.input, "GatherND"))
+
+
+def unique(node: Node, context: Context) -> list[Node] | None:
+    """Write it as the standard Unique in the order of the first ones, without the places of these."""
+    outputs = context.op_outputs("Unique", [context.input(0)], 4, sorted=0)
+    return context.replace(outputs[0], *outputs[2:])
+
+
+Pad = OperatorSpec("Pad", to_rten=ToRten(rewritings=(pad,)), domain=MICROSOFT)
+Range = OperatorSpec("Range", to_rten=ToRten(rewritings=(numbers,)), domain=MICROSOFT)
+GatherND = OperatorSpec("GatherND", to_rten=ToRten(rewritings=(gather_nd,)), domain=MICROSOFT)
+Unique = OperatorSpec("Unique", to_rten=ToRten(rewritings=(unique,)), domain=MICROSOFT)

@@ -1,32 +1,20 @@
-"""ONNX Runtime's own operators on quantised tensors, as operators on the real numbers.
+"""ONNX Runtime's own operators on quantised tensors, as operators on the real numbers, and its quantised LSTM.
 
-Spec: ONNX Runtime, ContribOperators.md, the operators QLinear... and similar ones.
+Spec: ONNX Runtime, ContribOperators.md, the operators QLinear... and similar ones, and DynamicQuantizeLSTM. Where it is
+not clear, this follows ONNX Runtime itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from formats.ir.dtypes import FLOAT, INT4, INT8, UINT4, UINT8
+from formats.ir.dtypes import FLOAT, INT4, INT8, INT64, UINT4, UINT8
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int
-from formats.rten.operators import (
-    activation,
-    comparison,
-    contrib,
-    dynamic_quantization,
-    elementwise,
-    indexing,
-    integer_products,
-    matrix,
-    normalization,
-    pooling,
-    quantization,
-    shape,
-    slicing,
-)
-from formats.rten.operators.shared.spec import MICROSOFT, OperatorSpec
+from formats.rten.operators import contrib, quantization, recurrence
+from formats.rten.operators.shared.spec import MICROSOFT, OnnxLoader, OperatorSpec, Row, ToRten
+from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -37,19 +25,22 @@ if TYPE_CHECKING:
 def _scaled(
     context: Context, a: str, b: str, scales: tuple[str, str], zeros: tuple[str, str], bias_place: int
 ) -> list[Node]:
-    product = context.cast(context.op(integer_products.MatMulInteger, a, b, *zeros), FLOAT)
-    result = context.op(elementwise.Mul, product, context.op(elementwise.Mul, *scales))
+    op = context.op
+    product = context.cast(op("MatMulInteger", a, b, *zeros), FLOAT)
+    result = op("Mul", product, op("Mul", *scales))
     bias = context.optional(bias_place)
-    return context.replace(context.op(elementwise.Add, result, bias) if bias else result)
+    return context.replace(op("Add", result, bias) if bias else result)
 
 
 def dynamic_quantize_mat_mul(node: Node, context: Context) -> list[Node] | None:
     """Write it as DynamicQuantizeLinear, MatMulInteger and a scale."""
-    data, scale, zero = context.op_outputs(dynamic_quantization.DynamicQuantizeLinear, [context.input(0)], 3)
+    data, scale, zero = context.op_outputs("DynamicQuantizeLinear", [context.input(0)], 3)
     return _scaled(context, data, context.input(1), (scale, context.input(2)), (zero, context.optional(3)), 4)
 
 
-DynamicQuantizeMatMul = OperatorSpec("DynamicQuantizeMatMul", domain=MICROSOFT, rewritings=(dynamic_quantize_mat_mul,))
+DynamicQuantizeMatMul = OperatorSpec(
+    "DynamicQuantizeMatMul", to_rten=ToRten(rewritings=(dynamic_quantize_mat_mul,)), domain=MICROSOFT
+)
 
 
 def mat_mul_integer_to_float(node: Node, context: Context) -> list[Node] | None:
@@ -58,7 +49,9 @@ def mat_mul_integer_to_float(node: Node, context: Context) -> list[Node] | None:
     return _scaled(context, context.input(0), context.input(1), scales, zeros, 6)
 
 
-MatMulIntegerToFloat = OperatorSpec("MatMulIntegerToFloat", domain=MICROSOFT, rewritings=(mat_mul_integer_to_float,))
+MatMulIntegerToFloat = OperatorSpec(
+    "MatMulIntegerToFloat", to_rten=ToRten(rewritings=(mat_mul_integer_to_float,)), domain=MICROSOFT
+)
 
 
 def _operand(context: Context, place: int, axis: int = 1) -> str:
@@ -77,7 +70,7 @@ def _quantized(context: Context, value: str, place: int, data: int = 0) -> list[
     scale, zero = context.input(place), context.optional(place + 1)
     if not zero:
         zero = context.scalar(0, elem_type=context.elem_type(context.input(data)) or UINT8)
-    return context.replace(context.op(quantization.QuantizeLinear, value, scale, zero))
+    return context.replace(context.op("QuantizeLinear", value, scale, zero))
 
 
 def gemm(node: Node, context: Context) -> list[Node] | None:
@@ -86,18 +79,18 @@ def gemm(node: Node, context: Context) -> list[Node] | None:
     inputs = [_operand(context, 0), _operand(context, 3, columns)]
     alpha = get_float(node, "alpha", 1.0)
     if context.optional(6):
-        unit = context.op(elementwise.Mul, context.input(1), context.input(4))
+        unit = context.op("Mul", context.input(1), context.input(4))
         if alpha != 1:
-            unit = context.op(elementwise.Mul, unit, context.scalar(alpha))
-        inputs.append(context.op(elementwise.Mul, context.cast(context.input(6), FLOAT), unit))
-    result = context.copy(inputs, matrix.Gemm)
+            unit = context.op("Mul", unit, context.scalar(alpha))
+        inputs.append(context.op("Mul", context.cast(context.input(6), FLOAT), unit))
+    result = context.copy(inputs, "Gemm")
     return _quantized(context, result, 7) if context.optional(7) else context.replace(result)
 
 
-QGemm = OperatorSpec("QGemm", domain=MICROSOFT, rewritings=(gemm,))
+QGemm = OperatorSpec("QGemm", to_rten=ToRten(rewritings=(gemm,)), domain=MICROSOFT)
 
 
-def binary(operator: OperatorSpec) -> Rewriting:
+def binary(operator: str) -> Rewriting:
     """A rewriting for an operator of two tensors."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
@@ -111,25 +104,25 @@ def add(node: Node, context: Context) -> list[Node] | None:
     import numpy
 
     places = [context.optional(place) for place in range(1, 8) if place != 3]
-    held = [context.scope.numbers(name) if name else (0,) for name in places]
-    if any(numbers is None or len(numbers) != 1 for numbers in held):
-        return binary(elementwise.Add)(node, context)
-    a, a_zero, b, b_zero, result, zero = (numpy.float32((numbers or (0,))[0]) for numbers in held)
+    parameters = [context.scope.numbers(name) if name else (0,) for name in places]
+    if any(numbers is None or len(numbers) != 1 for numbers in parameters):
+        return binary("Add")(node, context)
+    a, a_zero, b, b_zero, result, zero = (numpy.float32((numbers or (0,))[0]) for numbers in parameters)
     first, second = a / result, b / result
     parts = [
-        context.op(elementwise.Mul, context.cast(context.input(place), FLOAT), context.scalar(float(factor)))
+        context.op("Mul", context.cast(context.input(place), FLOAT), context.scalar(float(factor)))
         for place, factor in ((0, first), (3, second))
     ]
     shift = context.scalar(float(zero - (first * a_zero + second * b_zero)))
-    total = context.op(elementwise.Add, parts[0], context.op(elementwise.Add, parts[1], shift))
+    total = context.op("Add", parts[0], context.op("Add", parts[1], shift))
     target = context.elem_type(context.input(0)) or UINT8
     return context.replace(quantization.rounded_to(context, total, target))
 
 
-QLinearAdd = OperatorSpec("QLinearAdd", domain=MICROSOFT, rewritings=(add,))
+QLinearAdd = OperatorSpec("QLinearAdd", to_rten=ToRten(rewritings=(add,)), domain=MICROSOFT)
 
 
-def unary(operator: OperatorSpec, *without: str) -> Rewriting:
+def unary(operator: str, *without: str) -> Rewriting:
     """A rewriting for an operator of one tensor. It keeps all attributes except some."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
@@ -142,76 +135,80 @@ def unary(operator: OperatorSpec, *without: str) -> Rewriting:
     return rewriting
 
 
-QLinearAveragePool = OperatorSpec("QLinearAveragePool", domain=MICROSOFT, rewritings=(unary(pooling.AveragePool),))
+QLinearAveragePool = OperatorSpec(
+    "QLinearAveragePool", to_rten=ToRten(rewritings=(unary("AveragePool"),)), domain=MICROSOFT
+)
 
 
 def concat(node: Node, context: Context) -> list[Node] | None:
     """Write it as Concat of floats, quantised again; each input has a scale and a zero point."""
     parts = [_operand(context, place) for place in range(2, len(node.input), 3)]
-    return _quantized(context, context.op(slicing.Concat, *parts, axis=get_int(node, "axis")), 0, 2)
+    return _quantized(context, context.op("Concat", *parts, axis=get_int(node, "axis")), 0, 2)
 
 
 def qlinear_conv(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard QLinearConv, between Transposes if channels are last."""
     inputs = list(node.input)
     if not get_int(node, "channels_last"):
-        return context.replace(context.copy(inputs, quantization.QLinearConv, ("channels_last",)))
+        return context.replace(context.copy(inputs, "QLinearConv", ("channels_last",)))
     rank = context.known_rank(inputs[0])
     inputs[0] = contrib.channels_first(context, inputs[0], rank)
-    result = context.copy(inputs, quantization.QLinearConv, ("channels_last",))
+    result = context.copy(inputs, "QLinearConv", ("channels_last",))
     return context.replace(contrib.channels_last(context, result, rank))
 
 
-QLinearConv = OperatorSpec(quantization.QLinearConv.name, domain=MICROSOFT, rewritings=(qlinear_conv,))
-QLinearConcat = OperatorSpec("QLinearConcat", domain=MICROSOFT, rewritings=(concat,))
+QLinearConv = OperatorSpec("QLinearConv", to_rten=ToRten(rewritings=(qlinear_conv,)), domain=MICROSOFT)
+QLinearConcat = OperatorSpec("QLinearConcat", to_rten=ToRten(rewritings=(concat,)), domain=MICROSOFT)
 QLinearGlobalAveragePool = OperatorSpec(
-    "QLinearGlobalAveragePool", domain=MICROSOFT, rewritings=(unary(pooling.GlobalAveragePool),)
+    "QLinearGlobalAveragePool", to_rten=ToRten(rewritings=(unary("GlobalAveragePool"),)), domain=MICROSOFT
 )
-QLinearLeakyRelu = OperatorSpec("QLinearLeakyRelu", domain=MICROSOFT, rewritings=(unary(activation.LeakyRelu),))
+QLinearLeakyRelu = OperatorSpec("QLinearLeakyRelu", to_rten=ToRten(rewritings=(unary("LeakyRelu"),)), domain=MICROSOFT)
 
 
 def multiply(node: Node, context: Context) -> list[Node] | None:
     """Write it as Mul of floats. The exact form multiplies integers, and rounds after it adds the zero point."""
+    op = context.op
     if not context.exact:
-        return binary(elementwise.Mul)(node, context)
+        return binary("Mul")(node, context)
     numbers = []
     for place in (0, 3):
         value, zero = context.cast(context.input(place), FLOAT), context.optional(place + 2)
-        numbers.append(context.op(elementwise.Sub, value, context.cast(zero, FLOAT)) if zero else value)
+        numbers.append(op("Sub", value, context.cast(zero, FLOAT)) if zero else value)
     factor = quantization.scale_of_product(context, context.input(1), context.input(4), context.input(6))
-    result = context.op(elementwise.Mul, context.op(elementwise.Mul, *numbers), factor)
+    result = op("Mul", op("Mul", *numbers), factor)
     if zero := context.optional(7):
-        result = context.op(elementwise.Add, result, context.cast(zero, FLOAT))
+        result = op("Add", result, context.cast(zero, FLOAT))
     return context.replace(quantization.rounded_to(context, result, context.elem_type(context.input(0)) or UINT8))
 
 
-QLinearMul = OperatorSpec("QLinearMul", domain=MICROSOFT, rewritings=(multiply,))
+QLinearMul = OperatorSpec("QLinearMul", to_rten=ToRten(rewritings=(multiply,)), domain=MICROSOFT)
 
 
-QLinearSigmoid = OperatorSpec("QLinearSigmoid", domain=MICROSOFT, rewritings=(unary(activation.Sigmoid),))
+QLinearSigmoid = OperatorSpec("QLinearSigmoid", to_rten=ToRten(rewritings=(unary("Sigmoid"),)), domain=MICROSOFT)
 
 
 def softmax(node: Node, context: Context) -> list[Node] | None:
     """Write it as Softmax of floats, quantised again."""
     if get_int(node, "opset") < 13 and get_int(node, "axis", -1) not in (-1, (context.rank(context.input(0)) or 0) - 1):
         raise Refused("flattens its input to a matrix (an opset before 13), which cannot be converted")
-    return unary(normalization.Softmax, "opset")(node, context)
+    return unary("Softmax", "opset")(node, context)
 
 
-QLinearSoftmax = OperatorSpec("QLinearSoftmax", domain=MICROSOFT, rewritings=(softmax,))
+QLinearSoftmax = OperatorSpec("QLinearSoftmax", to_rten=ToRten(rewritings=(softmax,)), domain=MICROSOFT)
 
 
 def where(node: Node, context: Context) -> list[Node] | None:
     """Write it as Where of floats, quantised again."""
-    chosen = context.op(comparison.Where, context.input(0), _operand(context, 1), _operand(context, 4))
+    chosen = context.op("Where", context.input(0), _operand(context, 1), _operand(context, 4))
     return _quantized(context, chosen, 7, 1)
 
 
-QLinearWhere = OperatorSpec("QLinearWhere", domain=MICROSOFT, rewritings=(where,))
+QLinearWhere = OperatorSpec("QLinearWhere", to_rten=ToRten(rewritings=(where,)), domain=MICROSOFT)
 
 
 def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gather and DequantizeLinear."""
+    op = context.op
     data, places, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
     tensor, bits, block = context.scope.constant(data), get_int(node, "bits", 4), get_int(node, "block_size", 128)
     if tensor is None or len(tensor.dims) != 2 or get_int(node, "gather_axis") or bits not in (4, 8):
@@ -232,15 +229,121 @@ def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
     is_signed = context.elem_type(data) == INT4
     elem_type = INT8 if is_signed else UINT8
     data, zeros = context.cast(data, elem_type), context.cast(zeros, elem_type) if zeros else ""
-    found, spread = (context.op(indexing.Gather, name, places, axis=0) for name in (data, scales))
+    rows_of_data, rows_of_scales = (op("Gather", name, places, axis=0) for name in (data, scales))
     if zeros:
-        zeros = context.op(indexing.Gather, zeros, places, axis=0)
+        zeros = op("Gather", zeros, places, axis=0)
     elif not is_signed:
         middle = context.scalar(1 << bits - 1, elem_type=elem_type)
-        zeros = context.op(shape.Expand, middle, context.op(shape.Shape, spread))
-    axis = context.known_rank(found) - 1
-    result = context.op(quantization.DequantizeLinear, found, spread, zeros, axis=axis, block_size=block)
+        zeros = op("Expand", middle, op("Shape", rows_of_scales))
+    axis = context.known_rank(rows_of_data) - 1
+    result = op("DequantizeLinear", rows_of_data, rows_of_scales, zeros, axis=axis, block_size=block)
     return context.replace(result)
 
 
-GatherBlockQuantized = OperatorSpec("GatherBlockQuantized", domain=MICROSOFT, rewritings=(gather_block_quantized,))
+GatherBlockQuantized = OperatorSpec(
+    "GatherBlockQuantized", to_rten=ToRten(rewritings=(gather_block_quantized,)), domain=MICROSOFT
+)
+
+
+NO_DEFAULT = ("thresholdedrelu", "scaledtanh", "affine")  # activations whose attributes are zero if none are given
+
+
+class Weight(NamedTuple):
+    """A quantised matrix of one direction: numbers, scale (one, or one for each column), zero point, and rows."""
+
+    numbers: str
+    scale: str
+    zero: str
+    rows: int
+
+    def times(self, context: Context, data: str, content: str = "") -> str:
+        """The product with data. Their quantisation follows from their range, or from that of `content` if given."""
+        numbers, scale, zero = quantization.quantized_by_content(context, data, self.rows, content)
+        product = context.cast(context.op("MatMulInteger", numbers, self.numbers, zero, self.zero), FLOAT)
+        return context.op("Mul", product, context.op("Mul", scale, self.scale))
+
+
+@dataclass
+class QuantizedStep(recurrence.Step):
+    """One step. The state is quantised once for all gates and samples. The bias is added last."""
+
+    weight: Weight
+    lengths: str
+
+    def begin(self, row: str, iteration: str) -> None:
+        """The state of a sample that has ended: zero if all steps are an output, otherwise its last state."""
+        context, state = self.context, self.states[0]
+        if self.lengths and self.node.output[0]:
+            goes_on = context.op("LessOrEqual", iteration, context.cast(self.lengths, INT64))
+            goes_on = context.op("Unsqueeze", goes_on, context.int64([-1]))
+            state = context.op("Where", goes_on, state, self.number(0))
+        super().begin(context.op("Add", row, self.weight.times(context, state)), iteration)
+
+    def gate(self, gate: int, activation: int, state: str, peephole: str = "") -> str:
+        """One gate: from the sum that `begin` computed, and from the cell through a peephole."""
+        total = self.inputs[gate]
+        for term in (peephole, *self.biases[gate : gate + 1]):
+            if term:
+                total = self.context.op("Add", total, term)
+        return self.activate(activation, total)
+
+
+def _weight(direction: recurrence.Direction, place: int, scale_place: int) -> Weight:
+    """A weight of a direction. All its zero points are equal."""
+    context = direction.context
+    zero = direction.own(scale_place + 1)
+    if context.known_rank(context.input(scale_place + 1)) == 2:
+        zero = context.op("Gather", zero, context.int64_scalar(0), axis=0)
+    rows = context.static_dims(context.input(place))[1]
+    return Weight(direction.own(place), direction.own(scale_place), zero, rows)
+
+
+def _counted(context: Context) -> str:
+    """Those steps of the input that at least one sample has. Only they decide how the input is quantised."""
+    data, lengths = context.input(0), context.optional(4)
+    if not lengths:
+        return ""
+    longest = context.op("ReduceMax", context.cast(lengths, INT64), keepdims=1)
+    return context.op("Slice", data, context.int64([0]), longest, context.int64([0]))
+
+
+def _outputs(direction: recurrence.Direction, projected: str) -> list[str]:
+    """All outputs, and the last states, of one direction. They are zero for a sample without steps."""
+    context, lengths = direction.context, direction.context.optional(4)
+    first, second = direction.biases()
+    step = QuantizedStep(
+        context.nested(),
+        direction,
+        direction.activations(NO_DEFAULT),
+        [],
+        direction.of_gates(context.op("Add", first, second) if first else "", 0),
+        direction.peepholes(),
+        direction.state_names(),
+        FLOAT,
+        _weight(direction, 2, 10),
+        lengths,
+    )
+    steps, *states = direction.run(step, projected)
+    if lengths:
+        has_steps = context.op("Greater", context.cast(lengths, INT64), context.int64_scalar(0))
+        has_steps = context.op("Unsqueeze", has_steps, context.int64([-1]))
+        states = [context.op("Where", has_steps, state, context.scalar(0.0)) for state in states]
+    return [steps, *states]
+
+
+def dynamic_quantize_lstm(node: Node, context: Context) -> list[Node] | None:
+    """Write it as a loop with integer products that quantises the state in each step."""
+    hidden = context.static_dims(context.input(2))[1]
+    counted, results = _counted(context), []
+    for direction in recurrence.directions_of(node, context, recurrence.LSTM_CELL, hidden):
+        projected = _weight(direction, 1, 8).times(context, context.input(0), counted)
+        results.append(_outputs(direction, projected))
+    return recurrence.side_by_side(context, results)
+
+
+DynamicQuantizeLSTM = OperatorSpec(
+    "DynamicQuantizeLSTM",
+    to_rten=ToRten(rewritings=(dynamic_quantize_lstm,)),
+    onnx_loader=OnnxLoader(Row(12, 3, fields=recurrence.ONNX_RNN, since=RTEN_0_27), recurrence.LSTM.onnx_loader.takes),
+    domain=MICROSOFT,
+)

@@ -14,9 +14,21 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, nameless
 from formats.rten.graph.attributes import find, get_int, get_ints, make_node
-from formats.rten.operators import comparison, creation, elementwise, indexing, shape, slicing
-from formats.rten.operators.shared.rules import normalize, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, Row, Signature, Subgraphs, because
+from formats.rten.operators import shape
+from formats.rten.operators.shared.rules import normalize
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    Subgraphs,
+    ToOnnx,
+    ToRten,
+    because,
+    unknown,
+)
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -48,23 +60,26 @@ def branch_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [_common(one.dims, other.dims) for one, other in zip(first, second, strict=True)]
 
 
-def _subgraph_element(node: Node, types: list[ValueType], output: int) -> int | None:
-    """The element type of a subgraph's output: the same index for an If, the next one for a Loop."""
-    return _subgraph_outputs(node)[0][output + (node.op_type == Loop.name)].elem_type
+def _branch_elements(node: Node, scope: Scope, types: list[ValueType]) -> list[int | None]:
+    """The element types of the outputs of the first branch."""
+    return [made.elem_type for made in _subgraph_outputs(node)[0]]
 
 
 If = OperatorSpec(
     "If",
-    Row(
-        1,
-        None,
-        "IfAttrs",
-        (Field("then_branch", FieldKind.GRAPH, required=True), Field("else_branch", FieldKind.GRAPH, required=True)),
+    Outputs(branch_dims, _branch_elements),
+    ToRten(
+        Row(
+            1,
+            None,
+            "IfAttrs",
+            (
+                Field("then_branch", FieldKind.GRAPH, required=True),
+                Field("else_branch", FieldKind.GRAPH, required=True),
+            ),
+        )
     ),
-    signature=Signature("b"),
-    subgraphs=Subgraphs(("then_branch", "else_branch")),
-    dims=branch_dims,
-    elements=(_subgraph_element,),
+    ToOnnx(Signature("b"), subgraphs=Subgraphs(("then_branch", "else_branch"))),
 )
 
 
@@ -73,6 +88,11 @@ def loop_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     made = _subgraph_outputs(node)[0][1:]
     carried = [_common(entry.dims, kind.dims) for entry, kind in zip(types[2:], made, strict=False)]
     return carried + [None if kind.dims is None else (None, *kind.dims) for kind in made[len(carried) :]]
+
+
+def _loop_elements(node: Node, scope: Scope, types: list[ValueType]) -> list[int | None]:
+    """The element types of the outputs of the body, after its condition."""
+    return [made.elem_type for made in _subgraph_outputs(node)[0][1:]]
 
 
 def loop_raised(node: Node, context: Context) -> list[Node]:
@@ -100,42 +120,42 @@ def loop(node: Node, context: Context) -> list[Node] | None:
     ]
     if any(kind.elem_type is None for kind in collected):
         return None
+    # The If runs the same loop, which then has at least one step, or returns the states and empty collected outputs.
     always, inner, other = context.scalar(1, elem_type=BOOL), context.nested(), context.nested()
     count, starts = context.optional(0), context.optional(1) or always
     if count:
         one = context.int64_scalar(1)
-        starts = context.op(comparison.And, starts, context.op(comparison.GreaterOrEqual, count, one))
-        count = inner.op(elementwise.Max, count, one)
-    made = inner.op_outputs(Loop, [count, always, *states], len(node.output), body=body)
-    kept = [other.op(shape.Identity, state) for state in states]
+        starts = context.op("And", starts, context.op("GreaterOrEqual", count, one))
+        count = inner.op("Max", count, one)
+    made = inner.op_outputs("Loop", [count, always, *states], len(node.output), body=body)
+    kept = [other.op("Identity", state) for state in states]
     for kind in collected:
         dims = [dim if isinstance(dim, int) else 0 for dim in kind.dims or ()]
         zero = from_numpy(budget.zeros(1, numpy_dtype(kind.elem_type or FLOAT)))
-        kept.append(other.op(creation.ConstantOfShape, context.int64([0, *dims]), value=zero))
+        kept.append(other.op("ConstantOfShape", context.int64([0, *dims]), value=zero))
     branches = {
         name: Graph(name=name, node=branch.emitted, output=[ValueInfo(name=value) for value in values])
         for name, branch, values in (("then_branch", inner, made), ("else_branch", other, kept))
     }
-    one_truth = context.op(shape.Reshape, starts, context.int64([])) if context.rank(starts) != 0 else starts
-    return context.replace(*context.op_outputs(If, [one_truth], len(made), **branches))
+    one_truth = context.op("Reshape", starts, context.int64([])) if context.rank(starts) != 0 else starts
+    return context.replace(*context.op_outputs("If", [one_truth], len(made), **branches))
 
 
-def loop_body(node: Node, types: list[ValueType]) -> list[ValueType]:
+def loop_body(node: Node, scope: Scope, types: list[ValueType]) -> list[ValueType]:
     """The step, the condition, and the carried values, whose dims may change in each step."""
     return [ValueType(INT64, ()), ValueType(BOOL, ()), *(ValueType(entry.elem_type) for entry in types[2:])]
 
 
 Loop = OperatorSpec(
     "Loop",
-    Row(None, None, "LoopAttrs", (Field("body", FieldKind.GRAPH, required=True),)),
-    signature=Signature("lbx"),
-    subgraphs=Subgraphs(("body",), (INT64, BOOL), carried=2, outputs=(BOOL,)),
-    carries_sequences=True,
-    dims=loop_dims,
-    elements=(_subgraph_element,),
-    rewritings=(loop,),
-    raised=loop_raised,
-    body=loop_body,
+    Outputs(loop_dims, _loop_elements, body_inputs=loop_body),
+    ToRten(Row(None, None, "LoopAttrs", (Field("body", FieldKind.GRAPH, required=True),)), rewritings=(loop,)),
+    ToOnnx(
+        Signature("lbx"),
+        subgraphs=Subgraphs(("body",), (INT64, BOOL), carried=2, outputs=(BOOL,)),
+        carries_sequences=True,
+        rewriting=loop_raised,
+    ),
 )
 
 
@@ -143,21 +163,21 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
     """In operator set 8, all had a batch axis first: a loop over the samples, each of which is scanned."""
     if context.optional(0):
         raise Refused("has sequences of different lengths", "convert the model to operator set 9 or newer")
-    samples = context.op(shape.Squeeze, shape.sizes_of(context, context.input(1), 0, 1), context.int64([0]))
+    samples = shape.length_of(context, context.input(1), 0)
     scanned = get_int(node, "num_scan_inputs")
     inner = context.nested()
     number, condition, goes_on = (
         context.names.new(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on")
     )
     made = inner.op_outputs(
-        Scan,
-        [inner.op(indexing.Gather, name, number, axis=0) for name in node.input[1:]],
+        "Scan",
+        [inner.op("Gather", name, number, axis=0) for name in node.input[1:]],
         len(node.output),
         body=body,
         num_scan_inputs=scanned,
         scan_input_directions=get_ints(node, "directions") or [0 for _ in budget.steps(scanned)],
     )
-    inner.emit(make_node(shape.Identity.name, [condition], [goes_on]))
+    inner.emit(make_node("Identity", [condition], [goes_on]))
     graph = Graph(
         name=body.name,
         node=inner.emitted,
@@ -165,26 +185,26 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
         output=[context.value_info(goes_on, BOOL, ()), *(ValueInfo(name=name) for name in made)],
     )
     always = context.scalar(1, elem_type=BOOL)
-    return context.replace(*context.op_outputs(Loop, [samples, always], len(made), body=graph))
+    return context.replace(*context.op_outputs("Loop", [samples, always], len(made), body=graph))
 
 
 def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
     """The collected outputs. Their steps are in the order, and along the axis, that the attributes name."""
     backwards = get_ints(node, "scan_output_directions") or [0] * len(results)
     axes = get_ints(node, "scan_output_axes") or [0] * len(results)
-    found = []
+    collected = []
     for name, back, axis in zip(results, backwards, axes, strict=True):
         value = name
         if back:
             last = context.int64([-1])
-            value = context.op(slicing.Slice, value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
-        if axis:
+            value = context.op("Slice", value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
+        if axis:  # the steps are collected along the first axis, and move to the one that is named
             rank = context.known_rank(value)
             order = list(range(1, rank))
             order.insert(normalize(axis, rank), 0)
-            value = context.op(shape.Transpose, value, perm=order)
-        found.append(value)
-    return found
+            value = context.op("Transpose", value, perm=order)
+        collected.append(value)
+    return collected
 
 
 def scan(node: Node, context: Context) -> list[Node] | None:
@@ -202,37 +222,32 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     axes = get_ints(node, "scan_input_axes") or [0 for _ in budget.steps(scanned)]
     backwards = get_ints(node, "scan_input_directions") or [0 for _ in budget.steps(scanned)]
     axis = normalize(axes[0], context.known_rank(data[0]))
-    steps = context.op(shape.Squeeze, shape.sizes_of(context, data[0], axis, axis + 1), context.int64([0]))
+    steps = shape.length_of(context, data[0], axis)
+    # The Scan's body becomes that of a Loop, which first gathers its slices of the scanned inputs.
     inner = context.nested()
     iteration, condition = (context.names.new(f"{node.output[0]}/{what}") for what in ("step", "goes_on"))
     mirrored = ""
     for place, value in enumerate(body.input[count:]):
         index = iteration
         if backwards[place]:
-            mirrored = mirrored or inner.op(
-                elementwise.Sub, inner.op(elementwise.Sub, steps, context.int64_scalar(1)), iteration
-            )
+            mirrored = mirrored or inner.op("Sub", inner.op("Sub", steps, context.int64_scalar(1)), iteration)
             index = mirrored
-        inner.emit(make_node(indexing.Gather.name, [data[place], index], [value.name or ""], axis=axes[place]))
+        inner.emit(make_node("Gather", [data[place], index], [value.name or ""], axis=axes[place]))
     goes_on = context.names.new(f"{node.output[0]}/goes_on")
     graph = Graph(
         name=body.name,
-        node=[*inner.emitted, *body.node, make_node(shape.Identity.name, [condition], [goes_on])],
+        node=[*inner.emitted, *body.node, make_node("Identity", [condition], [goes_on])],
         initializer=body.initializer,
-        input=[
-            context.value_info(iteration, INT64, ()),
-            context.value_info(condition, BOOL, ()),
-            *body.input[:count],
-        ],
+        input=[context.value_info(iteration, INT64, ()), context.value_info(condition, BOOL, ()), *body.input[:count]],
         output=[context.value_info(goes_on, BOOL, ()), *body.output],
         value_info=body.value_info,
     )
     always = context.scalar(1, elem_type=BOOL)
-    results = list(context.op_outputs(Loop, [steps, always, *states], len(node.output), body=graph))
+    results = list(context.op_outputs("Loop", [steps, always, *states], len(node.output), body=graph))
     return context.replace(*results[:count], *_collected(node, context, results[count:]))
 
 
-def scan_body(node: Node, types: list[ValueType]) -> list[ValueType]:
+def scan_body(node: Node, scope: Scope, types: list[ValueType]) -> list[ValueType]:
     """The states, and the slices of the scanned inputs."""
     count = len(types) - get_int(node, "num_scan_inputs")
     axes = get_ints(node, "scan_input_axes") or [0] * len(types)
@@ -248,4 +263,4 @@ def _without(value_type: ValueType, axis: int) -> ValueType:
     return ValueType(value_type.elem_type, dims[:axis] + dims[axis + 1 :])
 
 
-Scan = OperatorSpec("Scan", dims=unknown, elements=(), rewritings=(scan,), body=scan_body)
+Scan = OperatorSpec("Scan", Outputs(elements=unknown, body_inputs=scan_body), ToRten(rewritings=(scan,)))

@@ -9,19 +9,24 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string
-from formats.rten.operators import (
-    activation,
-    elementwise,
-    indexing,
-    overlaps,
-    padding,
-    shape,
-    slicing,
+from formats.rten.operators import activation, padding, shape
+from formats.rten.operators.shared.rules import SPREAD
+from formats.rten.operators.shared.spec import (
+    ANY,
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    ToOnnx,
+    ToRten,
+    because,
+    sizes_field,
+    unknown,
 )
-from formats.rten.operators.shared.deviations import SPREAD, Deviation
-from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, because, sizes_field
-from formats.rten.operators.shared.window import (
+from formats.rten.operators.window import (
     LISTS_OMITTED,
     PADDING,
     VOLUME_AXES,
@@ -32,6 +37,7 @@ from formats.rten.operators.shared.window import (
     kernel_of,
     kernel_shape,
     part_of_window,
+    planes_added_up,
     positions_along,
     raised_lists,
     window,
@@ -65,6 +71,8 @@ def conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     return [(dims[0] if dims else None, weight[0] if weight else None, *sizes)]
 
 
+# The axes of values in the comments below: B samples, D planes, C channels, R rows and S columns; F channels of the
+# result, and K planes of the kernel.
 MAX_PLANES = 64  # the most planes of a kernel; each plane is a convolution of its own
 
 
@@ -82,6 +90,7 @@ def conv_padded_by_size(node: Node, context: Context) -> list[Node] | None:
 
 @because("RTen has no three-dimensional Conv, so it becomes a sum over the planes of the kernel")
 def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     kernel = kernel_shape(node, context)
     if len(kernel) != VOLUME_AXES:
@@ -93,26 +102,27 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
     if pads is None:
         raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if pads[0] or pads[VOLUME_AXES]:
-        data = context.op(padding.Pad, data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
-    planes = context.op(shape.Transpose, data, perm=[0, 2, 1, 3, 4])  # batch, depth, channels, rows, columns
+        data = op("Pad", data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
+    planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])  # B, D, C, R, S
     attributes = part_of_window(node, geometry._replace(pads=pads), range(1, VOLUME_AXES))
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "auto_pad": None}
+    # A plane of the kernel meets every `stride`th plane of the data, from its place on: each of these is an image for a
+    # convolution with two axes, and the images of all planes of the kernel are added up.
     last, total, met = geometry.extent(0) - 1, "", ""
     for place in range(kernel[0]):
         start = place * geometry.dilations[0]
         end = start - last or INT64_MAX
         bounds = (context.int64([number]) for number in (start, end, 1, geometry.strides[0]))
-        met = context.op(slicing.Slice, planes, *bounds)
-        flat = context.op(
-            shape.Reshape, met, shape.joined(context, context.int64([-1]), shape.sizes_of(context, met, 2, 5))
-        )
-        slab = context.op(indexing.Gather, weight, context.int64_scalar(place), axis=2)
+        met = op("Slice", planes, *bounds)
+        # B, planes of the result, C, R, S become images of their own.
+        flat = op("Reshape", met, shape.joined(context, context.int64([-1]), shape.sizes_of(context, met, 2, 5)))
+        slab = op("Gather", weight, context.int64_scalar(place), axis=2)  # of F, C, K, R, S one plane
         inputs = [flat, slab, bias] if bias and not total else [flat, slab]
         product = context.copy(inputs, **attributes)
-        total = context.op(elementwise.Add, total, product) if total else product
+        total = op("Add", total, product) if total else product
     target = shape.joined(context, shape.sizes_of(context, met, 0, 2), shape.sizes_of(context, total, 1, 4))
-    stacked = context.op(shape.Reshape, total, target, allowzero=1)
-    return context.replace(context.op(shape.Transpose, stacked, perm=[0, 2, 1, 3, 4]))
+    stacked = op("Reshape", total, target, allowzero=1)
+    return context.replace(op("Transpose", stacked, perm=[0, 2, 1, 3, 4]))
 
 
 @because("RTen's defaults are for two spatial axes, so all lists are written")
@@ -150,17 +160,15 @@ def _weights_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 Conv = OperatorSpec(
     "Conv",
-    Row(3, 1, "ConvAttrs", CONV, KERNEL_IMPLIED),
-    dims=conv_dims,
-    rewritings=(
-        conv_padded_by_size,
-        conv_of_volumes,
-        conv,
+    Outputs(conv_dims),
+    ToRten(
+        Row(3, 1, "ConvAttrs", CONV, KERNEL_IMPLIED),
+        rewritings=(conv_padded_by_size, conv_of_volumes, conv),
+        is_plain=True,
+        unspecified=_weights_unspecified,
     ),
-    raised=convolution_raised,
-    is_plain=True,
-    unspecified=_weights_unspecified,
-    onnx=OnnxForm(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED, pads_alike=True),
+    ToOnnx(rewriting=convolution_raised),
+    onnx_loader=OnnxLoader(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED, pads_alike=True),
 )
 
 
@@ -180,7 +188,7 @@ def conv_transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> lis
             sizes.append(asked[axis])
         elif not isinstance(size, int):
             sizes.append(None)
-        elif geometry.auto_pad.startswith("SAME"):
+        elif geometry.auto_pad.startswith("SAME"):  # ONNX pads so that this is the size
             sizes.append(size * geometry.strides[axis])
         else:
             pads = 0 if geometry.auto_pad == "VALID" else geometry.pads[axis] + geometry.pads[axis + len(kernel)]
@@ -219,18 +227,23 @@ def _transposed_pads(
 
 
 def _dilated(context: Context, weight: str, geometry: Window) -> str:
-    """The weight with zeros between its elements."""
+    """The weight with zeros between its elements.
+
+    Each element becomes a cell of an axis of its own, which is padded with zeros to the dilation. When the axes are
+    merged again, the zeros behind the last element are cut off.
+    """
+    op = context.op
     context.report(SPREAD)
     outer = shape.sizes_of(context, weight, 0, 2)
     rank = len(geometry.kernel)
     cells = [size for length in geometry.kernel for size in (length, 1)]
-    split_up = context.op(shape.Reshape, weight, shape.joined(context, outer, context.int64(cells)), allowzero=1)
+    split_up = op("Reshape", weight, shape.joined(context, outer, context.int64(cells)), allowzero=1)
     gaps = [gap for dilation in geometry.dilations for gap in (0, dilation - 1)]
-    padded = context.op(padding.Pad, split_up, context.int64([0] * (2 + len(cells)) + [0, 0, *gaps]))
+    padded = op("Pad", split_up, context.int64([0] * (2 + len(cells)) + [0, 0, *gaps]))
     lengths = [length * dilation for length, dilation in zip(geometry.kernel, geometry.dilations, strict=True)]
-    merged = context.op(shape.Reshape, padded, shape.joined(context, outer, context.int64(lengths)), allowzero=1)
+    merged = op("Reshape", padded, shape.joined(context, outer, context.int64(lengths)), allowzero=1)
     ends = context.int64(geometry.extent(axis) for axis in range(rank))
-    return context.op(slicing.Slice, merged, context.int64([0] * rank), ends, context.int64(range(2, 2 + rank)))
+    return op("Slice", merged, context.int64([0] * rank), ends, context.int64(range(2, 2 + rank)))
 
 
 _NO_DILATIONS = Fault("ignores the dilations", until=RTEN_0_26)
@@ -239,6 +252,7 @@ _SHARED_BIAS = Fault("adds the bias of the first group to all groups", until=RTE
 
 @because("Every plane of the data with all planes of the kernel, which become channels; what comes out is added up")
 def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     kernel = kernel_shape(node, context)
     if len(kernel) != VOLUME_AXES:
@@ -247,22 +261,22 @@ def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None
     pads, more = _transposed_pads(node, context, geometry, data)
     assert pads is not None
     flat = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(5)]
-    planes = context.op(shape.Transpose, data, perm=[0, 2, 1, 3, 4])
-    count = context.op(elementwise.Mul, flat[0], flat[2])
-    planes = context.op(shape.Reshape, planes, shape.joined(context, count, flat[1], *flat[3:]), allowzero=1)
+    planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])  # B, D, C, R, S
+    count = op("Mul", flat[0], flat[2])
+    planes = op("Reshape", planes, shape.joined(context, count, flat[1], *flat[3:]), allowzero=1)
     channels, rest = shape.size_of(context, weight, 1, 3), shape.sizes_of(context, weight, 3, 5)
     slabs = shape.joined(context, shape.sizes_of(context, weight, 0, 1), channels, rest)
     attributes = part_of_window(node, geometry, range(1, VOLUME_AXES)) | {"auto_pad": None, "output_shape": None}
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "output_padding": more[1:]}
-    made = context.copy([planes, context.op(shape.Reshape, weight, slabs)], **attributes)
+    made = context.copy([planes, op("Reshape", weight, slabs)], **attributes)  # B * D, F * K, R, S
     rows = shape.sizes_of(context, made, 2, 4)
-    kinds = context.op(elementwise.Div, shape.sizes_of(context, made, 1, 2), context.int64([kernel[0]]))
+    kinds = op("Div", shape.sizes_of(context, made, 1, 2), context.int64([kernel[0]]))
     apart = shape.joined(context, flat[0], flat[2], kinds, context.int64([kernel[0]]), rows)
-    made = context.op(shape.Reshape, made, apart, allowzero=1)
+    made = op("Reshape", made, apart, allowzero=1)  # B, D, F, K, R, S
     sizes = kernel[0], geometry.strides[0], geometry.dilations[0]
-    result = overlaps.planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
+    result = planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
     if bias:
-        result = context.op(elementwise.Add, result, context.op(shape.Unsqueeze, bias, context.int64([1, 2, 3])))
+        result = op("Add", result, op("Unsqueeze", bias, context.int64([1, 2, 3])))
     return context.replace(result)
 
 
@@ -276,8 +290,8 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
         extents = [geometry.extent(axis) for axis in range(rank)]
         return context.changed([data, spread, bias], kernel_shape=extents, dilations=[1] * rank)
     if bias and get_int(node, "group", 1) > 1 and context.target.deviates(_SHARED_BIAS):
-        column = context.op(shape.Unsqueeze, bias, context.int64(range(1, rank + 1)))
-        return context.replace(context.op(elementwise.Add, context.copy([data, weight]), column))
+        column = context.op("Unsqueeze", bias, context.int64(range(1, rank + 1)))
+        return context.replace(context.op("Add", context.copy([data, weight]), column))
     pads, padding = _transposed_pads(node, context, geometry, data)
     attributes = window_attributes(geometry, pads) | {"dilations": geometry.dilations, "output_padding": padding}
     if find(node, "output_shape") is None and not differs(node, attributes):
@@ -287,6 +301,7 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
 
 @because("RTen does not read output_shape, so an image whose size only the run can tell is cut to that size")
 def conv_transpose_to_size(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     asked, data, bias = get_ints(node, "output_shape"), context.input(0), context.optional(2)
     kernel = kernel_shape(node, context)
     rank, dims = len(kernel), context.dims(data)
@@ -294,18 +309,18 @@ def conv_transpose_to_size(node: Node, context: Context) -> list[Node] | None:
         return None
     whole = context.copy([data, context.input(1)], output_shape=None, auto_pad=None, pads=[0] * (2 * rank))
     wanted, none = context.int64(asked[-rank:]), context.int64([0])
-    rest = context.op(elementwise.Sub, shape.sizes_of(context, whole, 2, 2 + rank), wanted)
-    lacking = context.op(elementwise.Max, context.op(elementwise.Neg, rest), none)
-    whole = context.op(padding.Pad, whole, shape.joined(context, context.int64([0] * (rank + 4)), lacking))
-    rest = context.op(elementwise.Max, rest, none)
-    begins = context.op(elementwise.Div, rest, context.int64([2]))
+    rest = op("Sub", shape.sizes_of(context, whole, 2, 2 + rank), wanted)
+    lacking = op("Max", op("Neg", rest), none)
+    whole = op("Pad", whole, shape.joined(context, context.int64([0] * (rank + 4)), lacking))
+    rest = op("Max", rest, none)
+    begins = op("Div", rest, context.int64([2]))
     if get_string(node, "auto_pad") != "SAME_UPPER":
-        begins = context.op(elementwise.Sub, rest, begins)
-    ends = context.op(elementwise.Add, begins, wanted)
-    result = context.op(slicing.Slice, whole, begins, ends, context.int64(range(2, 2 + rank)))
+        begins = op("Sub", rest, begins)
+    ends = op("Add", begins, wanted)
+    result = op("Slice", whole, begins, ends, context.int64(range(2, 2 + rank)))
     if bias:
-        column = context.op(shape.Unsqueeze, bias, context.int64(range(1, rank + 1)))
-        result = context.op(elementwise.Add, result, column)
+        column = op("Unsqueeze", bias, context.int64(range(1, rank + 1)))
+        result = op("Add", result, column)
     return context.replace(result)
 
 
@@ -330,54 +345,52 @@ def of_no_elements(node: Node, context: Context) -> list[Node] | None:
             "has an image without elements, whose result has no known size", "fix the sizes of the model's inputs"
         )
     target = shape.joined(context, shape.sizes_of(context, context.input(0), 0, 1), context.int64(sizes))
-    result = context.op(shape.Expand, context.scalar(0, like=context.input(0)), target)
+    result = context.op("Expand", context.scalar(0, like=context.input(0)), target)
     if bias := context.optional(2):
-        column = context.op(shape.Unsqueeze, bias, context.int64(range(1, len(dims) - 1)))
-        result = context.op(elementwise.Add, result, column)
+        column = context.op("Unsqueeze", bias, context.int64(range(1, len(dims) - 1)))
+        result = context.op("Add", result, column)
     return context.replace(result)
 
 
 ConvTranspose = OperatorSpec(
     "ConvTranspose",
-    Row(
-        3,
-        1,
-        "ConvTransposeAttrs",
-        (
-            *PADDING,
-            _GROUPS,
-            sizes_field("strides"),
-            sizes_field("output_padding"),
-            sizes_field("dilations", since=RTEN_0_26),
+    Outputs(conv_transpose_dims),
+    ToRten(
+        Row(
+            3,
+            1,
+            "ConvTransposeAttrs",
+            (
+                *PADDING,
+                _GROUPS,
+                sizes_field("strides"),
+                sizes_field("output_padding"),
+                sizes_field("dilations", since=RTEN_0_26),
+            ),
+            KERNEL_IMPLIED,
         ),
-        KERNEL_IMPLIED,
+        rewritings=(of_no_elements, conv_transpose_to_size, conv_transpose_of_volumes, conv_transpose),
+        faults=(_NO_DILATIONS, _SHARED_BIAS),
+        unspecified=_stops_at_nothing,
     ),
-    dims=conv_transpose_dims,
-    rewritings=(of_no_elements, conv_transpose_to_size, conv_transpose_of_volumes, conv_transpose),
-    unspecified=_stops_at_nothing,
-    faults=(_NO_DILATIONS, _SHARED_BIAS),
-    raised=convolution_raised,
-    onnx=OnnxForm(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED),
+    ToOnnx(rewriting=convolution_raised),
+    onnx_loader=OnnxLoader(takes=KERNEL_IMPLIED, omitted=LISTS_OMITTED),
 )
 
 
 def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
     """Write it as Conv over the state and the new data, whose end is the next state."""
+    op = context.op
     data, weight, bias, state = context.input(0), context.input(1), context.optional(2), context.optional(3)
     channels, _, kernel = context.static_dims(weight)
-    if state:
-        whole = context.op(slicing.Concat, state, data, axis=2)
-    else:
-        whole = context.op(padding.Pad, data, context.int64([0, 0, kernel - 1, 0, 0, 0]))
-    result = context.op(Conv, whole, weight, bias, group=channels)
+    whole = op("Concat", state, data, axis=2) if state else op("Pad", data, context.int64([0, 0, kernel - 1, 0, 0, 0]))
+    result = op("Conv", whole, weight, bias, group=channels)
     if get_string(node, "activation", "none").lower() in ("silu", "swish"):
         result = activation.times_sigmoid(context, result, 1.0)
     start = context.int64([1 - kernel if kernel > 1 else INT64_MAX])
-    return context.replace(
-        result, context.op(slicing.Slice, whole, start, context.int64([INT64_MAX]), context.int64([2]))
-    )
+    return context.replace(result, op("Slice", whole, start, context.int64([INT64_MAX]), context.int64([2])))
 
 
 CausalConvWithState = OperatorSpec(
-    "CausalConvWithState", dims=unknown, elements=(), rewritings=(causal_conv_with_state,)
+    "CausalConvWithState", Outputs(elements=unknown), ToRten(rewritings=(causal_conv_with_state,))
 )

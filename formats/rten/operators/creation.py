@@ -1,4 +1,4 @@
-"""Tensors made of a few numbers."""
+"""Tensors made of a few numbers or of random ones, and what drops elements at random in training."""
 
 from __future__ import annotations
 
@@ -6,21 +6,46 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import FLOAT, STRING
+from formats.ir.dtypes import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, STRING, numpy_dtype
 from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
+from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, Interval, ValueType
-from formats.rten.graph.attributes import find
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.graph.constants import densify
-from formats.rten.operators import casting, comparison, cumulative, elementwise, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.rules import (
+    INDEX_TYPES,
+    MAX_CONTENTS,
+    always,
+    in_order,
+    of_attribute,
+    same,
+    same_all,
+    unknown_dims,
+)
+from formats.rten.operators.shared.spec import (
+    ANY,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+    of_input,
+    unknown,
+)
 from formats.rten.target import RTEN_0_26, Fault
-from formats.rten.types import FLOATS, INTS, READ_TYPES, VALUE_TYPES
+from formats.rten.types import FLOAT_TYPES, FLOATS, INTS, READ_TYPES, VALUE_TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
@@ -65,10 +90,9 @@ def is_readable_constant(node: Node) -> bool:
 
 Constant = OperatorSpec(
     "Constant",
-    dims=unknown,
-    elements=(),
-    constant=constant_tensor,
-    onnx=OnnxForm(reads_constant=is_readable_constant),
+    Outputs(elements=unknown),
+    ToRten(constant=constant_tensor),
+    onnx_loader=OnnxLoader(reads_constant=is_readable_constant),
 )
 
 
@@ -80,10 +104,10 @@ def constant_of_shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> 
     return [target]
 
 
-def _filled_type(node: Node, types: list[ValueType], output: int) -> int | None:
+def _filled_type(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
     """The type of the attribute `value`, a float by default."""
     value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
-    return FLOAT if value is None else value.data_type
+    return (FLOAT if value is None else value.data_type,)
 
 
 def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -122,27 +146,25 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
         sizes = context.input(0)
         if context.scope.constant(sizes) is not None or not context.target.deviates(_RANK_OF_INPUT):
             return None
-        held = context.scope.ints(sizes)
-        if held is not None:
-            return context.changed([context.int64(held)])
+        known_sizes = context.scope.ints(sizes)
+        if known_sizes is not None:
+            return context.changed([context.int64(known_sizes)])
         number = context.constants.add(attribute.t.numpy().reshape(()))
-        return context.replace(context.op(shape.Expand, number, sizes))
+        return context.replace(context.op("Expand", number, sizes))
     value = numpy.array([int(attribute.t.numpy().reshape(()))], dtype="int32")
-    filled = context.op(ConstantOfShape, context.input(0), value=from_numpy(value))
-    return context.replace(context.op(casting.Cast, filled, to=elem_type))
+    filled = context.op("ConstantOfShape", context.input(0), value=from_numpy(value))
+    return context.replace(context.op("Cast", filled, to=elem_type))
 
 
 ConstantOfShape = OperatorSpec(
     "ConstantOfShape",
-    Row(1, 1, "ConstantOfShapeAttrs", (Field("value", FieldKind.SCALAR),)),
-    signature=Signature("l"),
-    sizes=(0,),
-    dims=constant_of_shape_dims,
-    elements=(_filled_type,),
-    contents=constant_of_shape_contents,
-    range=_filled_range,
-    rewritings=(constant_of_shape,),
-    faults=(_RANK_OF_INPUT,),
+    Outputs(constant_of_shape_dims, _filled_type, contents=constant_of_shape_contents, range=_filled_range, sizes=(0,)),
+    ToRten(
+        Row(1, 1, "ConstantOfShapeAttrs", (Field("value", FieldKind.SCALAR),)),
+        rewritings=(constant_of_shape,),
+        faults=(_RANK_OF_INPUT,),
+    ),
+    ToOnnx(Signature("l")),
 )
 
 
@@ -179,9 +201,10 @@ def _rounded_off(context: Context, number: str, less: str, difference: str) -> s
 
     Spec: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
     """
-    taken = context.op(elementwise.Sub, difference, number)
-    of_number = context.op(elementwise.Sub, number, context.op(elementwise.Sub, difference, taken))
-    return context.op(elementwise.Sub, of_number, context.op(elementwise.Add, less, taken))
+    op = context.op
+    taken = op("Sub", difference, number)
+    of_number = op("Sub", number, op("Sub", difference, taken))
+    return op("Sub", of_number, op("Add", less, taken))
 
 
 def _count(context: Context, start: str, limit: str, delta: str) -> str:
@@ -190,21 +213,23 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     The quotient may be rounded to a whole number. So the remainder after that many steps decides whether there is one
     more step. It is computed without rounding, from the two halves of each number, which have 12 bits each.
     """
-    way = context.op(elementwise.Sub, limit, start)
-    steps = context.op(elementwise.Floor, context.op(elementwise.Div, way, delta))
-    long = context.op(elementwise.Mul, delta, context.scalar(SPLIT))
-    high = context.op(elementwise.Sub, long, context.op(elementwise.Sub, long, delta))
-    low = context.op(elementwise.Sub, delta, high)
-    many = context.op(elementwise.Div, steps, context.scalar(4096.0))
-    many = context.op(elementwise.Mul, context.op(elementwise.Floor, many), context.scalar(4096.0))
-    few = context.op(elementwise.Sub, steps, many)
-    left = way
+    op = context.op
+    way = op("Sub", limit, start)
+    steps = op("Floor", op("Div", way, delta))
+    # Dekker's split: `high` has the first 12 bits of the step, and `low` the others. The number of steps is split, too.
+    long = op("Mul", delta, context.scalar(SPLIT))
+    high = op("Sub", long, op("Sub", long, delta))
+    low = op("Sub", delta, high)
+    many = op("Div", steps, context.scalar(4096.0))
+    many = op("Mul", op("Floor", many), context.scalar(4096.0))
+    few = op("Sub", steps, many)
+    remainder = way
     for pair in ((many, high), (few, high), (many, low), (few, low)):
-        left = context.op(elementwise.Sub, left, context.op(elementwise.Mul, *pair))
-    left = context.op(elementwise.Add, left, _rounded_off(context, limit, start, way))
-    for rest in (left, context.op(elementwise.Sub, left, delta)):  # RTen's quotient may be one too small
-        is_more = context.op(comparison.Greater, context.op(elementwise.Div, rest, delta), context.scalar(0.0))
-        steps = context.op(elementwise.Add, steps, context.op(casting.Cast, is_more, to=FLOAT))
+        remainder = op("Sub", remainder, op("Mul", *pair))
+    remainder = op("Add", remainder, _rounded_off(context, limit, start, way))
+    for rest in (remainder, op("Sub", remainder, delta)):  # RTen's quotient may be one too small
+        is_more = op("Greater", op("Div", rest, delta), context.scalar(0.0))
+        steps = op("Add", steps, op("Cast", is_more, to=FLOAT))
     return steps
 
 
@@ -213,12 +238,12 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     # They are then added up in the same way as by RTen and onnxruntime, with any rounding.
     import numpy
 
+    op = context.op
     start, limit, delta = (context.input(place) for place in range(3))
     if context.elem_type(start) not in FLOATS:
         return None
-    first, last, step = (
-        None if (held := context.scope.numbers(name)) is None else held[0] for name in (start, limit, delta)
-    )
+    constants = [context.scope.numbers(name) for name in (start, limit, delta)]
+    first, last, step = (None if values is None else values[0] for values in constants)
     if first is not None and last is not None and step:
         count = ceil(max((last - first) / step, 0))
         if count <= MAX_FOLDED:
@@ -230,30 +255,127 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     if _is_counted(first, step):
         return None
     start, limit, delta = (context.cast(name, FLOAT) for name in (start, limit, delta))
-    places = context.op(Range, context.scalar(0.0), _count(context, start, limit, delta), context.scalar(1.0))
-    is_first = context.op(comparison.Equal, places, context.scalar(0.0))
-    parts = context.op(comparison.Where, is_first, start, delta)
-    numbers = context.op(cumulative.CumSum, parts, context.int64_scalar(0))
+    places = op("Range", context.scalar(0.0), _count(context, start, limit, delta), context.scalar(1.0))
+    is_first = op("Equal", places, context.scalar(0.0))
+    parts = op("Where", is_first, start, delta)
+    numbers = op("CumSum", parts, context.int64_scalar(0))
     return context.replace(context.cast(numbers, context.elem_type(context.input(0)) or FLOAT))
 
 
 Range = OperatorSpec(
     "Range",
-    Row(3, neutral={"stash_type": ANY}),
-    signature=Signature("N", "N"),
-    ranks={0: 0, 1: 0, 2: 0},
-    sizes=(1,),
-    dims=range_dims,
-    contents=range_contents,
-    rewritings=(arange,),
-    range=ranges.numbers_between,
-    onnx=OnnxForm(takes={"stash_type": (1,)}),
+    Outputs(range_dims, contents=range_contents, range=ranges.numbers_between, sizes=(1,)),
+    ToRten(Row(3, neutral={"stash_type": ANY}), rewritings=(arange,)),
+    ToOnnx(Signature("N", "N"), ranks={0: 0, 1: 0, 2: 0}),
+    onnx_loader=OnnxLoader(takes={"stash_type": (1,)}),
 )
 EyeLike = OperatorSpec(
     "EyeLike",
-    Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0))),
-    signature=Signature("w"),
-    dims=same,
-    elements=(of_attribute("dtype", None),),
-    range=ranges.truths,
+    Outputs(same, of_attribute("dtype", None), range=ranges.truths),
+    ToRten(
+        Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0)))
+    ),
+    ToOnnx(Signature("w")),
+)
+
+
+_SEED = Field("seed", FieldKind.FLOAT)
+_FLOAT_OUTPUT = {"dtype": FLOAT_TYPES}
+_ONNX_FORM = OnnxLoader(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)})
+
+
+def random_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims in the attribute."""
+    return [tuple(get_ints(node, "shape") or ())]
+
+
+def float_like_raised(node: Node, context: Context) -> list[Node]:
+    """RTen's random numbers are floats, whatever they are like."""
+    return context.changed(dtype=FLOAT)
+
+
+def _with_shape(name: str, *fields: Field) -> OperatorSpec:
+    """An operator whose output has the dims in its attribute."""
+    return OperatorSpec(
+        name,
+        Outputs(random_dims, of_attribute("dtype", FLOAT)),
+        ToRten(Row(0, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
+        onnx_loader=_ONNX_FORM,
+    )
+
+
+def _like_input(name: str, *fields: Field) -> OperatorSpec:
+    """An operator whose output has the dims of its input."""
+    return OperatorSpec(
+        name,
+        Outputs(same, of_attribute("dtype", None)),
+        ToRten(Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
+        ToOnnx(Signature("w"), rewriting=float_like_raised),
+        onnx_loader=_ONNX_FORM,
+    )
+
+
+_MEAN, _SCALE = Field("mean", FieldKind.FLOAT, 0.0), Field("scale", FieldKind.FLOAT, 1.0)
+_HIGH, _LOW = Field("high", FieldKind.FLOAT, 1.0), Field("low", FieldKind.FLOAT, 0.0)
+_SHAPE = Field("shape", FieldKind.INTS, minimum=0, required=True)
+RandomNormal = _with_shape("RandomNormal", _MEAN, _SCALE, _SEED, _SHAPE)
+RandomNormalLike = _like_input("RandomNormalLike", _MEAN, _SCALE, _SEED)
+RandomUniform = _with_shape("RandomUniform", _SHAPE, _HIGH, _LOW, _SEED)
+RandomUniformLike = _like_input("RandomUniformLike", _HIGH, _LOW, _SEED)
+
+
+def bernoulli(node: Node, context: Context) -> list[Node] | None:
+    """Write it as a comparison of random numbers with the probabilities."""
+    data = context.input(0)
+    seed = get_float(node, "seed") if find(node, "seed") is not None else None
+    elem_type = context.elem_type(data) or FLOAT
+    number = context.op("RandomUniformLike", data, dtype=elem_type, seed=seed)
+    return context.replace(context.op("Cast", context.op("Less", number, data), to=get_int(node, "dtype") or elem_type))
+
+
+Bernoulli = OperatorSpec("Bernoulli", Outputs(same, of_attribute("dtype", None)), ToRten(rewritings=(bernoulli,)))
+
+
+def multinomial_raised(node: Node, context: Context) -> list[Node]:
+    """RTen draws integers of 32 bits."""
+    return context.changed(dtype=INT32)
+
+
+Multinomial = OperatorSpec(
+    "Multinomial",
+    Outputs(elements=of_attribute("dtype", INT32)),
+    ToRten(Row(1, 1, "MultinomialAttrs", (Field("sample_size", FieldKind.INT, 1), _SEED), {"dtype": (INT32, INT64)})),
+    ToOnnx(rewriting=multinomial_raised),
+    onnx_loader=OnnxLoader(takes={"dtype": (INT32, INT64)}),
+)
+
+
+@because("In inference, Dropout returns its input and a mask of all true")
+def dropout(node: Node, context: Context) -> list[Node] | None:
+    # Before operator set 12, ONNX does not define the mask in inference, and onnxruntime returns zeros.
+
+    op = context.op
+    data, ratio, training = context.input(0), context.optional(1), context.optional(2)
+    if context.version < 7 and not get_int(node, "is_test"):
+        raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
+    if (
+        training
+        and context.scope.ints(training) != (0,)
+        and (context.scope.numbers(ratio) if ratio else [0.5]) != [0.0]
+    ):
+        raise Refused("may be in training mode", "export the model for inference")
+    if not context.wanted(1):
+        return context.replace(op("Identity", data), "")
+    elem_type = BOOL if context.version >= 10 else context.elem_type(data) or FLOAT
+    value = from_numpy(budget.full(1, context.version >= 12, dtype=numpy_dtype(elem_type)))
+    mask = op("ConstantOfShape", op("Shape", data), value=value)
+    return context.replace(op("Identity", data), mask)
+
+
+Dropout = OperatorSpec(
+    "Dropout",
+    Outputs(same_all, in_order(of_input(0), always(BOOL)), range=ranges.of(0)),
+    ToRten(Row(2, 2, "DropoutAttrs", (Field("seed", FieldKind.INT),)), rewritings=(dropout,)),
+    ToOnnx(Signature("xxb")),
+    onnx_loader=OnnxLoader(inputs={"ratio": 1}),
 )

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import operator
+from functools import partial, reduce
 from math import exp, frexp, isfinite
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64, UINT16
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int, with_fields
-from formats.rten.operators import comparison
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation, of_floats
-from formats.rten.operators.shared.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviations
-from formats.rten.operators.shared.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.shared.rules import (
+    WITHOUT_CONSUMED,
     arithmetic,
     broadcast,
+    broadcast_by_attribute,
+    dropped,
     every_node,
     multiply,
     of_any_input,
+    of_floats,
     pairs,
     pairwise,
     same,
+    widened,
+    without_gaps,
 )
 from formats.rten.operators.shared.spec import (
+    Deviation,
     Field,
     FieldKind,
     Folding,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     because,
 )
 from formats.rten.target import Fault
@@ -46,14 +53,45 @@ if TYPE_CHECKING:
     from formats.rten.graph.makers import Makers
 
 
+# Whole floats that RTen's optimiser knows before the model runs: it computes them as integers.
+AS_INTEGERS: Final = Fault("computes whole floats as 32-bit integers if it knows them before the model runs")
+_AS_INTEGERS_DEVIATION: Final = Deviation(AS_INTEGERS.sentence, RESULTS)
+
+
+def may_be_known(name: str, context: Context) -> bool:
+    """Whether RTen may know a float before the model runs, as it knows whole constants and what comes from dims."""
+    rank = context.rank(name)
+    if (rank is not None and rank > 1) or context.scope.is_safe(AS_INTEGERS, name):
+        return False
+    tensor = context.scope.constant(name)
+    if tensor is None:
+        return context.scope.knows_numbers((name,)) and None not in context.scope.range_of(name)
+    array = tensor.numpy().astype("float64")
+    return bool(((array == array.round()) & (abs(array) <= INT32_LIMITS[1])).all())
+
+
+def may_be_folded(name: str, context: Context) -> bool:
+    """Whether a float may come from constants that RTen knows, through Neg, Gather, Concat and other such operators."""
+    dims = context.dims(name)
+    is_small = dims is not None and len(dims) <= 1 and all(isinstance(dim, int) for dim in dims)
+    return is_small and context.scope.constant(name) is None and not context.scope.is_safe(AS_INTEGERS, name)
+
+
+def quotient_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
+    """Whether a node of a .rten file divides constants that are whole numbers."""
+    constants = all(context.scope.constant(name) is not None for name in node.input)
+    may_differ = (
+        constants and not context.is_integer(node.input[0]) and all(may_be_known(n, context) for n in node.input)
+    )
+    return (_AS_INTEGERS_DEVIATION,) if may_differ else ()
+
+
 def with_axes(name: str, other: str, context: Context) -> str:
     """The value with as many axes as another, which has more, or may have."""
-    from formats.rten.operators import shape  # it also needs this module
-
     rank, dims = context.rank(name), context.dims(other)
     if rank is not None and dims is not None:
-        return context.op(shape.Unsqueeze, name, context.int64(range(len(dims) - rank)))
-    return context.op(shape.Expand, name, context.op(shape.Shape, other))
+        return context.op("Unsqueeze", name, context.int64(range(len(dims) - rank)))
+    return context.op("Expand", name, context.op("Shape", other))
 
 
 @because("RTen omits a node that adds zero or multiplies with one, and loses the axes of that operand")
@@ -72,7 +110,7 @@ def of_neutral_element(node: Node, context: Context) -> list[Node] | None:
 @because("RTen fails if a constant vector added to a product does not have one number for each column")
 def short_bias(node: Node, context: Context) -> list[Node] | None:
     # So a single element becomes a scalar, and a vector that is added to columns of one element becomes a row.
-    from formats.rten.operators import quantization, shape  # they also need this module
+    from formats.rten.operators import quantization  # they also need this module
 
     inputs = list(node.input)
     for place, other in ((0, 1), (1, 0)):
@@ -82,23 +120,23 @@ def short_bias(node: Node, context: Context) -> list[Node] | None:
         if dims == (1,) and wider != (1,):
             inputs[place] = quantization.per_tensor(context, inputs[place])
         elif dims != (1,) and len(wider) > 1 and wider[-1] == 1:
-            inputs[place] = context.op(shape.Unsqueeze, inputs[place], context.int64([0]))
+            inputs[place] = context.op("Unsqueeze", inputs[place], context.int64([0]))
     return None if inputs == list(node.input) else context.changed(inputs)
 
 
 @because("RTen computes floats that it knows before the run as integers, so an operand is hidden behind Max")
 def of_known_floats(node: Node, context: Context) -> list[Node] | None:
     first, second = context.input(0), context.input(1)
-    is_quotient = node.op_type == Div.name  # no range shows that integers would be enough
+    is_quotient = node.op_type == "Div"  # no range shows that integers would be enough
     if not (is_quotient or context.scope.knows_numbers((first, second))) or context.is_integer(first):
         return None
     for name in (first, second):
         if not may_be_known(name, context) and not (is_quotient and may_be_folded(name, context)):
             return None
-    rule = None if is_quotient else context.operator.range
+    rule = None if is_quotient else context.operator.outputs.range
     if rule is not None and Interval(*INT32_LIMITS).holds(rule(node, context.scope, [])):
         return None
-    return context.changed([context.op(Max, first, first), second])
+    return context.changed([context.op("Max", first, first), second])
 
 
 @ranges.exact
@@ -111,33 +149,29 @@ def _largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 Add = OperatorSpec(
     "Add",
-    Row(2),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    contents=arithmetic(operator.add, 0),
-    older=(broadcast_by_attribute,),
-    rewritings=(short_bias, of_neutral_element, of_known_floats),
-    faults=(AS_INTEGERS,),
-    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-    is_plain=True,
-    range=ranges.sums,
-    passes_on=True,
+    Outputs(broadcast, of_any_input, contents=arithmetic(operator.add, 0), range=ranges.sums, passes_on=True),
+    ToRten(
+        Row(2),
+        older=(broadcast_by_attribute,),
+        rewritings=(short_bias, of_neutral_element, of_known_floats),
+        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+        is_plain=True,
+        faults=(AS_INTEGERS,),
+    ),
+    ToOnnx(Signature("N", "N")),
 )
 Sub = OperatorSpec(
     "Sub",
-    Row(2),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    contents=arithmetic(operator.sub, 0),
-    older=(broadcast_by_attribute,),
-    rewritings=(of_neutral_element, of_known_floats),
-    faults=(AS_INTEGERS,),
-    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-    is_plain=True,
-    range=ranges.differences,
-    passes_on=True,
+    Outputs(broadcast, of_any_input, contents=arithmetic(operator.sub, 0), range=ranges.differences, passes_on=True),
+    ToRten(
+        Row(2),
+        older=(broadcast_by_attribute,),
+        rewritings=(of_neutral_element, of_known_floats),
+        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+        is_plain=True,
+        faults=(AS_INTEGERS,),
+    ),
+    ToOnnx(Signature("N", "N")),
 )
 
 
@@ -151,19 +185,18 @@ def multiply_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims 
 
 Mul = OperatorSpec(
     "Mul",
-    Row(2),
-    signature=Signature("N", "N"),
-    sizes_from=(0, 1),
-    dims=broadcast,
-    elements=(of_any_input,),
-    contents=multiply_contents,
-    older=(broadcast_by_attribute,),
-    rewritings=(of_neutral_element, of_known_floats),
-    faults=(AS_INTEGERS,),
-    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-    is_plain=True,
-    range=ranges.products,
-    passes_on=True,
+    Outputs(
+        broadcast, of_any_input, contents=multiply_contents, range=ranges.products, sizes_from=(0, 1), passes_on=True
+    ),
+    ToRten(
+        Row(2),
+        older=(broadcast_by_attribute,),
+        rewritings=(of_neutral_element, of_known_floats),
+        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+        is_plain=True,
+        faults=(AS_INTEGERS,),
+    ),
+    ToOnnx(Signature("N", "N")),
 )
 
 
@@ -191,14 +224,13 @@ def _quotient(context: Context, left: str, dividend: Dims, right: str, dims: Dim
     RTen multiplies by the reciprocal of a divisor with one element, and so rounds twice: 41 / 41 is below 1. So the
     divisor gets several elements, or, if the width of the quotient is not known, a first axis of two.
     """
-    from formats.rten.operators import indexing, shape  # they also need this module
-
+    op = context.op
     width = dividend[-1] if dividend else None
     if isinstance(width, int) and width > 1 and len(dims) <= len(dividend) and all(dim == 1 for dim in dims):
-        return context.op(Div, left, context.op(shape.Expand, right, context.int64([width])))
+        return op("Div", left, op("Expand", right, context.int64([width])))
     sizes = context.int64([2] + [1] * max(len(dims), len(dividend)))
-    both = context.op(Div, left, context.op(shape.Expand, right, sizes))
-    return context.op(indexing.Gather, both, context.int64_scalar(0), axis=0)
+    both = op("Div", left, op("Expand", right, sizes))
+    return op("Gather", both, context.int64_scalar(0), axis=0)
 
 
 def _is_power_of_two(number: float) -> bool:
@@ -220,19 +252,16 @@ def of_one_number(node: Node, context: Context) -> list[Node] | None:
 
 Div = OperatorSpec(
     "Div",
-    Row(2),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    contents=arithmetic(_divide, 1),
-    older=(broadcast_by_attribute,),
-    rewritings=(of_known_floats, of_one_element, of_one_number),
-    faults=(AS_INTEGERS,),
-    raised_deviations=quotient_deviations,
-    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-    range=ranges.quotients,
-    passes_on=True,
-    asks_if_rounded=True,
+    Outputs(broadcast, of_any_input, contents=arithmetic(_divide, 1), range=ranges.quotients, passes_on=True),
+    ToRten(
+        Row(2),
+        older=(broadcast_by_attribute,),
+        rewritings=(of_known_floats, of_one_element, of_one_number),
+        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+        asks_if_rounded=True,
+        faults=(AS_INTEGERS,),
+    ),
+    ToOnnx(Signature("N", "N"), deviations=quotient_deviations),
 )
 
 
@@ -259,32 +288,26 @@ def of_large_constants(node: Node, context: Context) -> list[Node] | None:
 
 def modulo_raised(node: Node, context: Context) -> list[Node]:
     """Of floats, ONNX knows the remainder with the sign of the dividend only, to which the divisor is added."""
+    op = context.op
     if context.elem_type(node.input[0]) != FLOAT or get_int(node, "fmod"):
         return [node]
     divisor, zero = node.input[1], context.scalar(0.0)
-    remainder = context.op(Mod, *node.input, fmod=1)
-    below = [context.op(comparison.Less, value, zero) for value in (remainder, divisor)]
-    above = [context.op(comparison.Greater, value, zero) for value in (remainder, divisor)]
-    is_opposite = context.op(
-        comparison.Or,
-        context.op(comparison.And, above[0], below[1]),
-        context.op(comparison.And, below[0], above[1]),
-    )
-    return context.replace(context.op(comparison.Where, is_opposite, context.op(Add, remainder, divisor), remainder))
+    remainder = op("Mod", *node.input, fmod=1)
+    below = [op("Less", value, zero) for value in (remainder, divisor)]
+    above = [op("Greater", value, zero) for value in (remainder, divisor)]
+    is_opposite = op("Or", op("And", above[0], below[1]), op("And", below[0], above[1]))
+    return context.replace(op("Where", is_opposite, op("Add", remainder, divisor), remainder))
 
 
 Mod = OperatorSpec(
     "Mod",
-    Row(2, 1, "ModAttrs", (Field("fmod", FieldKind.BOOL, 0),)),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    contents=modulo_contents,
-    rewritings=(of_large_constants,),
-    narrow=widened((0, 1)),
-    raised=modulo_raised,
-    range=ranges.remainders,
-    rounds=every_node,
+    Outputs(broadcast, of_any_input, contents=modulo_contents, range=ranges.remainders, rounds=every_node),
+    ToRten(
+        Row(2, 1, "ModAttrs", (Field("fmod", FieldKind.BOOL, 0),)),
+        rewritings=(of_large_constants,),
+        narrow=widened((0, 1)),
+    ),
+    ToOnnx(Signature("N", "N"), rewriting=modulo_raised),
 )
 
 
@@ -300,53 +323,29 @@ def power(node: Node, context: Context) -> list[Node] | None:
 
 Pow = OperatorSpec(
     "Pow",
-    Row(2),
-    signature=Signature("Nn", "N"),
-    dims=broadcast,
-    older=(broadcast_by_attribute,),
-    rewritings=(power, of_one_element),
-    narrow=widened((0, 1)),
-    range=ranges.powers,
+    Outputs(broadcast, range=ranges.powers),
+    ToRten(Row(2), older=(broadcast_by_attribute,), rewritings=(power, of_one_element), narrow=widened((0, 1))),
+    ToOnnx(Signature("Nn", "N")),
 )
 
 
 Max = OperatorSpec(
     "Max",
-    Row(None),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    contents=arithmetic(max),
-    older=(dropped("consumed_inputs"),),
-    narrow=widened(()),
-    raised=without_gaps,
-    range=_largest,
-    is_bounding=True,
-    passes_on=True,
+    Outputs(broadcast, of_any_input, contents=arithmetic(max), range=_largest, is_bounding=True, passes_on=True),
+    ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 Min = OperatorSpec(
     "Min",
-    Row(None),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    contents=arithmetic(min),
-    older=(dropped("consumed_inputs"),),
-    narrow=widened(()),
-    raised=without_gaps,
-    range=ranges.least,
-    is_bounding=True,
-    passes_on=True,
+    Outputs(broadcast, of_any_input, contents=arithmetic(min), range=ranges.least, is_bounding=True, passes_on=True),
+    ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 Mean = OperatorSpec(
     "Mean",
-    Row(None),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    older=(dropped("consumed_inputs"),),
-    raised=without_gaps,
-    range=ranges.averages_of_all,
+    Outputs(broadcast, of_any_input, range=ranges.averages_of_all),
+    ToRten(Row(None), older=WITHOUT_CONSUMED),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 
 
@@ -355,78 +354,57 @@ def sum_raised(node: Node, context: Context) -> list[Node]:
     terms = [name for name in node.input if name]
     if context.elem_type(terms[0]) == FLOAT:
         return context.changed(terms)
-    total = terms[0]
-    for term in terms[1:]:
-        total = context.op(Add, total, term)
-    return context.replace(total)
+    return context.replace(reduce(partial(context.op, "Add"), terms))
 
 
 Sum = OperatorSpec(
     "Sum",
-    Row(None),
-    signature=Signature("N", "N"),
-    dims=broadcast,
-    elements=(of_any_input,),
-    older=(dropped("consumed_inputs"),),
-    narrow=widened(()),
-    raised=sum_raised,
-    range=ranges.sums,
-    passes_on=True,
+    Outputs(broadcast, of_any_input, range=ranges.sums, passes_on=True),
+    ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
+    ToOnnx(Signature("N", "N"), rewriting=sum_raised),
 )
 Abs = OperatorSpec(
     "Abs",
-    Row(1),
-    signature=Signature("N", "N"),
-    dims=same,
-    older=(dropped("consumed_inputs"),),
-    narrow=widened((0,), narrow=BYTES | {INT16}),
-    range=ranges.magnitudes,
-    passes_on=True,
+    Outputs(same, range=ranges.magnitudes, passes_on=True),
+    ToRten(Row(1), older=WITHOUT_CONSUMED, narrow=widened((0,), narrow=BYTES | {INT16})),
+    ToOnnx(Signature("N", "N")),
 )
 Neg = OperatorSpec(
     "Neg",
-    Row(1),
-    signature=Signature("N", "N"),
-    dims=same,
-    older=(dropped("consumed_inputs"),),
-    narrow=widened((0,), narrow=BYTES | {INT16}),
-    is_plain=True,
-    range=ranges.negated,
-    passes_on=True,
+    Outputs(same, range=ranges.negated, passes_on=True),
+    ToRten(Row(1), older=WITHOUT_CONSUMED, narrow=widened((0,), narrow=BYTES | {INT16}), is_plain=True),
+    ToOnnx(Signature("N", "N")),
 )
 
 
 @because("RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero")
 def sign(node: Node, context: Context) -> list[Node] | None:
     """RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero."""
+    op = context.op
     data = context.input(0)
     if context.is_integer(data):
         return None
     if context.elem_type(data) in (FLOAT16, BFLOAT16):  # as constants, these are reported
-        wide = context.op(Sign, context.cast(data, FLOAT))
+        wide = op("Sign", context.cast(data, FLOAT))
         return context.replace(context.cast(wide, context.elem_type(data) or FLOAT))
     one, zero, minus = (context.scalar(number, like=data) for number in (1, 0, -1))
-    rest = context.op(comparison.Where, context.op(comparison.Less, data, zero), minus, context.op(Abs, data))
-    return context.replace(context.op(comparison.Where, context.op(comparison.Greater, data, zero), one, rest))
-
-
-def _last_of_sign_of_comparisons() -> tuple[OperatorSpec, ...]:
-    return (comparison.Where,)
+    rest = op("Where", op("Less", data, zero), minus, op("Abs", data))
+    return context.replace(op("Where", op("Greater", data, zero), one, rest))
 
 
 def sign_of_comparisons(node: Node, makers: Makers) -> Node | None:
     """Sign, from the comparisons with zero that it was written with."""
-    above = makers.match(node, comparison.Where, comparison.Greater)
-    rest = makers.maker(node.input[2], comparison.Where) if above and len(node.input) > 2 else None
-    below = makers.match(rest, comparison.Where, comparison.Less) if rest else None
-    size = makers.maker(rest.input[2], Abs) if rest and below and len(rest.input) > 2 else None
+    above = makers.match(node, "Where", "Greater")
+    rest = makers.maker(node.input[2], "Where") if above and len(node.input) > 2 else None
+    below = makers.match(rest, "Where", "Less") if rest else None
+    size = makers.maker(rest.input[2], "Abs") if rest and below and len(rest.input) > 2 else None
     if not above or not below or not rest or not size or above[0].input != below[0].input:
         return None
     data, zero = above[0].input
     numbers = [makers.number(name) for name in (node.input[1], zero, rest.input[1])]
     if numbers != [1, 0, -1] or size.input != [data] or makers.elem_type(zero) != FLOAT:
         return None
-    return with_fields(node, op_type=Sign.name, input=[data], attribute=[])
+    return with_fields(node, op_type="Sign", input=[data], attribute=[])
 
 
 _UNSIGNED_ZERO = Fault("returns 1 or -1 for zero")
@@ -439,30 +417,24 @@ def _sign_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 Sign = OperatorSpec(
     "Sign",
-    Row(1),
-    signature=Signature("N", "N"),
-    dims=same,
-    rewritings=(sign,),
-    narrow=widened((0,)),
-    faults=(_UNSIGNED_ZERO,),
-    raised_deviations=_sign_deviations,
-    foldings=(Folding(_last_of_sign_of_comparisons, sign_of_comparisons),),
-    range=ranges.signs,
+    Outputs(same, range=ranges.signs),
+    ToRten(Row(1), rewritings=(sign,), narrow=widened((0,)), faults=(_UNSIGNED_ZERO,)),
+    ToOnnx(Signature("N", "N"), foldings=(Folding(("Where",), sign_of_comparisons),), deviations=_sign_deviations),
 )
-Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))
-Sqrt = OperatorSpec("Sqrt", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.roots)
+Reciprocal = OperatorSpec("Reciprocal", Outputs(same), ToRten(Row(1), older=WITHOUT_CONSUMED))
+Sqrt = OperatorSpec("Sqrt", Outputs(same, range=ranges.roots), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True))
 Exp = OperatorSpec(
-    "Exp", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.rising(exp, 0, None)
+    "Exp", Outputs(same, range=ranges.rising(exp, 0, None)), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True)
 )
-Log = OperatorSpec("Log", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
-Erf = OperatorSpec("Erf", Row(1), dims=same, is_plain=True, range=ranges.between(-1, 1))
+Log = OperatorSpec("Log", Outputs(same), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True))
+Erf = OperatorSpec("Erf", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1), is_plain=True))
 Ceil = OperatorSpec(
-    "Ceil", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0), rounds=every_node
+    "Ceil", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1), older=WITHOUT_CONSUMED)
 )
 Floor = OperatorSpec(
-    "Floor", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0), rounds=every_node
+    "Floor", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1), older=WITHOUT_CONSUMED)
 )
-Round = OperatorSpec("Round", Row(1), dims=same, range=ranges.of(0), rounds=every_node)
+Round = OperatorSpec("Round", Outputs(same, range=ranges.of(0), rounds=every_node), ToRten(Row(1)))
 
 
 MAX_FLOAT = 3.4028234663852886e38  # the largest of 32 bits
@@ -486,38 +458,33 @@ def clip(node: Node, context: Context) -> list[Node] | None:
     data, low, high = context.input(0), context.optional(1), context.optional(2)
     if not context.exact or context.is_integer(data):
         return None
-    raised = context.op(Max, data, low) if low else data
-    return context.replace(context.op(Min, raised, high) if high else raised)
+    raised = context.op("Max", data, low) if low else data
+    return context.replace(context.op("Min", raised, high) if high else raised)
 
 
 _NAN_BETWEEN: Final = Deviation("RTen returns a number within the bounds for NaN", SPECIAL)
 Clip = OperatorSpec(
     "Clip",
-    Row(3),
-    signature=Signature("N", "N"),
-    ranks={1: 0, 2: 0},
-    dims=same,
-    older=(clip_bounds,),
-    rewritings=(clip,),
-    deviations=of_floats(_NAN_BETWEEN),
-    narrow=widened((0, 1, 2)),
-    range=ranges.clipped,
-    onnx=OnnxForm(inputs={"min": 1, "max": 2}),
-    passes_on=True,
+    Outputs(same, range=ranges.clipped, passes_on=True),
+    ToRten(
+        Row(3), older=(clip_bounds,), rewritings=(clip,), narrow=widened((0, 1, 2)), deviations=of_floats(_NAN_BETWEEN)
+    ),
+    ToOnnx(Signature("N", "N"), ranks={1: 0, 2: 0}),
+    onnx_loader=OnnxLoader(inputs={"min": 1, "max": 2}),
 )
-Sin = OperatorSpec("Sin", Row(1), dims=same, range=ranges.between(-1, 1))
-Cos = OperatorSpec("Cos", Row(1), dims=same, range=ranges.between(-1, 1))
-Tan = OperatorSpec("Tan", Row(1), dims=same)
-Asin = OperatorSpec("Asin", Row(1), dims=same, range=ranges.between(-2, 2))
-Acos = OperatorSpec("Acos", Row(1), dims=same, range=ranges.between(0, 4))
-Atan = OperatorSpec("Atan", Row(1), dims=same, range=ranges.between(-2, 2))
-Sinh = OperatorSpec("Sinh", Row(1), dims=same)
-Cosh = OperatorSpec("Cosh", Row(1), dims=same)
+Sin = OperatorSpec("Sin", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1)))
+Cos = OperatorSpec("Cos", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1)))
+Tan = OperatorSpec("Tan", Outputs(same), ToRten(Row(1)))
+Asin = OperatorSpec("Asin", Outputs(same, range=ranges.between(-2, 2)), ToRten(Row(1)))
+Acos = OperatorSpec("Acos", Outputs(same, range=ranges.between(0, 4)), ToRten(Row(1)))
+Atan = OperatorSpec("Atan", Outputs(same, range=ranges.between(-2, 2)), ToRten(Row(1)))
+Sinh = OperatorSpec("Sinh", Outputs(same), ToRten(Row(1)))
+Cosh = OperatorSpec("Cosh", Outputs(same), ToRten(Row(1)))
 Tanh = OperatorSpec(
-    "Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True, range=ranges.between(-1, 1)
+    "Tanh", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True)
 )
 _INFINITE_SQUARE: Final = Deviation("RTen may return infinity for numbers above 1e19", RARE)
 _SQUARED: Final = of_floats(_INFINITE_SQUARE)
-Asinh = OperatorSpec("Asinh", Row(1), dims=same, deviations=_SQUARED)
-Acosh = OperatorSpec("Acosh", Row(1), dims=same, deviations=_SQUARED)
-Atanh = OperatorSpec("Atanh", Row(1), dims=same)
+Asinh = OperatorSpec("Asinh", Outputs(same), ToRten(Row(1), deviations=_SQUARED))
+Acosh = OperatorSpec("Acosh", Outputs(same), ToRten(Row(1), deviations=_SQUARED))
+Atanh = OperatorSpec("Atanh", Outputs(same), ToRten(Row(1)))

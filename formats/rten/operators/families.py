@@ -16,23 +16,26 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
         ),
     },
     "attention": {
-        "": "Attention RotaryEmbedding",
+        "": "Attention LinearAttention RotaryEmbedding",
     },
-    "bits": {
-        "": "BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor",
+    "boxes": {
+        "": "NonMaxSuppression RoiAlign",
     },
     "casting": {
         "": "BitCast Cast CastLike",
     },
     "comparison": {
-        "": "And Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Not Or Where Xor",
+        "": (
+            "And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Equal Greater GreaterOrEqual IsInf IsNaN Less "
+            "LessOrEqual Not Or Where Xor"
+        ),
     },
     "contrib": {
         "com.microsoft": (
             "BiasGelu CDist DequantizeLinear EmbedLayerNormalization ExpandDims FastGelu FusedConv FusedGemm "
-            "FusedMatMul Gelu MatMulNBits NhwcMaxPool QuantizeLinear QuickGelu RotaryEmbedding "
+            "FusedMatMul GatherND Gelu MatMulNBits NhwcMaxPool Pad QuantizeLinear QuickGelu Range RotaryEmbedding "
             "SimplifiedLayerNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization TransposeMatMul "
-            "Trilu"
+            "Trilu Unique"
         ),
     },
     "contrib_attention": {
@@ -40,16 +43,10 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
     },
     "contrib_quantized": {
         "com.microsoft": (
-            "DynamicQuantizeMatMul GatherBlockQuantized MatMulIntegerToFloat QGemm QLinearAdd QLinearAveragePool "
-            "QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid "
-            "QLinearSoftmax QLinearWhere"
+            "DynamicQuantizeLSTM DynamicQuantizeMatMul GatherBlockQuantized MatMulIntegerToFloat QGemm QLinearAdd "
+            "QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul "
+            "QLinearSigmoid QLinearSoftmax QLinearWhere"
         ),
-    },
-    "contrib_recurrence": {
-        "com.microsoft": "DynamicQuantizeLSTM",
-    },
-    "contrib_twins": {
-        "com.microsoft": "GatherND Pad Range Unique",
     },
     "control_flow": {
         "": "If Loop Scan",
@@ -58,13 +55,10 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
         "": "CausalConvWithState Conv ConvTranspose",
     },
     "creation": {
-        "": "Constant ConstantOfShape EyeLike Range",
-    },
-    "cumulative": {
-        "": "CumProd CumSum",
-    },
-    "dynamic_quantization": {
-        "": "DynamicQuantizeLinear",
+        "": (
+            "Bernoulli Constant ConstantOfShape Dropout EyeLike Multinomial RandomNormal RandomNormalLike "
+            "RandomUniform RandomUniformLike Range"
+        ),
     },
     "elementwise": {
         "": (
@@ -76,16 +70,13 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
         "": "AffineGrid DeformConv GridSample",
     },
     "indexing": {
-        "": "Compress Gather GatherElements GatherND NonZero OneHot Trilu",
+        "": (
+            "Compress Gather GatherElements GatherND NonZero OneHot Scatter ScatterElements ScatterND TensorScatter "
+            "Trilu Unique"
+        ),
     },
     "integer_products": {
         "": "ConvInteger MatMulInteger",
-    },
-    "linear_attention": {
-        "": "LinearAttention",
-    },
-    "losses": {
-        "": "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
     },
     "matrix": {
         "": "Det Einsum Gemm MatMul",
@@ -93,23 +84,18 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
     "ml": {
         "ai.onnx.ml": (
             "ArrayFeatureExtractor Binarizer FeatureVectorizer Imputer LabelEncoder LinearClassifier LinearRegressor "
-            "Normalizer OneHotEncoder Scaler ZipMap"
+            "Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler ZipMap"
         ),
-    },
-    "ngrams": {
-        "": "TfIdfVectorizer",
     },
     "normalization": {
         "": (
             "BatchNormalization GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax "
-            "LpNormalization MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization Softmax"
+            "LpNormalization MeanVarianceNormalization NegativeLogLikelihoodLoss RMSNormalization "
+            "SimplifiedLayerNormalization Softmax SoftmaxCrossEntropyLoss"
         ),
     },
-    "overlaps": {
-        "": "Col2Im",
-    },
     "padding": {
-        "": "Pad",
+        "": "CenterCropPad Pad",
     },
     "pooling": {
         "": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxUnpool",
@@ -119,10 +105,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
         "ai.onnx.preview.training": "Adagrad Adam Momentum",
     },
     "quantization": {
-        "": "DequantizeLinear QLinearConv QLinearMatMul QuantizeLinear",
-    },
-    "random": {
-        "": "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
+        "": "DequantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul QuantizeLinear",
     },
     "recurrence": {
         "": "GRU LSTM RNN",
@@ -133,14 +116,8 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
             "ReduceSum ReduceSumSquare TopK"
         ),
     },
-    "regions": {
-        "": "CenterCropPad RoiAlign",
-    },
     "resize": {
         "": "Resize Upsample",
-    },
-    "scatter": {
-        "": "Scatter ScatterElements ScatterND TensorScatter",
     },
     "sequence": {
         "": (
@@ -152,22 +129,16 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
         "": "DepthToSpace Expand Flatten Identity Reshape Shape Size SpaceToDepth Squeeze Tile Transpose Unsqueeze",
     },
     "signal": {
-        "": "BlackmanWindow DFT HammingWindow HannWindow MelWeightMatrix STFT",
+        "": "BlackmanWindow CumProd CumSum DFT HammingWindow HannWindow MelWeightMatrix STFT TfIdfVectorizer",
     },
     "slicing": {
         "": "Concat ReverseSequence Slice Split",
     },
-    "support_vectors": {
-        "ai.onnx.ml": "SVMClassifier SVMRegressor",
-    },
-    "suppression": {
-        "": "NonMaxSuppression",
-    },
     "trees": {
         "ai.onnx.ml": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
     },
-    "unique": {
-        "": "Unique",
+    "window": {
+        "": "Col2Im",
     },
 }
 # The place among RTen's known releases of the one that added an operator, or a field of one.

@@ -13,12 +13,21 @@ from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints, get_string
-from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, shape, slicing
+from formats.rten.operators import shape
 from formats.rten.operators.sampling import divided
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import SPREAD, Deviation, of_floats
-from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, because
+from formats.rten.operators.shared.rules import SPREAD, of_floats
+from formats.rten.operators.shared.spec import (
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    ToRten,
+    because,
+)
 from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
@@ -41,94 +50,99 @@ class Image(NamedTuple):
 
 
 def _scalar(context: Context, vector: str) -> str:
-    return context.op(shape.Squeeze, vector, context.int64([0]))
+    return context.op("Squeeze", vector, context.int64([0]))
 
 
 def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
-    """The last axes of a value as pixels; groups of channels become images of their own."""
+    """The last axes of a value as pixels; groups of channels become images of their own.
+
+    Of images, channels, rows, columns it makes images, rows * columns, channels.
+    """
+    op = context.op
     sizes = [shape.sizes_of(context, data, 2 + place, 3 + place) for place in range(axes)]
     images = shape.sizes_of(context, data, 0, 1)
     if groups > 1:
-        images = context.op(elementwise.Mul, images, context.int64([groups]))
-        channels = context.op(elementwise.Div, shape.sizes_of(context, data, 1, 2), context.int64([groups]))
-        data = context.op(shape.Reshape, data, shape.joined(context, images, channels, *sizes))
+        images = op("Mul", images, context.int64([groups]))
+        channels = op("Div", shape.sizes_of(context, data, 1, 2), context.int64([groups]))
+        data = op("Reshape", data, shape.joined(context, images, channels, *sizes))
     count = sizes[0]
     for size in sizes[1:]:
-        count = context.op(elementwise.Mul, count, size)
+        count = op("Mul", count, size)
     channels = shape.sizes_of(context, data, 1, 2)
-    flat = context.op(shape.Reshape, data, shape.joined(context, images, channels, count))
+    flat = op("Reshape", data, shape.joined(context, images, channels, count))
     numbers = [context.cast(_scalar(context, size), INT32) for size in sizes]
     one = context.scalar(1.0)
     return Image(
-        context.op(shape.Transpose, flat, perm=[0, 2, 1]),
+        op("Transpose", flat, perm=[0, 2, 1]),
         numbers,
-        [context.op(elementwise.Sub, context.cast(number, FLOAT), one) for number in numbers],
+        [op("Sub", context.cast(number, FLOAT), one) for number in numbers],
     )
 
 
 def _within(context: Context, place: str, last: str) -> str:
     """A place, or the nearest existing place."""
-    return context.op(elementwise.Min, context.op(elementwise.Max, place, context.scalar(0.0)), last)
+    return context.op("Min", context.op("Max", place, context.scalar(0.0)), last)
 
 
 def _is_within(context: Context, place: str, first: str, last: str) -> str:
-    is_behind = context.op(comparison.GreaterOrEqual, place, first)
-    return context.op(comparison.And, is_behind, context.op(comparison.LessOrEqual, place, last))
+    is_behind = context.op("GreaterOrEqual", place, first)
+    return context.op("And", is_behind, context.op("LessOrEqual", place, last))
 
 
 def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: bool) -> str:
-    """The pixels at whole places, given for each axis with the axes images and samples."""
+    """The pixels at whole places, which are images, samples for each axis: images, samples, channels.
+
+    A place outside is moved to the border, and with `zeros` its pixel is zero.
+    """
+    op = context.op
     flat, outside = "", ""
     for place, size, last in zip(places, image.sizes, image.lasts, strict=True):
         index = context.cast(_within(context, place, last), INT32)
-        flat = context.op(elementwise.Add, context.op(elementwise.Mul, flat, size), index) if flat else index
+        flat = op("Add", op("Mul", flat, size), index) if flat else index
         if zeros:
             there = _is_within(context, place, context.scalar(0.0), last)
-            outside = context.op(comparison.And, outside, there) if outside else there
+            outside = op("And", outside, there) if outside else there
     column = context.int64([-1])
-    indices = context.op(shape.Unsqueeze, context.cast(flat, INT64), column)
-    found = context.op(indexing.GatherND, image.pixels, indices, batch_dims=1)
+    indices = op("Unsqueeze", context.cast(flat, INT64), column)
+    pixels = op("GatherND", image.pixels, indices, batch_dims=1)
     if not zeros:
-        return found
-    return context.op(
-        comparison.Where, context.op(shape.Unsqueeze, outside, column), found, context.scalar(0.0, like=found)
-    )
+        return pixels
+    return op("Where", op("Unsqueeze", outside, column), pixels, context.scalar(0.0, like=pixels))
 
 
 def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
     """The whole places that count for a place on an axis, and the share of each; no share if there is only one."""
+    op = context.op
     if mode == "nearest":
         return [(place, "")]
-    low, one = context.op(elementwise.Floor, place), context.scalar(1.0)
-    share = context.op(elementwise.Sub, place, low)
+    low, one = op("Floor", place), context.scalar(1.0)
+    share = op("Sub", place, low)
     if mode == "linear":
-        return [
-            (low, context.op(elementwise.Sub, one, share)),
-            (context.op(elementwise.Add, low, one), share),
-        ]
-    found = []
+        return [(low, op("Sub", one, share)), (op("Add", low, one), share)]
+    neighbours = []
     for step in (-1, 0, 1, 2):
-        distance = context.op(elementwise.Abs, context.op(elementwise.Sub, share, context.scalar(float(step))))
-        a = CUBIC
+        distance = op("Abs", op("Sub", share, context.scalar(float(step))))
+        a = CUBIC  # Keys, Cubic convolution interpolation, 1981: one polynomial near the place, another one farther
         factors = (a + 2, -(a + 3), 0, 1) if step in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
         weight = context.scalar(factors[0])
         for factor in factors[1:]:
-            weight = context.op(elementwise.Mul, weight, distance)
-            weight = context.op(elementwise.Add, weight, context.scalar(float(factor)))
-        found.append((context.op(elementwise.Add, low, context.scalar(float(step))), weight))
-    return found
+            weight = op("Mul", weight, distance)
+            weight = op("Add", weight, context.scalar(float(factor)))
+        neighbours.append((op("Add", low, context.scalar(float(step))), weight))
+    return neighbours
 
 
 def _reflected(context: Context, place: str, ends: tuple[str, str]) -> str:
     """A place beyond an end is reflected there, to the same distance, again and again, until it is between the ends."""
+    op = context.op
     first, last = ends
-    way = context.op(elementwise.Sub, last, first)
-    double = context.op(elementwise.Max, context.op(elementwise.Add, way, way), context.scalar(1.0))
-    along = context.op(elementwise.Sub, place, first)
-    turns = context.op(elementwise.Floor, context.op(elementwise.Div, along, double))
-    along = context.op(elementwise.Sub, along, context.op(elementwise.Mul, turns, double))
-    back = context.op(elementwise.Abs, context.op(elementwise.Sub, along, way))
-    return context.op(elementwise.Add, first, context.op(elementwise.Sub, way, back))
+    way = op("Sub", last, first)
+    double = op("Max", op("Add", way, way), context.scalar(1.0))
+    along = op("Sub", place, first)
+    turns = op("Floor", op("Div", along, double))
+    along = op("Sub", along, op("Mul", turns, double))
+    back = op("Abs", op("Sub", along, way))
+    return op("Add", first, op("Sub", way, back))
 
 
 def _sampled(
@@ -140,20 +154,24 @@ def _sampled(
     *,
     zeros: bool,
 ) -> str:
-    """The samples at places given for each axis: images, samples, channels."""
+    """The samples at places, which are images, samples for each axis: images, samples, channels.
+
+    A sample is the sum of the pixels around its place, each times the product of its shares along the axes.
+    """
+    op = context.op
     total, column = "", context.int64([-1])
     for corner in product(*(_near(context, place, mode) for place in places)):
         whole = [place for place, _ in corner]
         if mirrors:
             whole = [_reflected(context, *pair) for pair in zip(whole, mirrors, strict=True)]
-        found = _pixels(context, image, whole, zeros=zeros)
+        samples = _pixels(context, image, whole, zeros=zeros)
         weight = corner[0][1]
         for _, share in corner[1:]:
-            weight = context.op(elementwise.Mul, weight, share) if weight else ""
+            weight = op("Mul", weight, share) if weight else ""
         if weight:
-            share = context.cast(context.op(shape.Unsqueeze, weight, column), context.elem_type(found) or FLOAT)
-            found = context.op(elementwise.Mul, found, share)
-        total = context.op(elementwise.Add, total, found) if total else found
+            share = context.cast(op("Unsqueeze", weight, column), context.elem_type(samples) or FLOAT)
+            samples = op("Mul", samples, share)
+        total = op("Add", total, samples) if total else samples
     return total
 
 
@@ -180,30 +198,34 @@ def _bordered(node: Node, context: Context) -> list[Node]:
     rows, columns = context.static_dims(data, 2)
     reach = [1.0, 1.0] if get_int(node, "align_corners") else [1 - 1 / columns, 1 - 1 / rows]
     bound = context.array(numpy.array(reach), elem_type)
-    kept = context.op(elementwise.Max, context.op(elementwise.Min, grid, bound), context.op(elementwise.Neg, bound))
+    kept = context.op("Max", context.op("Min", grid, bound), context.op("Neg", bound))
     return context.changed([data, kept], padding_mode="zeros")
 
 
 def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list[str]:
     """The places on each axis from a grid with numbers from -1 to 1. The grid's first number is for the last axis."""
-    axes, found = len(image.sizes), []
-    ends = shape.joined(context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes]))
-    numbers = context.op(shape.Reshape, context.cast(grid, FLOAT), ends)
-    parts = context.op_outputs(slicing.Split, [numbers, context.int64([1 for _ in budget.steps(axes)])], axes, axis=2)
+    op = context.op
+    axes, places = len(image.sizes), []
+    ends = shape.joined(
+        context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes])
+    )  # images, samples, axes
+    numbers = op("Reshape", context.cast(grid, FLOAT), ends)
+    parts = context.op_outputs("Split", [numbers, context.int64([1 for _ in budget.steps(axes)])], axes, axis=2)
     one, half = context.scalar(1.0), context.scalar(0.5)
     for part, last in zip(reversed(parts), image.lasts, strict=True):
-        from_zero = context.op(elementwise.Add, context.op(shape.Squeeze, part, context.int64([2])), one)
+        from_zero = op("Add", op("Squeeze", part, context.int64([2])), one)
         if aligned:
-            place = context.op(elementwise.Mul, context.op(elementwise.Mul, from_zero, half), last)
+            place = op("Mul", op("Mul", from_zero, half), last)
         else:
-            place = context.op(elementwise.Mul, from_zero, context.op(elementwise.Add, last, one))
-            place = context.op(elementwise.Mul, context.op(elementwise.Sub, place, one), half)
-        found.append(place)
-    return found
+            place = op("Mul", from_zero, op("Add", last, one))
+            place = op("Mul", op("Sub", place, one), half)
+        places.append(place)
+    return places
 
 
 @because("RTen's GridSample is only for images, linear mode and zeros outside; other forms become Gathers")
 def grid_sample(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data, grid = context.input(0), context.input(1)
     mode, padding = get_string(node, "mode", "linear"), get_string(node, "padding_mode", "zeros")
     rank, dims = context.rank(data), context.dims(data)
@@ -217,9 +239,11 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
     image = _image(context, data, axes)
     places = _places(context, grid, image, aligned=aligned)
     if mode == "nearest":
-        places = [context.op(elementwise.Round, place) for place in places]
+        places = [op("Round", place) for place in places]
+    # Places are mirrored at the middle of the border's pixels if corners are aligned, and else at their outer edges.
     half = context.scalar(0.0 if aligned else 0.5)
-    ends = [(context.op(elementwise.Neg, half), context.op(elementwise.Add, last, half)) for last in image.lasts]
+    ends = [(op("Neg", half), op("Add", last, half)) for last in image.lasts]
+    # A cubic sample takes pixels beyond its place, so their places are moved, and not the place itself.
     if mode != "cubic" and padding != "zeros":
         places = [
             _reflected(context, place, pair) if padding == "reflection" else _within(context, place, last)
@@ -227,33 +251,28 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
         ]
     context.report(SPREAD)
     mirrors = ends if padding == "reflection" else ()
-    found = context.op(
-        shape.Transpose, _sampled(context, image, places, mode, mirrors, zeros=padding == "zeros"), perm=[0, 2, 1]
-    )
-    sizes = shape.joined(
-        context,
-        shape.sizes_of(context, data, 0, 2),
-        shape.sizes_of(context, grid, 1, 1 + axes),
-    )
-    return context.replace(context.op(shape.Reshape, found, sizes))
+    samples = op("Transpose", _sampled(context, image, places, mode, mirrors, zeros=padding == "zeros"), perm=[0, 2, 1])
+    sizes = shape.joined(context, shape.sizes_of(context, data, 0, 2), shape.sizes_of(context, grid, 1, 1 + axes))
+    return context.replace(op("Reshape", samples, sizes))
 
 
 _BAD_PLACES = Deviation("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers", SPECIAL)
 GridSample = OperatorSpec(
     "GridSample",
-    Row(
-        2,
-        1,
-        "GridSampleAttrs",
-        (Field("align_corners", FieldKind.BOOL, 0),),
-        {"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)},
+    Outputs(grid_sample_dims, range=ranges.averages_and_zero),
+    ToRten(
+        Row(
+            2,
+            1,
+            "GridSampleAttrs",
+            (Field("align_corners", FieldKind.BOOL, 0),),
+            {"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)},
+        ),
+        older=(grid_sample_mode,),
+        rewritings=(grid_sample,),
+        unspecified=of_floats(_BAD_PLACES),
     ),
-    dims=grid_sample_dims,
-    older=(grid_sample_mode,),
-    rewritings=(grid_sample,),
-    unspecified=of_floats(_BAD_PLACES),
-    range=ranges.averages_and_zero,
-    onnx=OnnxForm(
+    onnx_loader=OnnxLoader(
         takes={"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)}, version=16, versions={"mode": 20}
     ),
 )
@@ -277,36 +296,35 @@ def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *
 
 def _positions(context: Context, sizes: Sequence[str], dims: str, elem_type: int, *, aligned: bool) -> str:
     """The same if only a run tells the sizes, which are vectors of one number; `dims` has all of them."""
+    op = context.op
     zero, one, two = (context.scalar(number) for number in (0.0, 1.0, 2.0))
     columns = []
     for axis, size in enumerate(sizes):
         count = context.cast(_scalar(context, size), FLOAT)
-        double = context.op(elementwise.Mul, context.op(creation.Range, zero, count, one), two)
+        double = op("Mul", op("Range", zero, count, one), two)
         if aligned:
-            steps = context.op(elementwise.Sub, count, one)
-            line = divided(context, double, context.op(elementwise.Max, steps, one))
-            line = context.op(elementwise.Sub, line, one)
-            line = context.op(comparison.Where, context.op(comparison.Equal, steps, zero), one, line)
+            steps = op("Sub", count, one)
+            line = divided(context, double, op("Max", steps, one))
+            line = op("Sub", line, one)
+            line = op("Where", op("Equal", steps, zero), one, line)
         else:
-            line = divided(context, context.op(elementwise.Add, double, one), count)
-            line = context.op(elementwise.Sub, line, one)
-        line = context.op(shape.Reshape, line, context.int64([-1] + [1] * (len(sizes) - axis - 1)))
-        columns.append(context.op(shape.Expand, line, dims))
-    columns = [*reversed(columns), context.op(shape.Expand, one, dims)]
-    both = context.op(
-        slicing.Concat, *(context.op(shape.Unsqueeze, column, context.int64([-1])) for column in columns), axis=-1
-    )
-    return context.cast(context.op(shape.Reshape, both, context.int64([-1, len(columns)])), elem_type)
+            line = divided(context, op("Add", double, one), count)
+            line = op("Sub", line, one)
+        line = op("Reshape", line, context.int64([-1] + [1] * (len(sizes) - axis - 1)))
+        columns.append(op("Expand", line, dims))
+    columns = [*reversed(columns), op("Expand", one, dims)]
+    both = op("Concat", *(op("Unsqueeze", column, context.int64([-1])) for column in columns), axis=-1)
+    return context.cast(op("Reshape", both, context.int64([-1, len(columns)])), elem_type)
 
 
 def affine_grid(node: Node, context: Context) -> list[Node] | None:
     """Write it as MatMul of the output's positions with each matrix."""
     theta, size, aligned = context.input(0), context.input(1), bool(get_int(node, "align_corners"))
-    held, dims, elem_type = context.scope.ints(size), context.dims(theta), context.elem_type(theta) or FLOAT
-    if held is not None:
-        axes = len(held) - 2
-        positions = _known_positions(context, held[2:], elem_type, aligned=aligned)
-        wanted = context.int64([held[0], *held[2:], axes])
+    sizes, dims, elem_type = context.scope.ints(size), context.dims(theta), context.elem_type(theta) or FLOAT
+    if sizes is not None:
+        axes = len(sizes) - 2
+        positions = _known_positions(context, sizes[2:], elem_type, aligned=aligned)
+        wanted = context.int64([sizes[0], *sizes[2:], axes])
     else:
         last = context.scope.type_of(size).dims
         count = last[0] - 2 if last and isinstance(last[0], int) else dims[1] if dims else None
@@ -314,64 +332,80 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
             raise Refused("has an unknown number of axes", "infer the model's shapes first")
         axes = count
         parts = context.op_outputs(
-            slicing.Split, [size, context.int64([1 for _ in budget.steps(2 + axes)])], 2 + axes, axis=0
+            "Split", [size, context.int64([1 for _ in budget.steps(2 + axes)])], 2 + axes, axis=0
         )
         positions = _positions(context, parts[2:], shape.joined(context, *parts[2:]), elem_type, aligned=aligned)
         wanted = shape.joined(context, parts[0], *parts[2:], context.int64([axes]))
-    moved = context.op(matrix.MatMul, positions, context.op(shape.Transpose, theta, perm=[0, 2, 1]))
-    return context.replace(context.op(shape.Reshape, moved, wanted, allowzero=1))
+    # Positions, axes and one, times images, axes and one, axes: images, positions, axes.
+    moved = context.op("MatMul", positions, context.op("Transpose", theta, perm=[0, 2, 1]))
+    return context.replace(context.op("Reshape", moved, wanted, allowzero=1))
 
 
-AffineGrid = OperatorSpec("AffineGrid", dims=unknown, rewritings=(affine_grid,))
+AffineGrid = OperatorSpec("AffineGrid", to_rten=ToRten(rewritings=(affine_grid,)))
 
 
-def _counted(context: Context, size: str, step: int, axis: int) -> str:
-    """The multiples of a step from zero on; a vector of one number says how many. If `axis` is 0, they are a column."""
+# The axes of values in the comments below: N images, O groups of offsets, G groups of channels, P parts of the window,
+# R rows and C columns of the result.
+
+
+def _multiples(context: Context, size: str, step: int, axis: int) -> str:
+    """The multiples of a step from zero on, as many as a vector of one says: R, 1 for axis 0, C for axis 1."""
     zero, end = context.scalar(0.0), context.cast(_scalar(context, size), FLOAT)
-    numbers = context.op(creation.Range, zero, end, context.scalar(1.0))
-    numbers = context.op(elementwise.Mul, numbers, context.scalar(float(step)))
-    return numbers if axis else context.op(shape.Unsqueeze, numbers, context.int64([1]))
+    numbers = context.op("Range", zero, end, context.scalar(1.0))
+    numbers = context.op("Mul", numbers, context.scalar(float(step)))
+    return numbers if axis else context.op("Unsqueeze", numbers, context.int64([1]))
+
+
+def _deformed_places(
+    node: Node, context: Context, kernel: Sequence[int], sizes: Sequence[str], lines: str, offsets: Sequence[str]
+) -> list[str]:
+    """The rows and the columns of the pixels under the window: N * O, P * R * C each.
+
+    A place is where the window stands, plus the place of its part, plus the offset. `sizes` are R and C, and `lines`
+    the dims of the result. The offsets for each axis are N * O, P, 1, R, C.
+    """
+    op, pads = context.op, get_ints(node, "pads") or [0] * 4
+    dilations, strides = (get_ints(node, name) or [1, 1] for name in ("dilations", "strides"))
+    parts, places = list(product(*map(range, kernel))), []
+    for axis, size in enumerate(sizes):
+        begins = [float(part[axis] * dilations[axis] - pads[axis]) for part in parts]
+        place = op("Squeeze", offsets[axis], context.int64([2]))  # N * O, P, R, C
+        place = op("Add", place, context.array([[[begin]] for begin in begins]))  # P, 1, 1
+        place = op("Add", place, _multiples(context, size, strides[axis], axis))
+        places.append(op("Reshape", place, lines))
+    return places
 
 
 def deform_conv(node: Node, context: Context) -> list[Node]:
     """Write it as a Gather of the pixels under each part of the window, times the weights."""
+    op = context.op
     data, weight, offset = (context.input(place) for place in range(3))
     filters, per_group, *kernel = context.static_dims(weight)
     if len(kernel) != 2:
         raise Refused(f"has {len(kernel)} spatial axes; only two can be converted")
-    groups, offset_groups = get_int(node, "group", 1), get_int(node, "offset_group", 1)
-    dilations, strides = (get_ints(node, name) or [1, 1] for name in ("dilations", "strides"))
-    pads, parts = get_ints(node, "pads") or [0] * 4, prod(kernel)
-    image = _image(context, data, 2, offset_groups)
+    groups, parts = get_int(node, "group", 1), prod(kernel)
+    image = _image(context, data, 2, get_int(node, "offset_group", 1))
     rows, columns = (shape.sizes_of(context, offset, axis, axis + 1) for axis in (2, 3))
-    apart = context.int64([-1, parts, 2])  # images and groups of offsets, parts of the window, rows and columns
-    moves = context.op(shape.Reshape, offset, shape.joined(context, apart, rows, columns))
-    both = context.op_outputs(slicing.Split, [context.cast(moves, FLOAT), context.int64([1, 1])], 2, axis=2)
-    budget.steps(prod(kernel))
-    places, steps = [], list(product(*map(range, kernel)))
+    moves = op("Reshape", offset, shape.joined(context, context.int64([-1, parts, 2]), rows, columns))
+    offsets = context.op_outputs("Split", [context.cast(moves, FLOAT), context.int64([1, 1])], 2, axis=2)
+    budget.steps(parts)
     lines = shape.joined(context, shape.sizes_of(context, image.pixels, 0, 1), context.int64([-1]))
-    for axis, size in enumerate((rows, columns)):
-        begins = [float(step[axis] * dilations[axis] - pads[axis]) for step in steps]
-        place = context.op(shape.Squeeze, both[axis], context.int64([2]))
-        place = context.op(elementwise.Add, place, context.array([[[begin]] for begin in begins]))
-        place = context.op(elementwise.Add, place, _counted(context, size, strides[axis], axis))
-        places.append(context.op(shape.Reshape, place, lines))
+    places = _deformed_places(node, context, kernel, (rows, columns), lines, offsets)
     context.report(SPREAD)
-    found = _sampled(context, image, places, "linear", zeros=True)  # images and groups, parts and samples, channels
-    if context.optional(4):
-        shares = context.op(shape.Reshape, context.input(4), shape.joined(context, lines, context.int64([1])))
-        found = context.op(elementwise.Mul, found, shares)
-    found = context.op(shape.Transpose, found, perm=[0, 2, 1])
+    samples = _sampled(context, image, places, "linear", zeros=True)  # N * O, P * R * C, channels of a group
+    if context.optional(4):  # a factor for each sample
+        factors = op("Reshape", context.input(4), shape.joined(context, lines, context.int64([1])))
+        samples = op("Mul", samples, factors)
+    samples = op("Transpose", samples, perm=[0, 2, 1])
     images = shape.sizes_of(context, data, 0, 1)
-    found = context.op(
-        shape.Reshape, found, shape.joined(context, images, context.int64([groups, per_group * parts, -1]))
-    )
-    flat = context.op(shape.Reshape, weight, context.int64([1, groups, filters // groups, per_group * parts]))
-    result = context.op(matrix.MatMul, flat, found)
-    result = context.op(shape.Reshape, result, shape.joined(context, images, context.int64([filters]), rows, columns))
+    # All that a group of filters looks at becomes the rows of a matrix: N, G, channels of a group * P, R * C.
+    samples = op("Reshape", samples, shape.joined(context, images, context.int64([groups, per_group * parts, -1])))
+    flat = op("Reshape", weight, context.int64([1, groups, filters // groups, per_group * parts]))
+    result = op("MatMul", flat, samples)
+    result = op("Reshape", result, shape.joined(context, images, context.int64([filters]), rows, columns))
     if context.optional(3):
-        bias = context.op(shape.Reshape, context.input(3), context.int64([1, -1, 1, 1]))
-        result = context.op(elementwise.Add, result, bias)
+        bias = op("Reshape", context.input(3), context.int64([1, -1, 1, 1]))
+        result = op("Add", result, bias)
     return context.replace(result)
 
 
@@ -383,4 +417,4 @@ def deform_conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[D
     return [(data[0], weight[0], *offset[2:])]
 
 
-DeformConv = OperatorSpec("DeformConv", dims=deform_conv_dims, rewritings=(deform_conv,))
+DeformConv = OperatorSpec("DeformConv", Outputs(deform_conv_dims), ToRten(rewritings=(deform_conv,)))

@@ -1,35 +1,45 @@
-"""Elements at given indices, and indices of elements."""
+"""Elements at given indices, updates at given places, and the places of equal elements.
+
+Spec: ONNX, Operators.md, Gather and Scatter operators, Unique.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import INT32, INT64
+from formats.ir.dtypes import BOOL, FLOAT, INT16, INT32, INT64, UINT16
+from formats.ir.model import Graph
+from formats.ir.storage import from_numpy
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import casting, elementwise, shape, slicing
+from formats.rten.graph.attributes import find, get_int, get_string
+from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
-from formats.rten.operators.shared.rewritings import widened
-from formats.rten.operators.shared.rules import always, like_second, normalize, same, unknown
+from formats.rten.operators.shared.rules import NAN_ORDER, always, in_order, like_second, normalize, same, widened
 from formats.rten.operators.shared.spec import (
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
     of_input,
+    unknown,
 )
-from formats.rten.target import RTEN_0_27, Fault
+from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
+from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims
 
 
 def gather_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -51,20 +61,15 @@ def gather_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
 
 Gather = OperatorSpec(
     "Gather",
-    Row(2, 1, "GatherAttrs", (axis_field(0),)),
-    signature=Signature("Ai", "A"),
-    sizes_from=(0,),
-    dims=gather_dims,
-    contents=gather_contents,
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(gather_dims, contents=gather_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
+    ToOnnx(Signature("Ai", "A")),
 )
 GatherElements = OperatorSpec(
     "GatherElements",
-    Row(2, 1, "GatherAttrs", (axis_field(0),)),
-    signature=Signature("Ai", "A"),
-    dims=like_second,
-    range=ranges.of(0),
+    Outputs(like_second, range=ranges.of(0)),
+    ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
+    ToOnnx(Signature("Ai", "A")),
 )
 
 
@@ -78,10 +83,9 @@ def gather_nd_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 
 GatherND = OperatorSpec(
     "GatherND",
-    Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),)),
-    signature=Signature("Al", "A"),
-    dims=gather_nd_dims,
-    range=ranges.of(0),
+    Outputs(gather_nd_dims, range=ranges.of(0)),
+    ToRten(Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),))),
+    ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -98,7 +102,7 @@ def one_hot_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 @because("RTen's OneHot needs integers as indices and depth. Others are cut off, as ONNX specifies")
 def one_hot(node: Node, context: Context) -> list[Node] | None:
     inputs = [
-        name if context.elem_type(name) in (None, INT32, INT64) else context.op(casting.Cast, name, to=INT64)
+        name if context.elem_type(name) in (None, INT32, INT64) else context.op("Cast", name, to=INT64)
         for name in (context.input(0), context.input(1))
     ]
     return context.changed([*inputs, context.input(2)]) if context.emitted else None
@@ -106,15 +110,9 @@ def one_hot(node: Node, context: Context) -> list[Node] | None:
 
 OneHot = OperatorSpec(
     "OneHot",
-    Row(3, 1, "OneHotAttrs", (axis_field(-1),)),
-    signature=Signature("llv"),
-    ranks={1: 0},
-    sizes=(1,),
-    dims=one_hot_dims,
-    elements=(of_input(2),),
-    rewritings=(one_hot,),
-    narrow=widened((2,)),
-    range=ranges.of(2),
+    Outputs(one_hot_dims, of_input(2), range=ranges.of(2), sizes=(1,)),
+    ToRten(Row(3, 1, "OneHotAttrs", (axis_field(-1),)), rewritings=(one_hot,), narrow=widened((2,))),
+    ToOnnx(Signature("llv"), ranks={1: 0}),
 )
 
 
@@ -130,16 +128,17 @@ _NO_ROW_DEVIATION = Deviation(_NO_ROW.sentence, RESULTS)
 
 @because("RTen returns no row for a scalar, so it becomes a vector of one element")
 def non_zero(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data = context.input(0)
     rank = context.rank(data)
     if rank or context.scope.is_safe(_NO_ROW, data):
         return None
     sizes = context.int64([1])
     if rank is None:  # the dims, and one if there are none
-        dims = context.op(shape.Shape, data)
-        count = context.op(elementwise.Max, context.op(shape.Shape, dims), context.int64([1]))
-        sizes = context.op(slicing.Slice, context.op(slicing.Concat, dims, sizes, axis=0), context.int64([0]), count)
-    return context.replace(context.op(NonZero, context.scope.add_safe(_NO_ROW, context.op(shape.Reshape, data, sizes))))
+        dims = op("Shape", data)
+        count = op("Max", op("Shape", dims), context.int64([1]))
+        sizes = op("Slice", op("Concat", dims, sizes, axis=0), context.int64([0]), count)
+    return context.replace(op("NonZero", context.scope.add_safe(_NO_ROW, op("Reshape", data, sizes))))
 
 
 def _non_zero_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
@@ -148,43 +147,270 @@ def _non_zero_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 NonZero = OperatorSpec(
     "NonZero",
-    Row(1),
-    dims=non_zero_dims,
-    elements=(always(INT64),),
-    rewritings=(non_zero,),
-    narrow=widened((0,), ()),
-    raised_deviations=_non_zero_deviations,
-    range=ranges.sizes,
+    Outputs(non_zero_dims, always(INT64), range=ranges.sizes),
+    ToRten(Row(1), rewritings=(non_zero,), narrow=widened((0,), ())),
+    ToOnnx(deviations=_non_zero_deviations),
 )
 
 
 def compress(node: Node, context: Context) -> list[Node] | None:
     """Write it as a Gather of the positions whose condition is true."""
+    op = context.op
     data, condition = context.input(0), context.input(1)
     axis = get_int(node, "axis")
     if find(node, "axis") is None:
-        data = context.op(shape.Reshape, data, context.int64([-1]))
+        data = op("Reshape", data, context.int64([-1]))
     tests, sizes = context.dims(condition), context.dims(data)
     length, size = tests[0] if tests else None, sizes[axis] if sizes else None
+    # A condition may be shorter than the axis, and what is behind its end is dropped; a longer one is cut.
     is_within = isinstance(length, int) and isinstance(size, int) and length <= size
     if length is None or not (is_within or length == size):
-        size_of_axis = context.op(Gather, context.op(shape.Shape, data), context.int64([axis]), axis=0)
-        condition = context.op(slicing.Slice, condition, context.int64([0]), size_of_axis)
-    found = context.op(shape.Squeeze, context.op(NonZero, condition), context.int64([0]))
-    return context.replace(context.op(Gather, data, found, axis=axis))
+        size_of_axis = op("Gather", op("Shape", data), context.int64([axis]), axis=0)
+        condition = op("Slice", condition, context.int64([0]), size_of_axis)
+    places = op("Squeeze", op("NonZero", condition), context.int64([0]))
+    return context.replace(op("Gather", data, places, axis=axis))
 
 
-Compress = OperatorSpec("Compress", dims=unknown, rewritings=(compress,), range=ranges.of(0))
+Compress = OperatorSpec("Compress", Outputs(range=ranges.of(0)), ToRten(rewritings=(compress,)))
 _NO_BYTES = Fault("does not support 8-bit integers", until=RTEN_0_27)
 
 Trilu = OperatorSpec(
     "Trilu",
-    Row(2, 1, "TriluAttrs", (Field("upper", FieldKind.BOOL, 1),)),
-    signature=Signature("Al", "A"),
-    ranks={1: 0},
-    dims=same,
-    narrow=widened((0,), fault=_NO_BYTES),
-    faults=(_NO_BYTES,),
-    range=ranges.with_zero,
-    onnx=OnnxForm(version=14),
+    Outputs(same, range=ranges.with_zero),
+    ToRten(
+        Row(2, 1, "TriluAttrs", (Field("upper", FieldKind.BOOL, 1),)),
+        narrow=widened((0,), fault=_NO_BYTES),
+        faults=(_NO_BYTES,),
+    ),
+    ToOnnx(Signature("Al", "A"), ranks={1: 0}),
+    onnx_loader=OnnxLoader(version=14),
+)
+
+
+_REDUCTION = {"none": "None", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
+_REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTION)
+
+
+@because("Scatter is the old name of ScatterElements")
+def scatter(node: Node, context: Context) -> list[Node] | None:
+    return context.replace(context.op("ScatterElements", *node.input, axis=get_int(node, "axis")))
+
+
+def scatter_raised(node: Node, context: Context) -> list[Node]:
+    """The old operator has no reduction, and RTen looks for none."""
+    return context.replace(context.copy(node.input, "ScatterElements", without=["reduction"]))
+
+
+def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int) -> str:
+    """The place in the data of each element of the indices, as the vectors that ScatterND takes."""
+    op = context.op
+    columns = []
+    for place in range(rank):
+        if place == axis:
+            size = shape.sizes_of(context, data, place, place + 1)
+            from_end = op("Add", indices, context.cast(size, context.elem_type(indices) or INT64))
+            is_negative = op("Less", indices, context.scalar(0, like=indices))
+            column = context.cast(op("Where", is_negative, from_end, indices), INT64)
+        else:
+            steps = shape.counted(context, shape.length_of(context, indices, place))
+            lane = op("Reshape", steps, context.int64([-1] + [1] * (rank - place - 1)))
+            column = op("Expand", lane, shape.sizes_of(context, indices, 0, rank))
+        columns.append(op("Unsqueeze", column, context.int64([-1])))
+    return op("Concat", *columns, axis=-1)
+
+
+@because("RTen takes the lanes of the indices for the first ones of the data, so each update gets its coordinates")
+def scatter_elements(node: Node, context: Context) -> list[Node] | None:
+    # That is right if the other axes are equally long, but for the first of them that has more than one element.
+    data, indices, updates = (context.input(place) for place in range(3))
+    whole, dims = context.dims(data), context.dims(indices) or context.dims(updates)
+    rank = len(whole) if whole is not None else context.known_rank(indices) if dims is None else len(dims)
+    axis = normalize(get_int(node, "axis"), rank)
+    lanes = [place for place in range(rank) if place != axis]
+    if len(lanes) < 2:
+        return None
+    whole, dims = whole or (None,) * rank, dims or (None,) * rank
+    first = next((number for number, place in enumerate(lanes) if dims[place] != 1), len(lanes))
+    if all(dims[place] is not None and dims[place] == whole[place] for place in lanes[first + 1 :]):
+        return None
+    coordinates = _coordinates(context, indices, data, axis, rank)
+    attributes = {"reduction": get_string(node, "reduction", "none")}
+    return context.replace(context.op("ScatterND", data, coordinates, updates, **attributes))
+
+
+_WRAPPING: Final = BYTES | {BOOL, INT16, UINT16}
+
+
+@because("RTen adds and multiplies in 32 bits, so short integers and BOOL are wrapped afterwards")
+def wrapped(node: Node, context: Context) -> list[Node] | None:
+    narrow = _WRAPPING if get_string(node, "reduction") in ("add", "mul") else frozenset()
+    return widened((0, 2), narrow=narrow)(node, context)
+
+
+def _order_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
+    return (*NAN_ORDER(node, context),) if get_string(node, "reduction") in ("min", "max") else ()
+
+
+Scatter = OperatorSpec(
+    "Scatter",
+    Outputs(elements=unknown, range=ranges.of(0, 2)),
+    ToRten(Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)), older=(scatter,)),
+    ToOnnx(Signature("AiA", "A"), rewriting=scatter_raised),
+    onnx_loader=OnnxLoader(Row(3, fields=(axis_field(0),))),
+)
+ScatterElements = OperatorSpec(
+    "ScatterElements",
+    Outputs(same, range=ranges.accumulated),
+    ToRten(
+        Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)),
+        rewritings=(scatter_elements,),
+        narrow=wrapped,
+        unspecified=_order_unspecified,
+    ),
+    ToOnnx(Signature("AiA", "A")),
+    onnx_loader=OnnxLoader(versions={"reduction": 18}),
+)
+_NOT_CONTIGUOUS = Fault("fails if the data is a slice of another value", until=RTEN_0_27, since=RTEN_0_26)
+
+
+@because("RTen fails for data that are not contiguous, so they are reshaped to their own dims")
+def scatter_nd(node: Node, context: Context) -> list[Node] | None:
+    data = context.input(0)
+    is_constant = context.scope.constant(data) is not None
+    if is_constant or not context.target.deviates(_NOT_CONTIGUOUS) or context.scope.is_safe(_NOT_CONTIGUOUS, data):
+        return None
+    rank = context.rank(data)
+    dims = context.op("Shape", data) if rank is None else context.int64([0] * rank)  # 0 means "unchanged"
+    whole = context.scope.add_safe(_NOT_CONTIGUOUS, context.op("Reshape", data, dims))
+    return context.changed([whole, *node.input[1:]])
+
+
+ScatterND = OperatorSpec(
+    "ScatterND",
+    Outputs(same, range=ranges.accumulated),
+    ToRten(
+        Row(3, 1, "ScatterNDAttrs", (_REDUCTION_FIELD,)),
+        rewritings=(scatter_nd,),
+        narrow=wrapped,
+        faults=(_NOT_CONTIGUOUS,),
+        unspecified=_order_unspecified,
+    ),
+    ToOnnx(Signature("AlA", "A")),
+    onnx_loader=OnnxLoader(versions={"reduction": 18}),
+)
+
+
+def tensor_scatter(node: Node, context: Context) -> list[Node] | None:
+    """Write it as ScatterElements with the indices of each sample's update."""
+    op = context.op
+    cache, update, places = context.input(0), context.input(1), context.optional(2)
+    rank = context.known_rank(cache)
+    axis = normalize(get_int(node, "axis", -2), rank)
+    steps = shape.counted(context, shape.length_of(context, update, axis))
+    indices = op("Reshape", steps, context.int64([-1] + [1] * (rank - axis - 1)))
+    if places:
+        first = op("Reshape", places, context.int64([-1] + [1] * (rank - 1)))
+        indices = op("Add", first, indices)
+    if get_string(node, "mode", "linear") == "circular":
+        indices = op("Mod", indices, shape.sizes_of(context, cache, axis, axis + 1))
+    indices = op("Expand", indices, shape.sizes_of(context, update, 0, rank))
+    return context.replace(op("ScatterElements", cache, indices, update, axis=axis))
+
+
+TensorScatter = OperatorSpec("TensorScatter", Outputs(same), ToRten(rewritings=(tensor_scatter,)))
+
+
+def _filled(context: Context, sizes: str, number: int = 0) -> str:
+    """A tensor of INT64 with one number everywhere."""
+    import numpy
+
+    return context.op("ConstantOfShape", sizes, value=from_numpy(numpy.array([number], numpy.int64)))
+
+
+def _counted(context: Context, size: str) -> str:
+    """The numbers from 0 on, as many as a vector of one says."""
+    return shape.counted(context, context.op("Squeeze", size, context.int64([0])))
+
+
+def _ranked(context: Context, keys: str) -> tuple[str, str]:
+    """For each element of a vector, how many different ones are less; and how many different ones there are."""
+    op = context.op
+    zero, one, size = context.int64([0]), context.int64([1]), op("Shape", keys)
+    # Sorted, equal elements are next to each other: a rank is the number of steps before it, where the element changes.
+    values, order = context.op_outputs("TopK", [keys, size], 2, axis=0, largest=0)
+    behind = op("Slice", values, one, size, zero)
+    before = op("Slice", values, zero, context.int64([-1]), zero)
+    is_same = op("Equal", behind, before)
+    steps = context.cast(op("Not", is_same), INT64)
+    first = context.scalar(1, elem_type=INT64)
+    steps = op("Pad", steps, context.int64([1, 0]), first)
+    steps = op("Slice", steps, zero, size, zero)
+    count = op("ReduceSum", steps, zero, keepdims=1)
+    sorted_ranks = op("Sub", op("CumSum", steps, context.int64_scalar(0)), one)
+    return op("ScatterElements", _filled(context, size), order, sorted_ranks, axis=0), count
+
+
+def _ranked_slices(node: Node, context: Context, rows: str) -> tuple[str, str]:
+    """The same for the rows of a matrix: by their first elements, equal ones by the next, and so on."""
+    dims, size = context.dims(rows) or (None, None), shape.sizes_of(context, rows, 0, 1)
+    elem_type = context.elem_type(rows) or FLOAT
+    inner = context.nested()
+    ranks, column = (context.names.new(f"{node.output[0]}/{what}") for what in ("ranks", "column"))
+    inner.scope.add_input(ranks, ValueType(INT64, dims[:1]))
+    inner.scope.add_input(column, ValueType(elem_type, dims[:1]))
+    ranks_of_column, _ = _ranked(inner, column)
+    # The old rank decides, and the new column only among equal ones: there are no more ranks than rows.
+    both = inner.op("Add", inner.op("Mul", ranks, size), ranks_of_column)
+    after, _ = _ranked(inner, both)
+    body = Graph(
+        name=f"{node.output[0]}/body",
+        node=inner.emitted,
+        input=[context.value_info(ranks, INT64, dims[:1]), context.value_info(column, elem_type, dims[:1])],
+        output=[context.value_info(after, INT64, dims[:1])],
+    )
+    inputs = [_filled(context, size), rows]
+    (result,) = context.op_outputs("Scan", inputs, 1, body=body, num_scan_inputs=1, scan_input_axes=[1])
+    return _ranked(context, result)
+
+
+def unique(node: Node, context: Context) -> list[Node] | None:
+    """Write it by sorting: the ranks of equal elements are equal, and say where each of them counts."""
+    op = context.op
+    data, axis = context.input(0), 0
+    if find(node, "axis") is None:
+        data = op("Reshape", data, context.int64([-1]))
+        ranks, count = _ranked(context, data)
+    else:
+        rank = context.known_rank(data)
+        axis = normalize(get_int(node, "axis"), rank)
+        front = op("Transpose", data, perm=[axis, *(place for place in range(rank) if place != axis)])
+        sizes = shape.joined(context, shape.sizes_of(context, front, 0, 1), shape.size_of(context, front, 1, rank))
+        ranks, count = _ranked_slices(node, context, op("Reshape", front, sizes, allowzero=1))
+    size = op("Shape", ranks)
+    places = _counted(context, size)
+    last = op("Expand", size, count)  # for each rank a place beyond all, of which the least remains
+    first = op("ScatterElements", last, ranks, places, axis=0, reduction="min")
+    ones = _filled(context, size, 1)
+    counts = op("ScatterElements", _filled(context, count), ranks, ones, axis=0, reduction="add")
+    if not get_int(node, "sorted", 1):
+        first, order = context.op_outputs("TopK", [first, count], 2, axis=0, largest=0)
+        counts = op("Gather", counts, order, axis=0)
+        new_ranks = op("ScatterElements", _filled(context, count), order, _counted(context, count), axis=0)
+        ranks = op("Gather", new_ranks, ranks, axis=0)
+    return context.replace(op("Gather", data, first, axis=axis), first, ranks, counts)
+
+
+def unique_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """As many as there are different ones; the third output has the ranks of all."""
+    dims = types[0].dims
+    if find(node, "axis") is None or dims is None:
+        return [(None,) if find(node, "axis") is None else None, (None,), (None,), (None,)]
+    axis = normalize(get_int(node, "axis"), len(dims))
+    return [(*dims[:axis], None, *dims[axis + 1 :]), (None,), (dims[axis],), (None,)]
+
+
+Unique = OperatorSpec(
+    "Unique",
+    Outputs(unique_dims, in_order(of_input(0), always(INT64)), range=ranges.of(0)),
+    ToRten(rewritings=(unique,)),
 )

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import INT32, UINT8
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_fields
-from formats.rten.operators import casting, convolution, elementwise, matrix, padding, quantization, reduction, shape
+from formats.rten.operators import convolution, matrix, padding, quantization, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
 from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import Folding, OperatorSpec, Row, because
-from formats.rten.operators.shared.window import kernel_shape, window
+from formats.rten.operators.shared.spec import Deviation, Folding, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
+from formats.rten.operators.window import kernel_shape, window
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS
@@ -59,35 +58,36 @@ def _total(context: Context, data: str, zero: str, axis: int) -> str:
     if rank is not None:  # onnxruntime does not reduce negative axes of empty data
         axis += rank
     if zero:
-        numbers = context.op(elementwise.Sub, numbers, context.cast(zero, INT32))
-    return context.op(reduction.ReduceSum, numbers, context.int64([axis]), keepdims=1)
+        numbers = context.op("Sub", numbers, context.cast(zero, INT32))
+    return context.op("ReduceSum", numbers, context.int64([axis]), keepdims=1)
 
 
 def _of_rows(context: Context, zero: str) -> str:
     """The zero points of rows as a column."""
     rank = context.rank(zero)
     if rank is None:
-        return context.op(shape.Reshape, zero, context.int64([-1, 1]))
-    return context.op(shape.Unsqueeze, zero, context.int64([1])) if rank == 1 else zero
+        return context.op("Reshape", zero, context.int64([-1, 1]))
+    return context.op("Unsqueeze", zero, context.int64([1])) if rank == 1 else zero
 
 
 def _zeros_apart(context: Context, a: str, b: str, zeros: list[str]) -> list[Node]:
     """The product without zero points that differ by row or column, less what these add to it."""
+    op = context.op
     a_zero, b_zero = zeros
     if is_many(context, a_zero):
         a_zero = _of_rows(context, a_zero)
     inside = ["" if is_many(context, zero) else zero for zero in (a_zero, b_zero)]
     result = context.copy(without_end([a, b, *inside]))
     if is_many(context, b_zero):
-        more = context.op(elementwise.Mul, _total(context, a, a_zero, -1), context.cast(b_zero, INT32))
-        result = context.op(elementwise.Sub, result, more)
+        more = op("Mul", _total(context, a, a_zero, -1), context.cast(b_zero, INT32))
+        result = op("Sub", result, more)
     if is_many(context, a_zero):
         is_vector = context.known_rank(b) == 1
         columns = _total(context, b, inside[1], -1 if is_vector else -2)
         if is_vector:
-            a_zero = context.op(shape.Squeeze, a_zero, context.int64([-1]))
-        more = context.op(elementwise.Mul, context.cast(a_zero, INT32), columns)
-        result = context.op(elementwise.Sub, result, more)
+            a_zero = op("Squeeze", a_zero, context.int64([-1]))
+        more = op("Mul", context.cast(a_zero, INT32), columns)
+        result = op("Sub", result, more)
     return context.replace(result)
 
 
@@ -102,19 +102,19 @@ def _may_be_packed(context: Context, a: str, b: str, zero: str) -> bool:
     """Whether one matrix with a zero point may be multiplied with several. RTen makes bytes below zero unsigned."""
     if context.scope.is_safe(_PACKED, a) or _has_one_row(context, a):
         return False
-    left, right = context.dims(a), context.dims(b)
-    if right is not None and all(dim == 1 for dim in right[:-2]):
+    rows, columns = context.dims(a), context.dims(b)
+    if columns is not None and all(dim == 1 for dim in columns[:-2]):
         return False
-    if left is not None and any(isinstance(dim, int) and dim != 1 for dim in left[:-2]):
+    if rows is not None and any(isinstance(dim, int) and dim != 1 for dim in rows[:-2]):
         return False
-    held = context.scope.numbers(zero) if zero else [0.0]
-    return context.elem_type(a) != UINT8 or held is None or any(held)
+    zeros = context.scope.numbers(zero) if zero else [0.0]
+    return context.elem_type(a) != UINT8 or zeros is None or any(zeros)
 
 
 def _once_for_each(context: Context, a: str, b: str) -> str:
     """The first matrix, as often as there are second ones."""
     sizes = shape.sizes_of(context, b, 0, -2)
-    repeated = context.op(shape.Expand, a, shape.joined(context, sizes, context.int64([1, 1])))
+    repeated = context.op("Expand", a, shape.joined(context, sizes, context.int64([1, 1])))
     return context.scope.add_safe(_PACKED, repeated)
 
 
@@ -124,9 +124,9 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
     zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
     for place, operand in enumerate((a, b)):
         if is_many(context, zeros[place]) and context.rank(operand) == 1:  # it has one row or column
-            zeros[place] = context.op(shape.Reshape, zeros[place], context.int64([]))
+            zeros[place] = context.op("Reshape", zeros[place], context.int64([]))
     if is_many(context, zeros[1]) and context.rank(a) == 1 and (context.rank(zeros[1]) or 0) > 1:
-        zeros[1] = context.op(shape.Squeeze, zeros[1], context.int64([-2]))  # the result has no rows
+        zeros[1] = context.op("Squeeze", zeros[1], context.int64([-2]))  # the result has no rows
     columns = context.dims(zeros[1]) if zeros[1] else None
     is_row = _has_one_row(context, a) and columns is not None and len(columns) == 1 and isinstance(columns[0], int)
     is_whole = not is_many(context, zeros[0]) and (not is_many(context, zeros[1]) or is_row)
@@ -140,28 +140,24 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
 
 
 def _zeros_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    found = [_FIRST_BLOCK_DEVIATION] if any(is_many(context, name) for name in node.input[2:]) else []
+    deviations = [_FIRST_BLOCK_DEVIATION] if any(is_many(context, name) for name in node.input[2:]) else []
     if _may_be_packed(context, node.input[0], node.input[1], context.optional(2)):
-        found.append(_PACKED_DEVIATION)
-    return tuple(found)
-
-
-def _last_of_zero_points_of_columns() -> tuple[OperatorSpec, ...]:
-    return (elementwise.Sub,)
+        deviations.append(_PACKED_DEVIATION)
+    return tuple(deviations)
 
 
 def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
     """MatMulInteger with a zero point for each column, from the sums of rows that it was written with."""
-    parts = makers.match(node, elementwise.Sub, MatMulInteger, elementwise.Mul)
-    factors = makers.match(parts[1], elementwise.Mul, reduction.ReduceSum, casting.Cast) if parts else None
+    parts = makers.match(node, "Sub", "MatMulInteger", "Mul")
+    factors = makers.match(parts[1], "Mul", "ReduceSum", "Cast") if parts else None
     if parts is None or factors is None:
         return None
     product, (rows, zero) = parts[0], factors
     a, b, *more = product.input
     if makers.integers(rows.input[1]) != [(makers.rank(a) or 0) - 1]:
         return None
-    difference = makers.maker(rows.input[0], elementwise.Sub)
-    casts = [makers.maker(name, casting.Cast) for name in (difference.input if difference else rows.input[:1])]
+    difference = makers.maker(rows.input[0], "Sub")
+    casts = [makers.maker(name, "Cast") for name in (difference.input if difference else rows.input[:1])]
     is_known = makers.elem_type(zero.input[0]) in BYTES and len(more) < 2 and makers.rank(b) == 2
     if not is_known or [cast and cast.input[0] for cast in casts] != [a, *more]:
         return None
@@ -170,14 +166,9 @@ def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
 
 MatMulInteger = OperatorSpec(
     "MatMulInteger",
-    Row(4),
-    dims=matrix.matmul_dims,
-    elements=(always(INT32),),
-    rewritings=(mat_mul_integer,),
-    range=ranges.products_of_bytes,
-    faults=(_FIRST_BLOCK, _PACKED),
-    raised_deviations=_zeros_deviations,
-    foldings=(Folding(_last_of_zero_points_of_columns, zero_points_of_columns),),
+    Outputs(matrix.matmul_dims, always(INT32), range=ranges.products_of_bytes),
+    ToRten(Row(4), rewritings=(mat_mul_integer,), faults=(_FIRST_BLOCK, _PACKED)),
+    ToOnnx(foldings=(Folding(("Sub",), zero_points_of_columns),), deviations=_zeros_deviations),
 )
 
 
@@ -193,12 +184,13 @@ def _is_packed(node: Node, context: Context) -> bool:
     steps = (*(get_ints(node, "strides") or ()), *(get_ints(node, "dilations") or ()), get_int(node, "group", 1))
     if (data and data[0] == 1) or all(length == 1 for length in (*kernel_shape(node, context), *steps)):
         return False
-    held = context.scope.numbers(zero) if zero else [0.0]
-    return context.elem_type(weight) != UINT8 or held is None or any(held)
+    zeros = context.scope.numbers(zero) if zero else [0.0]
+    return context.elem_type(weight) != UINT8 or zeros is None or any(zeros)
 
 
 def _channels_apart(node: Node, context: Context) -> list[Node] | None:
     """RTen mixes up zero points of the weights, so these are subtracted from the result."""
+    op = context.op
     data, weight, data_zero, zero = (context.optional(place) for place in range(4))
     is_packed = _is_packed(node, context)
     if _is_depthwise(node, context) or not (is_packed or is_many(context, zero)):
@@ -207,28 +199,27 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
     numbers = context.cast(zero, INT32) if zero else context.scalar(0, elem_type=INT32)
     if is_packed and context.elem_type(weight) != UINT8:
         middle = context.scalar(128, elem_type=INT32)
-        moved = context.op(elementwise.Add, context.cast(weight, INT32), middle)
-        weight, numbers = context.cast(moved, UINT8), context.op(elementwise.Add, numbers, middle) if zero else middle
+        moved = op("Add", context.cast(weight, INT32), middle)
+        weight, numbers = context.cast(moved, UINT8), op("Add", numbers, middle) if zero else middle
     inputs = [data_zero] if data_zero else []
     result = context.copy([data, weight, *inputs])
     sizes = shape.joined(context, context.int64([group]), shape.sizes_of(context, weight, 1, rank))
-    ones = context.op(shape.Expand, context.scalar(1, elem_type=UINT8), sizes)
-    sums = context.copy([data, ones, *inputs])
+    ones = op("Expand", context.scalar(1, elem_type=UINT8), sizes)
+    sums = context.copy([data, ones, *inputs])  # of what is under the window, a channel for each group
     if group > 1 and is_many(context, zero) and not isinstance((context.dims(zero) or (None,))[0], int):
-        numbers = context.op(shape.Expand, numbers, shape.sizes_of(context, weight, 0, 1))
+        numbers = op("Expand", numbers, shape.sizes_of(context, weight, 0, 1))
     of_channels = [group, -1] if group > 1 else [-1]
     if is_many(context, zero):
-        numbers = context.op(shape.Reshape, numbers, context.int64([*of_channels, *[1] * (rank - 2)]))
+        numbers = op("Reshape", numbers, context.int64([*of_channels, *[1] * (rank - 2)]))
     if group == 1:
-        return context.replace(context.op(elementwise.Sub, result, context.op(elementwise.Mul, sums, numbers)))
-    more = context.op(elementwise.Mul, context.op(shape.Unsqueeze, sums, context.int64([2])), numbers)
+        return context.replace(op("Sub", result, op("Mul", sums, numbers)))
+    # Groups get an axis: samples, groups, filters of each, and the spatial axes.
+    more = op("Mul", op("Unsqueeze", sums, context.int64([2])), numbers)
     before, after = shape.sizes_of(context, result, 0, 1), shape.sizes_of(context, result, 2, rank)
-    each = shape.quotient(context, shape.sizes_of(context, weight, 0, 1), group)
-    apart = context.op(
-        shape.Reshape, result, shape.joined(context, before, context.int64([group]), each, after), allowzero=1
-    )
-    whole = context.op(elementwise.Sub, apart, more)
-    return context.replace(context.op(shape.Reshape, whole, context.op(shape.Shape, result), allowzero=1))
+    filters = shape.quotient(context, shape.sizes_of(context, weight, 0, 1), group)
+    apart = op("Reshape", result, shape.joined(context, before, context.int64([group]), filters, after), allowzero=1)
+    whole = op("Sub", apart, more)
+    return context.replace(op("Reshape", whole, op("Shape", result), allowzero=1))
 
 
 @because("RTen does not pad with the zero point, so a Pad comes first")
@@ -248,7 +239,7 @@ def conv_integer(node: Node, context: Context) -> list[Node] | None:
         return _channels_apart(node, context)
     rank = len(pads) // 2
     amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
-    padded = context.op(padding.Pad, data, amounts, zero or context.scalar(0, like=data))
+    padded = context.op("Pad", data, amounts, zero or context.scalar(0, like=data))
     return context.changed([padded, *node.input[1:]], pads=[0] * len(pads))
 
 
@@ -264,12 +255,12 @@ def _conv_integer_deviations(node: Node, context: Context) -> tuple[Deviation, .
 
 ConvInteger = OperatorSpec(
     "ConvInteger",
-    Row(4, 1, "ConvAttrs", convolution.CONV, convolution.KERNEL_IMPLIED),
-    dims=convolution.conv_dims,
-    elements=(always(INT32),),
-    rewritings=(conv_integer,),
-    raised=convolution.convolution_raised,
-    raised_deviations=_conv_integer_deviations,
-    faults=(_ZERO_PADDING,),
-    onnx=convolution.Conv.onnx,
+    Outputs(convolution.conv_dims, always(INT32)),
+    ToRten(
+        Row(4, 1, "ConvAttrs", convolution.CONV, convolution.KERNEL_IMPLIED),
+        rewritings=(conv_integer,),
+        faults=(_ZERO_PADDING,),
+    ),
+    ToOnnx(rewriting=convolution.convolution_raised, deviations=_conv_integer_deviations),
+    onnx_loader=convolution.Conv.onnx_loader,
 )

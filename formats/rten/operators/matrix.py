@@ -8,12 +8,21 @@ from formats.ir.dtypes import INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string, with_fields
-from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
-from formats.rten.operators.shared.rewritings import dropped, without_gaps
-from formats.rten.operators.shared.rules import broadcast_dims, of_any_input, unknown
-from formats.rten.operators.shared.spec import Field, FieldKind, Folding, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.rules import broadcast_dims, dropped, of_any_input, without_gaps
+from formats.rten.operators.shared.spec import (
+    Deviation,
+    Field,
+    FieldKind,
+    Folding,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+)
 from formats.rten.target import Fault
 from formats.tensordata.plan import RESULTS
 
@@ -39,28 +48,26 @@ _LONE_COLUMN_DEVIATION = Deviation(_LONE_COLUMN.sentence, RESULTS)
 
 def _by_anything(context: Context, a: str, b: str) -> list[Node]:
     """The product with a value that may be a vector: RTen then makes a last dim that the result must not have."""
-    same = context.scope.add_safe(_LONE_COLUMN, context.op(shape.Identity, b))
+    op = context.op
+    same = context.scope.add_safe(_LONE_COLUMN, op("Identity", b))
     product = context.copy([a, same, *context.node.input[2:]])
-    all_dims = [context.op(shape.Shape, name) for name in (a, b, product)]
-    ranks = [context.op(shape.Shape, dims) for dims in all_dims]
+    # If b is a vector, the result has one axis less than a. Otherwise, it has the axes that the product has.
+    all_dims = [op("Shape", name) for name in (a, b, product)]
+    ranks = [op("Shape", dims) for dims in all_dims]
     one = context.int64([1])
-    end = context.op(
-        comparison.Where,
-        context.op(comparison.Equal, ranks[1], one),
-        context.op(elementwise.Sub, ranks[0], one),
-        ranks[2],
-    )
-    target = context.op(slicing.Slice, all_dims[2], context.int64([0]), end)
-    return context.replace(context.op(shape.Reshape, product, target, allowzero=1))
+    end = op("Where", op("Equal", ranks[1], one), op("Sub", ranks[0], one), ranks[2])
+    target = op("Slice", all_dims[2], context.int64([0]), end)
+    return context.replace(op("Reshape", product, target, allowzero=1))
 
 
 def by_vector(node: Node, context: Context) -> list[Node] | None:
     """RTen leaves the axis of a vector in the result: of a stack of matrices with one, of one with no columns."""
+    op = context.op
     a, b = context.input(0), context.input(1)
     rank, columns = context.rank(a), context.dims(b)
     if rank == 1 and columns is not None and len(columns) > 1 and not (isinstance(columns[-1], int) and columns[-1]):
-        row = context.op(shape.Unsqueeze, a, context.int64([0]))
-        return context.replace(context.op(shape.Squeeze, context.copy([row, b, *node.input[2:]]), context.int64([-2])))
+        row = op("Unsqueeze", a, context.int64([0]))
+        return context.replace(op("Squeeze", context.copy([row, b, *node.input[2:]]), context.int64([-2])))
     rows = (context.dims(a) or (1,))[0]
     if rank is not None and (rank < 2 or (rank == 2 and isinstance(rows, int) and rows)):
         return None
@@ -68,12 +75,13 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
         return _by_anything(context, a, b)
     if context.rank(b) != 1:
         return None
-    column = context.op(shape.Unsqueeze, b, context.int64([1]))
-    return context.replace(context.op(shape.Squeeze, context.copy([a, column, *node.input[2:]]), context.int64([-1])))
+    column = op("Unsqueeze", b, context.int64([1]))
+    return context.replace(op("Squeeze", context.copy([a, column, *node.input[2:]]), context.int64([-1])))
 
 
 @because("RTen's MatMul is only for floats, so integers become products and sums")
 def mat_mul(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     a, b = context.input(0), context.input(1)
     if not context.is_integer(a):
         return by_vector(node, context)
@@ -81,26 +89,22 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
         raise Refused("multiplies scalars, which MatMul does not define")
     rows, columns = context.known_rank(a) > 1, context.known_rank(b) > 1
     last = context.int64([-1])
-    left = context.op(shape.Unsqueeze, a, last)  # ..., m, k, 1
+    left = op("Unsqueeze", a, last)  # ..., m, k, 1
     if not rows:
-        left = context.op(shape.Unsqueeze, left, context.int64([0]))
-    right = b if columns else context.op(shape.Unsqueeze, b, last)
-    right = context.op(shape.Unsqueeze, right, context.int64([-3]))  # ..., 1, k, n
-    total = context.op(reduction.ReduceSum, context.op(elementwise.Mul, left, right), context.int64([-2]), keepdims=0)
+        left = op("Unsqueeze", left, context.int64([0]))
+    right = b if columns else op("Unsqueeze", b, last)
+    right = op("Unsqueeze", right, context.int64([-3]))  # ..., 1, k, n
+    total = op("ReduceSum", op("Mul", left, right), context.int64([-2]), keepdims=0)
     gone = [-1] * (not columns) + [-2] * (not rows)
-    return context.replace(context.op(shape.Squeeze, total, context.int64(gone)) if gone else total)
-
-
-def _last_of_integer_product() -> tuple[OperatorSpec, ...]:
-    return reduction.ReduceSum, shape.Squeeze
+    return context.replace(op("Squeeze", total, context.int64(gone)) if gone else total)
 
 
 def integer_product(node: Node, makers: Makers) -> Node | None:
     """MatMul of integers, from the products and the sum that it was written with."""
-    squeezed = makers.match(node, shape.Squeeze, reduction.ReduceSum)
+    squeezed = makers.match(node, "Squeeze", "ReduceSum")
     total = squeezed[0] if squeezed else node
     gone = (makers.integers(node.input[1]) if squeezed and len(node.input) > 1 else []) or []
-    terms = makers.match(total, reduction.ReduceSum, elementwise.Mul)
+    terms = makers.match(total, "ReduceSum", "Mul")
     if (
         terms is None
         or len(total.input) < 2
@@ -108,19 +112,19 @@ def integer_product(node: Node, makers: Makers) -> Node | None:
         or get_int(total, "keepdims", 1)
     ):
         return None
-    sides = makers.match(terms[0], elementwise.Mul, shape.Unsqueeze, shape.Unsqueeze)
+    sides = makers.match(terms[0], "Mul", "Unsqueeze", "Unsqueeze")
     if sides is None or [makers.integers(side.input[1]) for side in sides] != [[0 if -2 in gone else -1], [-3]]:
         return None
     a, b = (side.input[0] for side in sides)
     if -2 in gone:
-        row = makers.maker(a, shape.Unsqueeze)
+        row = makers.maker(a, "Unsqueeze")
         a = row.input[0] if row is not None and makers.integers(row.input[1]) == [-1] else ""
     if -1 in gone:
-        column = makers.maker(b, shape.Unsqueeze)
+        column = makers.maker(b, "Unsqueeze")
         b = column.input[0] if column is not None and makers.integers(column.input[1]) == [-1] else ""
     if not a or not b or not set(gone) <= {-1, -2} or INT32 not in (makers.elem_type(a), makers.elem_type(b)):
         return None
-    return with_fields(node, op_type=MatMul.name, input=[a, b], attribute=[])
+    return with_fields(node, op_type="MatMul", input=[a, b], attribute=[])
 
 
 def _product_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
@@ -131,16 +135,13 @@ def _product_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 MatMul = OperatorSpec(
     "MatMul",
-    Row(2),
-    signature=Signature("N", "N"),
-    dims=matmul_dims,
-    elements=(of_any_input,),
-    rewritings=(mat_mul,),
-    raised_deviations=_product_deviations,
-    foldings=(Folding(_last_of_integer_product, integer_product),),
-    faults=(_LONE_COLUMN,),
-    is_plain=True,
-    range=ranges.matrix_products,
+    Outputs(matmul_dims, of_any_input, range=ranges.matrix_products),
+    ToRten(Row(2), rewritings=(mat_mul,), is_plain=True, faults=(_LONE_COLUMN,)),
+    ToOnnx(
+        Signature("N", "N"),
+        foldings=(Folding(("ReduceSum", "Squeeze"), integer_product),),
+        deviations=_product_deviations,
+    ),
 )
 
 
@@ -154,6 +155,7 @@ def gemm_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 
 @because("RTen's Gemm is only for floats, so integers need a MatMul and an Add")
 def gemm(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     a, b, c = context.input(0), context.input(1), context.optional(2)
     if not context.is_integer(a):
         return None
@@ -161,31 +163,32 @@ def gemm(node: Node, context: Context) -> list[Node] | None:
         attribute = find(node, name)
         if attribute is not None and attribute.f != 1:
             raise Refused(f"scales integers ({name} = {attribute.f}), which cannot be converted")
-    left = context.op(shape.Transpose, a, perm=[1, 0]) if get_int(node, "transA") else a
-    right = context.op(shape.Transpose, b, perm=[1, 0]) if get_int(node, "transB") else b
-    product = context.op(MatMul, left, right)
-    return context.replace(context.op(elementwise.Add, product, c) if c else product)
+    left = op("Transpose", a, perm=[1, 0]) if get_int(node, "transA") else a
+    right = op("Transpose", b, perm=[1, 0]) if get_int(node, "transB") else b
+    product = op("MatMul", left, right)
+    return context.replace(op("Add", product, c) if c else product)
 
 
 Gemm = OperatorSpec(
     "Gemm",
-    Row(
-        3,
-        1,
-        "GemmAttrs",
-        (
-            Field("alpha", FieldKind.FLOAT, 1.0),
-            Field("beta", FieldKind.FLOAT, 1.0),
-            Field("transpose_a", FieldKind.BOOL, 0, "transA"),
-            Field("transpose_b", FieldKind.BOOL, 0, "transB"),
+    Outputs(gemm_dims, of_any_input),
+    ToRten(
+        Row(
+            3,
+            1,
+            "GemmAttrs",
+            (
+                Field("alpha", FieldKind.FLOAT, 1.0),
+                Field("beta", FieldKind.FLOAT, 1.0),
+                Field("transpose_a", FieldKind.BOOL, 0, "transA"),
+                Field("transpose_b", FieldKind.BOOL, 0, "transB"),
+            ),
         ),
+        older=(dropped("broadcast"),),
+        rewritings=(gemm,),
+        is_plain=True,
     ),
-    signature=Signature("N", "N"),
-    dims=gemm_dims,
-    elements=(of_any_input,),
-    older=(dropped("broadcast"),),
-    rewritings=(gemm,),
-    is_plain=True,
+    ToOnnx(Signature("N", "N")),
 )
 
 
@@ -194,7 +197,7 @@ def einsum_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     left, arrow, right = get_string(node, "equation").replace(" ", "").partition("->")
     if not arrow or "." in left:
         return []
-    sizes: dict[str, Dim] = {}
+    sizes: dict[str, Dim] = {}  # by letter: a known dim other than 1 counts, because 1 is broadcast to it
     for term, entry in zip(left.split(","), types, strict=True):
         for letter, dim in zip(term, entry.dims or (None,) * len(term), strict=True):
             if dim is not None and dim != 1:
@@ -213,31 +216,26 @@ def einsum(node: Node, context: Context) -> list[Node] | None:
 
 Einsum = OperatorSpec(
     "Einsum",
-    Row(None, 1, "EinsumAttrs", (Field("equation", FieldKind.STRING, required=True),)),
-    signature=Signature("N", "N"),
-    dims=einsum_dims,
-    elements=(of_any_input,),
-    rewritings=(einsum,),
-    raised=without_gaps,
+    Outputs(einsum_dims, of_any_input),
+    ToRten(Row(None, 1, "EinsumAttrs", (Field("equation", FieldKind.STRING, required=True),)), rewritings=(einsum,)),
+    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
 )
 
 
 def determinant(node: Node, context: Context) -> list[Node] | None:
     """Write it by the rule of Sarrus, for matrices of up to three rows."""
+    op = context.op
     data = context.input(0)
     order = context.static_dims(data, context.known_rank(data) - 2)[0]
 
+    # The data are ..., rows, columns; an element is what all matrices have at one place.
     def element(row: int, column: int) -> str:
-        line = context.op(indexing.Gather, data, context.int64_scalar(row), axis=-2)
-        return context.op(indexing.Gather, line, context.int64_scalar(column), axis=-1)
+        line = op("Gather", data, context.int64_scalar(row), axis=-2)
+        return op("Gather", line, context.int64_scalar(column), axis=-1)
 
     def minor(rows: tuple[int, int], columns: tuple[int, int]) -> str:
-        down = context.op(elementwise.Mul, element(rows[0], columns[0]), element(rows[1], columns[1]))
-        return context.op(
-            elementwise.Sub,
-            down,
-            context.op(elementwise.Mul, element(rows[0], columns[1]), element(rows[1], columns[0])),
-        )
+        down = op("Mul", element(rows[0], columns[0]), element(rows[1], columns[1]))
+        return op("Sub", down, op("Mul", element(rows[0], columns[1]), element(rows[1], columns[0])))
 
     if order == 1:
         return context.replace(element(0, 0))
@@ -246,10 +244,9 @@ def determinant(node: Node, context: Context) -> list[Node] | None:
     if order != 3:
         raise Refused(f"computes determinants of {order} rows; at most three can be converted")
     first, second, third = (
-        context.op(elementwise.Mul, element(0, column), minor((1, 2), others))
-        for column, others in enumerate(((1, 2), (0, 2), (0, 1)))
+        op("Mul", element(0, column), minor((1, 2), others)) for column, others in enumerate(((1, 2), (0, 2), (0, 1)))
     )
-    return context.replace(context.op(elementwise.Add, context.op(elementwise.Sub, first, second), third))
+    return context.replace(op("Add", op("Sub", first, second), third))
 
 
-Det = OperatorSpec("Det", dims=unknown, rewritings=(determinant,))
+Det = OperatorSpec("Det", to_rten=ToRten(rewritings=(determinant,)))

@@ -1,6 +1,6 @@
 """Operators of classical machine learning, of the domain ai.onnx.ml, as standard operators; trees are in `trees.py`.
 
-Spec: ONNX, Operators-ml.md; where it is not clear, this follows ONNX Runtime.
+Spec: ONNX, Operators-md; where it is not clear, this follows ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -9,22 +9,11 @@ from math import isnan, prod
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string, get_strings
-from formats.rten.operators import (
-    activation,
-    comparison,
-    creation,
-    elementwise,
-    indexing,
-    matrix,
-    normalization,
-    padding,
-    reduction,
-    shape,
-    slicing,
-)
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, because
+from formats.rten.operators import shape
+from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, ToRten, because
 from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:
@@ -46,71 +35,74 @@ def _of_features(node: Node, context: Context, name: str) -> str:
     features = (context.dims(context.input(0)) or ())[min(rank - 1, 1)]
     if isinstance(features, int) and len(values) != features:  # onnxruntime stops, too, if only the run can tell
         raise Refused(f"has {len(values)} numbers in {name!r} for {features} features")
-    return context.op(shape.Reshape, context.array(values), context.int64([-1] + [1] * max(rank - 2, 0)))
+    return context.op("Reshape", context.array(values), context.int64([-1] + [1] * max(rank - 2, 0)))
 
 
 def scaler(node: Node, context: Context) -> list[Node] | None:
     """Write it as (x - offset) * scale."""
     data = context.cast(context.input(0), FLOAT)
-    shifted = context.op(elementwise.Sub, data, _of_features(node, context, "offset"))
-    return context.replace(context.op(elementwise.Mul, shifted, _of_features(node, context, "scale")))
+    shifted = context.op("Sub", data, _of_features(node, context, "offset"))
+    return context.replace(context.op("Mul", shifted, _of_features(node, context, "scale")))
 
 
-Scaler = OperatorSpec("Scaler", domain=MACHINE_LEARNING, rewritings=(scaler,))
+Scaler = OperatorSpec("Scaler", to_rten=ToRten(rewritings=(scaler,)), domain=MACHINE_LEARNING)
 
 
 def normalizer(node: Node, context: Context) -> list[Node] | None:
     """Write it as a division of each sample by its norm, if that is not zero."""
+    op = context.op
     data = context.cast(context.input(0), FLOAT)
-    reductions = {"MAX": reduction.ReduceMax, "L1": reduction.ReduceL1, "L2": reduction.ReduceL2}
+    reductions = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}
     name = get_string(node, "norm", "MAX")
     if name not in reductions:
         raise Refused(f"has the unknown norm {name!r}")
     axis = min(context.known_rank(data) - 1, 1)
-    size = context.op(reductions[name], data, context.int64([axis]), keepdims=1)
-    is_zero = context.op(comparison.Equal, size, context.scalar(0.0))
-    divisor = context.op(comparison.Where, is_zero, context.scalar(1.0), size)
-    return context.replace(context.op(elementwise.Div, data, divisor))
+    size = op(reductions[name], data, context.int64([axis]), keepdims=1)
+    is_zero = op("Equal", size, context.scalar(0.0))
+    divisor = op("Where", is_zero, context.scalar(1.0), size)
+    return context.replace(op("Div", data, divisor))
 
 
-Normalizer = OperatorSpec("Normalizer", domain=MACHINE_LEARNING, rewritings=(normalizer,))
+Normalizer = OperatorSpec("Normalizer", to_rten=ToRten(rewritings=(normalizer,)), domain=MACHINE_LEARNING)
 
 
 def binarizer(node: Node, context: Context) -> list[Node] | None:
     """Write it as a comparison with the threshold."""
     data = context.input(0)
     limit = context.array(get_float(node, "threshold"), context.elem_type(data) or FLOAT)
-    return context.replace(context.cast(context.op(comparison.Greater, data, limit), context.elem_type(data) or FLOAT))
+    return context.replace(context.cast(context.op("Greater", data, limit), context.elem_type(data) or FLOAT))
 
 
-Binarizer = OperatorSpec("Binarizer", domain=MACHINE_LEARNING, rewritings=(binarizer,))
+Binarizer = OperatorSpec("Binarizer", to_rten=ToRten(rewritings=(binarizer,)), domain=MACHINE_LEARNING)
 
 
 def array_feature_extractor(node: Node, context: Context) -> list[Node] | None:
     """Write it as a Gather of columns."""
     data = context.input(0)
     if context.known_rank(data) == 1:
-        data = context.op(shape.Unsqueeze, data, context.int64([0]))
-    places = context.op(shape.Reshape, context.input(1), context.int64([-1]))
-    return context.replace(context.op(indexing.Gather, data, places, axis=-1))
+        data = context.op("Unsqueeze", data, context.int64([0]))
+    places = context.op("Reshape", context.input(1), context.int64([-1]))
+    return context.replace(context.op("Gather", data, places, axis=-1))
 
 
 ArrayFeatureExtractor = OperatorSpec(
-    "ArrayFeatureExtractor", domain=MACHINE_LEARNING, rewritings=(array_feature_extractor,)
+    "ArrayFeatureExtractor", to_rten=ToRten(rewritings=(array_feature_extractor,)), domain=MACHINE_LEARNING
 )
 
 
 def _for_each_feature(context: Context, values: str, count: int, features: str) -> str:
     """The values if they are as many as there are features, or else the first one for each feature."""
-    columns = context.op(shape.Squeeze, features, context.int64([0]))
-    numbers = context.op(creation.Range, context.int64_scalar(0), columns, context.int64_scalar(1))
-    is_fitting = context.op(comparison.Equal, features, context.int64([count]))
-    places = context.op(comparison.Where, is_fitting, numbers, context.int64([0]))
-    return context.op(indexing.Gather, values, places, axis=0)
+    op = context.op
+    columns = op("Squeeze", features, context.int64([0]))
+    numbers = shape.counted(context, columns)
+    is_fitting = op("Equal", features, context.int64([count]))
+    places = op("Where", is_fitting, numbers, context.int64([0]))
+    return op("Gather", values, places, axis=0)
 
 
 def imputer(node: Node, context: Context) -> list[Node] | None:
     """Write it as Where the number that means "missing" is found."""
+    op = context.op
     data = context.input(0)
     elem_type = context.elem_type(data) or FLOAT
     is_float = find(node, "imputed_value_floats") is not None
@@ -126,53 +118,54 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
     if len(values) > 1 and not isinstance(features, int):
         fill = _for_each_feature(context, fill, len(values), shape.sizes_of(context, data, axis, axis + 1))
     if rank > 2 and len(values) > 1:
-        fill = context.op(shape.Reshape, fill, context.int64([-1] + [1] * (rank - 2)))
+        fill = op("Reshape", fill, context.int64([-1] + [1] * (rank - 2)))
     gone = get_float(node, "replaced_value_float") if is_float else get_int(node, "replaced_value_int64")
-    if isnan(gone):
-        is_gone = context.op(comparison.IsNaN, data)
-    else:
-        is_gone = context.op(comparison.Equal, data, context.array(gone, elem_type))
-    return context.replace(context.op(comparison.Where, is_gone, fill, data))
+    is_gone = op("IsNaN", data) if isnan(gone) else op("Equal", data, context.array(gone, elem_type))
+    return context.replace(op("Where", is_gone, fill, data))
 
 
-Imputer = OperatorSpec("Imputer", domain=MACHINE_LEARNING, rewritings=(imputer,))
+Imputer = OperatorSpec("Imputer", to_rten=ToRten(rewritings=(imputer,)), domain=MACHINE_LEARNING)
 
 
 def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
     """Write it as Concat of the inputs, each cut or padded to its number of columns."""
+    op = context.op
     parts = []
     for place, width in enumerate(get_ints(node, "inputdimensions") or ()):
         data = context.cast(context.input(place), FLOAT)
         rows = context.int64([1]) if context.known_rank(data) == 1 else shape.sizes_of(context, data, 0, 1)
-        part = context.op(shape.Reshape, data, shape.joined(context, rows, context.int64([-1])))
-        found = (context.dims(data) or ())[min(context.known_rank(data) - 1, 1) :]
-        known = [dim for dim in found if isinstance(dim, int)]
-        columns = prod(known) if len(known) == len(found) else None
+        part = op("Reshape", data, shape.joined(context, rows, context.int64([-1])))
+        feature_dims = (context.dims(data) or ())[min(context.known_rank(data) - 1, 1) :]
+        sizes = [dim for dim in feature_dims if isinstance(dim, int)]
+        columns = prod(sizes) if len(sizes) == len(feature_dims) else None
         if columns is None or columns < width:
-            part = context.op(padding.Pad, part, context.int64([0, 0, 0, width - (columns or 0)]))
+            part = op("Pad", part, context.int64([0, 0, 0, width - (columns or 0)]))
         if columns is None or columns > width:
             bounds = (context.int64([number]) for number in (0, width, 1))
-            part = context.op(slicing.Slice, part, *bounds)
+            part = op("Slice", part, *bounds)
         parts.append(part)
     if len(parts) != len(node.input):
         raise Refused(f"has {len(node.input)} inputs, but inputdimensions for {len(parts)}")
-    return context.replace(context.op(slicing.Concat, *parts, axis=1))
+    return context.replace(op("Concat", *parts, axis=1))
 
 
-FeatureVectorizer = OperatorSpec("FeatureVectorizer", domain=MACHINE_LEARNING, rewritings=(feature_vectorizer,))
+FeatureVectorizer = OperatorSpec(
+    "FeatureVectorizer", to_rten=ToRten(rewritings=(feature_vectorizer,)), domain=MACHINE_LEARNING
+)
 
 
 def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) -> str:
     """The place of each element among the keys counted from one, INT32; zero for one that is not there."""
-    column = context.op(shape.Unsqueeze, data, context.int64([-1]))
-    is_key = context.op(comparison.Equal, column, context.array(keys, elem_type))
+    op = context.op
+    column = op("Unsqueeze", data, context.int64([-1]))  # ..., 1, compared with all keys: ..., keys
+    is_key = op("Equal", column, context.array(keys, elem_type))
     if any(isinstance(key, float) and isnan(key) for key in keys):
         nan_key = context.array([isinstance(key, float) and isnan(key) for key in keys], INT32)
-        both = context.op(elementwise.Mul, context.cast(context.op(comparison.IsNaN, column), INT32), nan_key)
-        is_key = context.op(comparison.Or, is_key, context.op(comparison.Equal, both, context.array(1, INT32)))
+        both = op("Mul", context.cast(op("IsNaN", column), INT32), nan_key)
+        is_key = op("Or", is_key, op("Equal", both, context.array(1, INT32)))
     numbers = context.array(range(1, len(keys) + 1), INT32)
-    held = context.op(comparison.Where, is_key, numbers, context.array(0, INT32))
-    return context.op(reduction.ReduceMax, held, context.int64([-1]), keepdims=0)
+    places = op("Where", is_key, numbers, context.array(0, INT32))
+    return op("ReduceMax", places, context.int64([-1]), keepdims=0)
 
 
 def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
@@ -184,19 +177,19 @@ def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(data)
     if elem_type not in (INT32, INT64):
         data, elem_type = context.cast(data, INT32), INT32
-    column = context.op(shape.Unsqueeze, data, context.int64([-1]))
-    is_category = context.op(comparison.Equal, column, context.array(categories, elem_type))
+    column = context.op("Unsqueeze", data, context.int64([-1]))
+    is_category = context.op("Equal", column, context.array(categories, elem_type))
     return context.replace(context.cast(is_category, FLOAT))
 
 
-OneHotEncoder = OperatorSpec("OneHotEncoder", domain=MACHINE_LEARNING, rewritings=(one_hot_encoder,))
+OneHotEncoder = OperatorSpec("OneHotEncoder", to_rten=ToRten(rewritings=(one_hot_encoder,)), domain=MACHINE_LEARNING)
 
 
 def _table(node: Node, context: Context, what: str) -> tuple[list[Any], int]:
     """The keys or values of a LabelEncoder, and their element type."""
-    held = find(node, f"{what}_tensor")
-    if held is not None and held.t is not None and held.t.data_type not in NOT_NUMBERS:
-        return list(held.t.numpy().reshape(-1).tolist()), held.t.data_type or FLOAT
+    tensor = find(node, f"{what}_tensor")
+    if tensor is not None and tensor.t is not None and tensor.t.data_type not in NOT_NUMBERS:
+        return list(tensor.t.numpy().reshape(-1).tolist()), tensor.t.data_type or FLOAT
     if find(node, f"{what}_int64s") is not None:
         return list(get_ints(node, f"{what}_int64s") or ()), INT64
     if find(node, f"{what}_floats") is not None:
@@ -209,19 +202,19 @@ def label_encoder(node: Node, context: Context) -> list[Node] | None:
     keys, key_type = _table(node, context, "keys")
     values, value_type = _table(node, context, "values")
     default: Any = get_int(node, "default_int64", -1) if value_type == INT64 else get_float(node, "default_float", -0.0)
-    held = find(node, "default_tensor")
-    if held is not None and held.t is not None:
-        default = held.t.numpy().reshape(-1).tolist()[0]
+    default_tensor = find(node, "default_tensor")
+    if default_tensor is not None and default_tensor.t is not None:
+        default = default_tensor.t.numpy().reshape(-1).tolist()[0]
     first: dict[Any, Any] = {}
     for key, value in zip(keys, values, strict=True):
         first.setdefault("nan" if key != key else key, value)
-    known = [float("nan") if key == "nan" else key for key in first]
-    places = _places(context, context.input(0), known, key_type)
+    distinct_keys = [float("nan") if key == "nan" else key for key in first]
+    places = _places(context, context.input(0), distinct_keys, key_type)
     table = context.array([default, *first.values()], value_type)
-    return context.replace(context.op(indexing.Gather, table, places, axis=0))
+    return context.replace(context.op("Gather", table, places, axis=0))
 
 
-LabelEncoder = OperatorSpec("LabelEncoder", domain=MACHINE_LEARNING, rewritings=(label_encoder,))
+LabelEncoder = OperatorSpec("LabelEncoder", to_rten=ToRten(rewritings=(label_encoder,)), domain=MACHINE_LEARNING)
 
 
 @because("Refuse it: RTen has no dictionaries")
@@ -232,7 +225,7 @@ def zip_map(node: Node, context: Context) -> list[Node] | None:
     )
 
 
-ZipMap = OperatorSpec("ZipMap", domain=MACHINE_LEARNING, rewritings=(zip_map,))
+ZipMap = OperatorSpec("ZipMap", to_rten=ToRten(rewritings=(zip_map,)), domain=MACHINE_LEARNING)
 
 
 def _probit(context: Context, data: str) -> str:
@@ -240,29 +233,31 @@ def _probit(context: Context, data: str) -> str:
 
     Spec: ONNX Runtime, ml_common.h, `ErfInv`.
     """
+    op = context.op
     one, unit = context.scalar(1.0), context.scalar(0.147)
-    x = context.op(elementwise.Sub, context.op(elementwise.Mul, data, context.scalar(2.0)), one)
-    inner = context.op(elementwise.Mul, context.op(elementwise.Sub, one, x), context.op(elementwise.Add, one, x))
-    log = context.op(elementwise.Log, inner)
-    half = context.op(elementwise.Mul, log, context.scalar(0.5))
-    first = context.op(elementwise.Add, half, context.scalar(2 / (3.14159 * 0.147)))
-    square = context.op(elementwise.Mul, first, first)
-    root = context.op(elementwise.Sqrt, context.op(elementwise.Sub, square, context.op(elementwise.Div, log, unit)))
-    size = context.op(elementwise.Sqrt, context.op(elementwise.Sub, root, first))
-    is_negative = context.op(comparison.Less, x, context.scalar(0.0))
-    signed = context.op(comparison.Where, is_negative, context.op(elementwise.Neg, size), size)
-    return context.op(elementwise.Mul, signed, context.scalar(2**0.5))
+    x = op("Sub", op("Mul", data, context.scalar(2.0)), one)
+    inner = op("Mul", op("Sub", one, x), op("Add", one, x))
+    log = op("Log", inner)
+    half = op("Mul", log, context.scalar(0.5))
+    first = op("Add", half, context.scalar(2 / (3.14159 * 0.147)))
+    square = op("Mul", first, first)
+    root = op("Sqrt", op("Sub", square, op("Div", log, unit)))
+    size = op("Sqrt", op("Sub", root, first))
+    is_negative = op("Less", x, context.scalar(0.0))
+    signed = op("Where", is_negative, op("Neg", size), size)
+    return op("Mul", signed, context.scalar(2**0.5))
 
 
 def _softmax_zero(context: Context, data: str) -> str:
     """Softmax of the numbers that are not zero, which stay zero."""
-    largest = context.op(reduction.ReduceMax, data, context.int64([-1]), keepdims=1)
-    grown = context.op(elementwise.Exp, context.op(elementwise.Sub, data, largest))
-    is_something = context.op(comparison.Greater, context.op(elementwise.Abs, data), context.scalar(0.0000001))
-    kept = context.op(comparison.Where, is_something, grown, context.scalar(0.0))
-    small = context.op(elementwise.Mul, data, context.op(elementwise.Exp, context.op(elementwise.Neg, largest)))
-    total = context.op(reduction.ReduceSum, kept, context.int64([-1]), keepdims=1)
-    return context.op(elementwise.Div, context.op(comparison.Where, is_something, grown, small), total)
+    op = context.op
+    largest = op("ReduceMax", data, context.int64([-1]), keepdims=1)
+    grown = op("Exp", op("Sub", data, largest))
+    is_something = op("Greater", op("Abs", data), context.scalar(0.0000001))
+    kept = op("Where", is_something, grown, context.scalar(0.0))
+    small = op("Mul", data, op("Exp", op("Neg", largest)))
+    total = op("ReduceSum", kept, context.int64([-1]), keepdims=1)
+    return op("Div", op("Where", is_something, grown, small), total)
 
 
 def post_transform(context: Context, scores: str, name: str, count: int) -> str:
@@ -278,9 +273,9 @@ def post_transform(context: Context, scores: str, name: str, count: int) -> str:
             "set it to NONE, or add a node after it",
         )
     if name == "LOGISTIC":
-        return context.op(activation.Sigmoid, scores)
+        return context.op("Sigmoid", scores)
     if name == "SOFTMAX":
-        return context.op(normalization.Softmax, scores, axis=-1)
+        return context.op("Softmax", scores, axis=-1)
     if name == "SOFTMAX_ZERO":
         return _softmax_zero(context, scores)
     if name == "PROBIT":
@@ -294,7 +289,7 @@ def samples(context: Context, elem_type: int = FLOAT) -> str:
     rank = context.known_rank(data)
     if rank not in (1, 2):
         raise Refused(f"has samples with {rank - 1} axes; at most one can be converted", "flatten them")
-    return data if rank == 2 else context.op(shape.Unsqueeze, data, context.int64([0]))
+    return data if rank == 2 else context.op("Unsqueeze", data, context.int64([0]))
 
 
 def _linear(node: Node, context: Context, targets: int) -> str:
@@ -308,7 +303,7 @@ def _linear(node: Node, context: Context, targets: int) -> str:
     inputs = [samples(context), context.array(weight)]
     if intercepts:
         inputs.append(context.array(intercepts))
-    return context.op(matrix.Gemm, *inputs, transB=1)
+    return context.op("Gemm", *inputs, transB=1)
 
 
 def linear_regressor(node: Node, context: Context) -> list[Node] | None:
@@ -318,7 +313,9 @@ def linear_regressor(node: Node, context: Context) -> list[Node] | None:
     return context.replace(post_transform(context, scores, get_string(node, "post_transform"), targets))
 
 
-LinearRegressor = OperatorSpec("LinearRegressor", domain=MACHINE_LEARNING, rewritings=(linear_regressor,))
+LinearRegressor = OperatorSpec(
+    "LinearRegressor", to_rten=ToRten(rewritings=(linear_regressor,)), domain=MACHINE_LEARNING
+)
 
 
 def int_labels(node: Node, context: Context, name: str) -> list[int]:
@@ -332,24 +329,26 @@ def int_labels(node: Node, context: Context, name: str) -> list[int]:
 
 def label_of_largest(context: Context, scores: str, labels: Sequence[int]) -> str:
     """The label of the largest score of each sample, the first of equal ones."""
-    largest = context.op(reduction.ReduceMax, scores, context.int64([-1]), keepdims=1)
-    is_largest = context.op(comparison.Equal, scores, largest)
+    op = context.op
+    largest = op("ReduceMax", scores, context.int64([-1]), keepdims=1)
+    is_largest = op("Equal", scores, largest)
     count = len(labels)
-    places = context.op(comparison.Where, is_largest, context.array(range(count), INT32), context.array(count, INT32))
-    first = context.op(reduction.ReduceMin, places, context.int64([-1]), keepdims=0)
-    return context.op(indexing.Gather, context.int64([*labels, labels[0]]), first, axis=0)
+    places = op("Where", is_largest, context.array(range(count), INT32), context.array(count, INT32))
+    first = op("ReduceMin", places, context.int64([-1]), keepdims=0)
+    return op("Gather", context.int64([*labels, labels[0]]), first, axis=0)
 
 
 def label_above(context: Context, scores: str, limit: float, labels: Sequence[int]) -> str:
     """The second label where the only score of a sample exceeds a limit, else the first."""
-    column = context.op(shape.Squeeze, scores, context.int64([1]))
-    above = context.op(comparison.Greater, column, context.scalar(limit, like=scores))
+    column = context.op("Squeeze", scores, context.int64([1]))
+    above = context.op("Greater", column, context.scalar(limit, like=scores))
     first, second = (context.int64_scalar(label) for label in labels)
-    return context.op(comparison.Where, above, second, first)
+    return context.op("Where", above, second, first)
 
 
 def linear_classifier(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gemm, and ArgMax for the label."""
+    op = context.op
     labels = int_labels(node, context, "classlabels_ints")
     count, name = len(get_floats(node, "intercepts") or ()), get_string(node, "post_transform")
     scores = _linear(node, context, count)
@@ -363,10 +362,98 @@ def linear_classifier(node: Node, context: Context) -> list[Node] | None:
     if name == "PROBIT":
         raise Refused("has a post_transform that is not defined for two classes with one score")
     if name == "LOGISTIC":
-        scores = context.op(slicing.Concat, context.op(elementwise.Neg, scores), scores, axis=1)
-        return context.replace(label, context.op(activation.Sigmoid, scores))
-    rest = context.op(elementwise.Sub, context.scalar(1.0), scores)
-    return context.replace(label, context.op(slicing.Concat, rest, scores, axis=1))
+        scores = op("Concat", op("Neg", scores), scores, axis=1)
+        return context.replace(label, op("Sigmoid", scores))
+    rest = op("Sub", context.scalar(1.0), scores)
+    return context.replace(label, op("Concat", rest, scores, axis=1))
 
 
-LinearClassifier = OperatorSpec("LinearClassifier", domain=MACHINE_LEARNING, rewritings=(linear_classifier,))
+LinearClassifier = OperatorSpec(
+    "LinearClassifier", to_rten=ToRten(rewritings=(linear_classifier,)), domain=MACHINE_LEARNING
+)
+
+
+def _kernels(node: Node, context: Context, count: int) -> str:
+    """The kernel of each sample with each of the vectors."""
+    import numpy
+
+    op = context.op
+    vectors = numpy.asarray(get_floats(node, "support_vectors") or (), numpy.float32).reshape(count, -1)
+    gamma, offset, degree = (*(get_floats(node, "kernel_params") or ()), 0.0, 0.0, 0.0)[:3]
+    data, kind = samples(context), get_string(node, "kernel_type", "LINEAR")
+    if kind == "RBF":
+        column = op("Unsqueeze", data, context.int64([1]))
+        apart = op("Sub", column, context.array(vectors))
+        square = op("ReduceSumSquare", apart, context.int64([2]), keepdims=0)
+        return op("Exp", op("Mul", square, context.scalar(-gamma)))
+    product = op("MatMul", data, context.array(vectors.T))
+    if kind == "LINEAR":
+        return product
+    scaled = op("Mul", product, context.scalar(gamma))
+    moved = op("Add", scaled, context.scalar(offset))
+    if kind == "POLY":
+        return op("Pow", moved, context.scalar(degree))
+    if kind == "SIGMOID":
+        return op("Tanh", moved)
+    raise Refused(f"has the unknown kernel_type {kind!r}")
+
+
+def regressor(node: Node, context: Context) -> list[Node] | None:
+    """Write it as a sum of kernels times coefficients; for one class, as its sign."""
+    import numpy
+
+    op = context.op
+    if get_string(node, "post_transform", "NONE") != "NONE":
+        raise Refused("has a post_transform, which ONNX Runtime ignores", "set it to NONE")
+    count = get_int(node, "n_supports")
+    kernels = _kernels(node, context, count) if count else samples(context)
+    coefficients = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(-1, 1)
+    offset = context.scalar((get_floats(node, "rho") or [0.0])[0])
+    total = op("Add", op("MatMul", kernels, context.array(coefficients)), offset)
+    if get_int(node, "one_class"):
+        is_inside = op("Greater", total, context.scalar(0.0))
+        total = op("Where", is_inside, context.scalar(1.0), context.scalar(-1.0))
+    return context.replace(total)
+
+
+SVMRegressor = OperatorSpec("SVMRegressor", to_rten=ToRten(rewritings=(regressor,)), domain=MACHINE_LEARNING)
+
+
+def classifier(node: Node, context: Context) -> list[Node] | None:
+    """Write it as kernels for each pair of classes; the class that wins most often is the label."""
+    import numpy
+
+    op = context.op
+    labels, supports = int_labels(node, context, "classlabels_ints"), get_ints(node, "vectors_per_class") or []
+    if get_floats(node, "prob_a"):
+        raise Refused("computes probabilities in a way that ONNX does not define", "train without them")
+    if len(labels) < 2 or len(supports) != len(labels) or get_string(node, "post_transform", "NONE") != "NONE":
+        raise Refused("has a post_transform, or does not list support vectors for each class")
+    count, classes = sum(supports), len(labels)
+    by_class = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
+    budget.elements(sum(supports))
+    budget.steps(classes * (classes - 1) // 2)
+    # A pair of classes has a column: the coefficients of both classes' vectors against the other class. In ONNX, row n
+    # has those against the nth of the other classes.
+    owners = numpy.repeat(budget.arange(classes), supports)
+    pairs = [(one, other) for one in range(classes) for other in range(one + 1, classes)]
+    coefficients = budget.zeros((count, len(pairs)), numpy.float32)
+    for place, (one, other) in enumerate(pairs):
+        coefficients[owners == one, place] = by_class[other - 1, owners == one]
+        coefficients[owners == other, place] = by_class[one, owners == other]
+    product = op("MatMul", _kernels(node, context, count), context.array(coefficients))
+    scores = op("Add", product, context.array([(get_floats(node, "rho") or ())[: len(pairs)]]))
+    if classes == 2:
+        both = op("Concat", op("Neg", scores), scores, axis=1)
+        return context.replace(label_above(context, scores, 0.0, labels[::-1]), both)
+    winners, losers = numpy.asarray(pairs).T
+    wins = op("Greater", scores, context.scalar(0.0))
+    winner = op("Where", wins, context.array(winners, INT32), context.array(losers, INT32))
+    column = op("Unsqueeze", winner, context.int64([2]))
+    # Each pair votes for its winner: samples, pairs, classes.
+    votes = context.cast(op("Equal", column, context.array(range(classes), INT32)), INT32)
+    total = op("ReduceSum", votes, context.int64([1]), keepdims=0)
+    return context.replace(label_of_largest(context, total, labels), scores)
+
+
+SVMClassifier = OperatorSpec("SVMClassifier", to_rten=ToRten(rewritings=(classifier,)), domain=MACHINE_LEARNING)

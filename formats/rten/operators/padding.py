@@ -1,4 +1,4 @@
-"""Tensors padded at their ends, with a number or with their own elements."""
+"""Tensors padded at their ends, with a number or with their own elements, and cut or padded around their centre."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_ints, get_string
-from formats.rten.operators import comparison, creation, elementwise, indexing, scatter, shape, slicing
+from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
 from formats.rten.operators.shared.rules import normalize
-from formats.rten.operators.shared.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.spec import (
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+    unknown,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 
@@ -18,7 +30,8 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.shared.window import Window
+    from formats.rten.convert.value_types import Dims, ValueType
+    from formats.rten.operators.window import Window
 
 _PAD_MODE = {"constant": "Constant", "reflect": "Reflect", "edge": "Edge", "wrap": "Wrap"}
 
@@ -33,18 +46,19 @@ def is_padded_by_size(context: Context, geometry: Window, data: str) -> bool:
 
 def padded_by_size(context: Context, geometry: Window, data: str, value: float | str) -> str:
     """The data with a number or value around, as much as `auto_pad` asks for sizes that only the run can tell."""
+    op = context.op
     axes = range(len(geometry.kernel))
     sizes, none = shape.sizes_of(context, data, 2, 2 + len(axes)), context.int64([0, 0])
     strides, less = context.int64(geometry.strides), context.int64(stride - 1 for stride in geometry.strides)
-    steps = context.op(elementwise.Div, context.op(elementwise.Add, sizes, less), strides)
-    last = context.op(elementwise.Mul, context.op(elementwise.Sub, steps, context.int64([1])), strides)
-    ends = context.op(elementwise.Add, last, context.int64(map(geometry.extent, axes)))
-    total = context.op(elementwise.Max, context.op(elementwise.Sub, ends, sizes), context.int64([0]))
-    small = context.op(elementwise.Div, total, context.int64([2]))
-    pads = [small, context.op(elementwise.Sub, total, small)]
+    steps = op("Div", op("Add", sizes, less), strides)
+    last = op("Mul", op("Sub", steps, context.int64([1])), strides)
+    ends = op("Add", last, context.int64(map(geometry.extent, axes)))
+    total = op("Max", op("Sub", ends, sizes), context.int64([0]))
+    small = op("Div", total, context.int64([2]))  # of an odd total, SAME_UPPER has the larger half at the end
+    pads = [small, op("Sub", total, small)]
     before, after = pads if geometry.auto_pad == "SAME_UPPER" else reversed(pads)
     fill = value if isinstance(value, str) else context.scalar(value, like=data)
-    return context.op(Pad, data, shape.joined(context, none, before, none, after), fill)
+    return op("Pad", data, shape.joined(context, none, before, none, after), fill)
 
 
 def _plus(dim: Dim, more: int) -> Dim:
@@ -77,6 +91,7 @@ def pad_inputs(node: Node, context: Context) -> list[Node] | None:
 
 def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
     """The same with pads for every axis."""
+    op = context.op
     rank = context.known_rank(data)
     pads, axes = (context.scope.ints(context.input(place)) for place in (1, 3))
     if pads is not None and axes is not None:
@@ -88,45 +103,45 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
     if axes is not None:
         begins = context.int64(normalize(axis, rank) for axis in axes)
     else:
-        given, count = context.cast(context.input(3), INT64), context.int64([rank])
-        is_negative = context.op(comparison.Less, given, context.int64([0]))
-        begins = context.op(comparison.Where, is_negative, context.op(elementwise.Add, given, count), given)
-    ends = context.op(elementwise.Add, begins, context.int64([rank]))
-    places = context.op(slicing.Concat, begins, ends, axis=0)
-    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
+        axis_numbers, count = context.cast(context.input(3), INT64), context.int64([rank])
+        is_negative = op("Less", axis_numbers, context.int64([0]))
+        begins = op("Where", is_negative, op("Add", axis_numbers, count), axis_numbers)
+    ends = op("Add", begins, context.int64([rank]))
+    places = op("Concat", begins, ends, axis=0)
+    every = op("ScatterElements", context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
     return context.changed([data, every, context.optional(2)])
 
 
 def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int, int], mode: str) -> str:
     """One axis padded; it must be the last axis."""
     order = [other for other in range(rank) if other != axis] + [axis]
-    moved = context.op(shape.Transpose, data, perm=order)
+    moved = context.op("Transpose", data, perm=order)
     amounts = [0] * (rank - 1) + [pads[0]] + [0] * (rank - 1) + [pads[1]]
-    filled = context.op(Pad, moved, context.int64(amounts), mode=mode)
-    return context.op(shape.Transpose, filled, perm=[order.index(place) for place in range(rank)])
+    filled = context.op("Pad", moved, context.int64(amounts), mode=mode)
+    return context.op("Transpose", filled, perm=[order.index(place) for place in range(rank)])
 
 
 def _gathered(context: Context, data: str, pads: str, mode: str) -> str:
     """Every axis filled from the data, if only a run tells how far. Each place is gathered from its source place."""
+    op = context.op
     rank, zero, one = context.known_rank(data), context.int64_scalar(0), context.int64_scalar(1)
-    sizes = context.op(shape.Shape, data)
+    sizes = op("Shape", data)
     for axis in range(rank):
         size, before, behind = (
-            context.op(indexing.Gather, numbers, context.int64_scalar(place), axis=0)
+            op("Gather", numbers, context.int64_scalar(place), axis=0)
             for numbers, place in ((sizes, axis), (pads, axis), (pads, rank + axis))
         )
-        last = context.op(elementwise.Sub, size, one)
-        places = context.op(
-            creation.Range, context.op(elementwise.Neg, before), context.op(elementwise.Add, size, behind), one
-        )
+        last = op("Sub", size, one)
+        places = op("Range", op("Neg", before), op("Add", size, behind), one)
         if mode == "edge":
-            places = context.op(elementwise.Min, context.op(elementwise.Max, places, zero), last)
+            places = op("Min", op("Max", places, zero), last)
         elif mode == "wrap":
-            places = context.op(elementwise.Mod, places, size)
+            places = op("Mod", places, size)
         else:
-            beyond = context.op(elementwise.Sub, last, context.op(elementwise.Abs, places))
-            places = context.op(elementwise.Sub, last, context.op(elementwise.Abs, beyond))
-        data = context.op(indexing.Gather, data, places, axis=axis)
+            # Mirrored at the first element by its absolute value, and at the last one by the same from the other end.
+            beyond = op("Sub", last, op("Abs", places))
+            places = op("Sub", last, op("Abs", beyond))
+        data = op("Gather", data, places, axis=axis)
     return data
 
 
@@ -135,6 +150,7 @@ _NO_CUTTING = Fault("does not support negative pads", until=RTEN_0_26)
 
 def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list[Node] | None:
     """Pads that only a run tells. If pads are negative, the data are cut first."""
+    op = context.op
     pads, is_constant = context.input(1), mode == "constant"
     if is_constant and not context.target.deviates(_NO_CUTTING):
         return None
@@ -143,12 +159,12 @@ def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list
         rank, zero = context.known_rank(data), context.int64_scalar(0)
         bounds, first = (context.int64([place]) for place in (0, rank, 2 * rank)), context.int64([0])
         start, middle, end = bounds
-        before = context.op(slicing.Slice, pads, start, middle, first)
-        behind = context.op(slicing.Slice, pads, middle, end, first)
-        cut = context.op(elementwise.Max, context.op(elementwise.Neg, before), zero)
-        last = context.op(elementwise.Add, context.op(shape.Shape, data), context.op(elementwise.Min, behind, zero))
-        data = context.op(slicing.Slice, data, cut, last, context.int64(range(rank)))
-        kept = context.op(elementwise.Max, pads, zero)
+        before = op("Slice", pads, start, middle, first)
+        behind = op("Slice", pads, middle, end, first)
+        cut = op("Max", op("Neg", before), zero)
+        last = op("Add", op("Shape", data), op("Min", behind, zero))
+        data = op("Slice", data, cut, last, context.int64(range(rank)))
+        kept = op("Max", pads, zero)
     if not is_constant:
         return context.replace(_gathered(context, data, kept, mode))
     return None if kept == pads else context.changed([data, kept, context.optional(2)])
@@ -168,9 +184,9 @@ def pad(node: Node, context: Context) -> list[Node] | None:
     if min(pads, default=0) < 0 and (mode != "constant" or context.target.deviates(_NO_CUTTING)):
         kept = [max(0, number) for number in pads]
         is_constant = mode == "constant" and any(kept)  # the padding may be cut off, too
-        whole = context.op(Pad, data, context.int64(kept), context.optional(2)) if is_constant else data
+        whole = context.op("Pad", data, context.int64(kept), context.optional(2)) if is_constant else data
         cut = context.op(
-            slicing.Slice,
+            "Slice",
             whole,
             context.int64(max(0, -begin) for begin in pads[:rank]),
             context.int64(end if end < 0 else INT64_MAX for end in pads[rank:]),
@@ -178,7 +194,7 @@ def pad(node: Node, context: Context) -> list[Node] | None:
         )
         if is_constant or not any(kept):
             return context.replace(cut)
-        return context.replace(context.op(Pad, cut, context.int64(kept), context.optional(2), mode=mode))
+        return context.replace(context.op("Pad", cut, context.int64(kept), context.optional(2), mode=mode))
     padded = [axis for axis in range(rank) if pads[axis] or pads[rank + axis]]
     if mode == "constant" or all(axis >= rank - 2 for axis in padded):
         return None
@@ -189,13 +205,52 @@ def pad(node: Node, context: Context) -> list[Node] | None:
 
 Pad = OperatorSpec(
     "Pad",
-    Row(4, 1, "PadAttrs", (Field("mode", FieldKind.CHOICE, "constant", choices=_PAD_MODE),), optional=True),
-    signature=Signature("AlAi", "A"),
-    ranks={2: 0},
-    dims=pad_dims,
-    older=(pad_inputs,),
-    rewritings=(pad,),
-    faults=(_NO_CUTTING,),
-    range=ranges.padded,
-    onnx=OnnxForm(inputs={"pads": 1, "value": 2}),
+    Outputs(pad_dims, range=ranges.padded),
+    ToRten(
+        Row(4, 1, "PadAttrs", (Field("mode", FieldKind.CHOICE, "constant", choices=_PAD_MODE),), optional=True),
+        older=(pad_inputs,),
+        rewritings=(pad,),
+        faults=(_NO_CUTTING,),
+    ),
+    ToOnnx(Signature("AlAi", "A"), ranks={2: 0}),
+    onnx_loader=OnnxLoader(inputs={"pads": 1, "value": 2}),
 )
+
+
+def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> list[Node]:
+    """The same where sizes are known only when the model runs: the data are padded, and then cut."""
+    op = context.op
+    size = context.cast(context.input(1), INT64)
+    before = op("Gather", op("Shape", data), context.int64(axes), axis=0)
+    zero, two = context.int64([0]), context.int64([2])
+    missing = op("Max", op("Sub", size, before), zero)
+    begins = op("Div", missing, two)
+    pads = op("Concat", begins, op("Sub", missing, begins), axis=0)
+    places = context.int64([*axes, *(axis + rank for axis in axes)])
+    every = op("ScatterElements", context.int64([0] * (2 * rank)), places, pads, axis=0)
+    padded = op("Pad", data, every)
+    beyond = op("Max", op("Sub", before, size), zero)
+    start = op("Div", beyond, two)
+    end = op("Add", start, size)
+    return context.replace(op("Slice", padded, start, end, context.int64(axes)))
+
+
+def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
+    """Write it as Slice and Pad, evenly on both sides of each axis."""
+    data = context.input(0)
+    rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
+    attribute = get_ints(node, "axes")
+    axes = list(range(rank)) if attribute is None else [normalize(axis, rank) for axis in attribute]
+    dims = context.dims(data) or ()
+    sizes = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if asked is None or len(sizes) != len(axes):
+        return _cut_or_padded(context, data, axes, rank)
+    pads = [0] * (2 * rank)
+    for axis, size, before in zip(axes, asked, sizes, strict=True):
+        room = size - before
+        begin = room // 2 if room >= 0 else -(-room // 2)
+        pads[axis], pads[rank + axis] = begin, room - begin
+    return context.replace(context.op("Pad", data, context.int64(pads)))
+
+
+CenterCropPad = OperatorSpec("CenterCropPad", Outputs(elements=unknown), ToRten(rewritings=(center_crop_pad,)))

@@ -11,23 +11,26 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints, get_string
-from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
+from formats.rten.operators import padding, reduction, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import ANY_NAN, Deviation, of_floats
-from formats.rten.operators.shared.rules import always, unknown
+from formats.rten.operators.shared.rules import ANY_NAN, always, in_order, of_floats
 from formats.rten.operators.shared.spec import (
     ANY,
     ONES,
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
+    ToOnnx,
+    ToRten,
     because,
     of_input,
     sizes_field,
 )
-from formats.rten.operators.shared.window import (
+from formats.rten.operators.window import (
     KERNEL,
     PADDING,
     PADS_OMITTED,
@@ -71,8 +74,11 @@ def pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 MAX_TAPS = 256  # the most slices; each slice is a node
 
 
-def _taken(context: Context, operator: OperatorSpec, data: str, geometry: Window) -> str:
-    """The elements of each window combined, one axis after the other."""
+def _taken(context: Context, operator: str, data: str, geometry: Window) -> str:
+    """The elements of each window combined, one axis after the other.
+
+    A slice with the stride as its step has the same element of all windows, so the slices are combined.
+    """
     for axis, (length, dilation, stride) in enumerate(
         zip(geometry.kernel, geometry.dilations, geometry.strides, strict=True)
     ):
@@ -81,7 +87,7 @@ def _taken(context: Context, operator: OperatorSpec, data: str, geometry: Window
         for place in range(length):
             start = place * dilation
             end = start - geometry.extent(axis) + 1 or INT64_MAX
-            slices.append(context.op(slicing.Slice, data, context.int64([start]), context.int64([end]), number, step))
+            slices.append(context.op("Slice", data, context.int64([start]), context.int64([end]), number, step))
         data = context.op(operator, *slices)
     return data
 
@@ -92,7 +98,7 @@ def _padded(context: Context, data: str, pads: tuple[int, ...], value: float) ->
         return data
     rank = len(pads) // 2
     amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
-    return context.op(padding.Pad, data, amounts, context.scalar(value, like=data))
+    return context.op("Pad", data, amounts, context.scalar(value, like=data))
 
 
 @because("RTen pads SAME_LOWER as SAME_UPPER, so padding whose size only the run can tell becomes Pad")
@@ -104,7 +110,7 @@ def pool_padded_by_size(node: Node, context: Context) -> list[Node] | None:
     if context.is_integer(data) or is_plain or not padding.is_padded_by_size(context, geometry, data):
         return None
     changes: dict[str, Any] = {"auto_pad": None, "ceil_mode": None, "pads": [0] * (2 * len(geometry.kernel))}
-    if node.op_type == MaxPool.name:
+    if node.op_type == "MaxPool":
         if context.wanted(1):
             return None
         return context.changed([padding.padded_by_size(context, geometry, data, -inf)], **changes)
@@ -113,13 +119,13 @@ def pool_padded_by_size(node: Node, context: Context) -> list[Node] | None:
         return context.changed([padded], **changes)
     ones = padding.padded_by_size(context, geometry, _ones(context, data), 0.0)
     total, share = (context.copy([image], **changes) for image in (padded, ones))  # both divided by the window's size
-    return context.replace(context.op(elementwise.Div, total, share))
+    return context.replace(context.op("Div", total, share))
 
 
 def _ones(context: Context, data: str) -> str:
     """An image of ones, of the size of the data."""
     size = shape.joined(context, context.int64([1, 1]), shape.sizes_of(context, data, 2, context.known_rank(data)))
-    return context.op(shape.Expand, context.scalar(1, like=data), size)
+    return context.op("Expand", context.scalar(1, like=data), size)
 
 
 @because("RTen's pools have no dilations, so it becomes the maximum or mean of slices")
@@ -135,30 +141,31 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
         raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if get_int(node, "ceil_mode"):
         pads = rounding_pads(context, geometry, data, pads)
-    if node.op_type == MaxPool.name:
+    if node.op_type == "MaxPool":
         context.report(ANY_NAN, is_defined=False)
         padded = _padded(context, data, pads, float("-inf"))
-        return context.replace(_taken(context, elementwise.Max, padded, geometry))
-    total = _taken(context, elementwise.Sum, _padded(context, data, pads, 0.0), geometry)
+        return context.replace(_taken(context, "Max", padded, geometry))
+    total = _taken(context, "Sum", _padded(context, data, pads, 0.0), geometry)
     if not any(pads):
-        return context.replace(context.op(elementwise.Div, total, context.scalar(prod(geometry.kernel), like=data)))
+        return context.replace(context.op("Div", total, context.scalar(prod(geometry.kernel), like=data)))
     counted = asked if get_int(node, "count_include_pad") else (0,) * len(pads)
     ones = _padded(context, _ones(context, data), counted, 1.0)
-    rest = tuple(pad - done for pad, done in zip(pads, counted, strict=True))
-    count = _taken(context, elementwise.Sum, _padded(context, ones, rest, 0.0), geometry)
-    count = context.op(elementwise.Max, count, context.scalar(1, like=data))  # the mean of padding alone is zero
-    return context.replace(context.op(elementwise.Div, total, count))
+    rest = tuple(pad - counted_pad for pad, counted_pad in zip(pads, counted, strict=True))
+    # The same windows over ones count the elements that the mean is of.
+    count = _taken(context, "Sum", _padded(context, ones, rest, 0.0), geometry)
+    count = context.op("Max", count, context.scalar(1, like=data))  # the mean of padding alone is zero
+    return context.replace(context.op("Div", total, count))
 
 
 def _places(context: Context, data: str, steps: Sequence[str]) -> str:
     """For each element of an image, the sum over the axes of its place along the axis, times a step."""
+    op = context.op
     total, rank = "", len(steps)
     for axis, step in enumerate(steps):
-        size = context.op(shape.Squeeze, shape.sizes_of(context, data, axis + 2, axis + 3), context.int64([0]))
-        line = context.op(creation.Range, context.int64_scalar(0), size, context.int64_scalar(1))
-        line = context.op(elementwise.Mul, line, step)
-        column = context.op(shape.Reshape, line, context.int64([1, 1, *(-1 if a == axis else 1 for a in range(rank))]))
-        total = context.op(elementwise.Add, total, column) if total else column
+        line = shape.counted(context, shape.length_of(context, data, axis + 2))
+        line = op("Mul", line, step)
+        column = op("Reshape", line, context.int64([1, 1, *(-1 if a == axis else 1 for a in range(rank))]))
+        total = op("Add", total, column) if total else column
     return total
 
 
@@ -167,31 +174,33 @@ def _largest_taken(context: Context, data: str, places: str, geometry: Window) -
 
     As in onnxruntime, NaN is the largest if it comes first, and is ignored elsewhere.
     """
+    op = context.op
     rank = len(geometry.kernel)
     axes, steps = context.int64(range(2, 2 + rank)), context.int64(geometry.strides)
-    best = found = ""
+    best = best_place = ""
     for taps in product(*map(range, geometry.kernel)):
         starts = [tap * dilation for tap, dilation in zip(taps, geometry.dilations, strict=True)]
         ends = [start - geometry.extent(axis) + 1 or INT64_MAX for axis, start in enumerate(starts)]
         bounds = context.int64(starts), context.int64(ends), axes, steps
-        value, place = (context.op(slicing.Slice, each, *bounds) for each in (data, places))
+        value, place = (op("Slice", image, *bounds) for image in (data, places))
         if not best:
-            best, found = value, place
+            best, best_place = value, place
             continue
-        is_taken = context.op(comparison.Greater, value, best)
-        is_padding = context.op(comparison.Less, found, context.scalar(0, elem_type=INT64))
-        is_taken = context.op(comparison.Or, is_taken, is_padding)
-        best = context.op(comparison.Where, is_taken, value, best)
-        found = context.op(comparison.Where, is_taken, place, found)
-    return best, found
+        is_taken = op("Greater", value, best)
+        is_padding = op("Less", best_place, context.scalar(0, elem_type=INT64))
+        is_taken = op("Or", is_taken, is_padding)
+        best = op("Where", is_taken, value, best)
+        best_place = op("Where", is_taken, place, best_place)
+    return best, best_place
 
 
 @because("RTen gives no indices: they are compared along with the elements, one tap of the window after the other")
 def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     if not context.wanted(1):
         return None
-    given = context.input(0)
-    data = context.cast(given, INT32) if context.is_integer(given) else given
+    source = context.input(0)
+    data = context.cast(source, INT32) if context.is_integer(source) else source
     geometry = window(node, get_ints(node, "kernel_shape") or ())
     rank, taps = len(geometry.kernel), prod(geometry.kernel)
     if taps > MAX_TAPS:
@@ -211,19 +220,19 @@ def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
             return _padded(context, image, pads, fill)
 
     one = context.int64([1])
+    # A place counts the elements before it in its image: a step along an axis is the product of the axes behind it, or
+    # of those before it for column-major indices.
     behind = [(2, 2 + axis) if get_int(node, "storage_order") else (3 + axis, 2 + rank) for axis in range(rank)]
     steps = [shape.size_of(context, data, *ends) if ends[0] < ends[1] else one for ends in behind]
-    least = limits(context.elem_type(given) or INT8)[0] if context.is_integer(given) else -inf
+    least = limits(context.elem_type(source) or INT8)[0] if context.is_integer(source) else -inf
     value, place = _largest_taken(context, padded(data, least), padded(_places(context, data, steps), -1), geometry)
-    images = context.op(creation.Range, *(context.int64_scalar(0), _all_images(context, data), context.int64_scalar(1)))
-    images = context.op(elementwise.Mul, images, shape.size_of(context, data, 2, 2 + rank))
+    # ONNX counts through all images, so those before the place are added: samples, channels, 1, 1.
+    first, count = context.int64_scalar(0), op("Squeeze", shape.size_of(context, data, 0, 2), context.int64([0]))
+    images = op("Range", first, count, context.int64_scalar(1))
+    images = op("Mul", images, shape.size_of(context, data, 2, 2 + rank))
     stack = shape.joined(context, shape.sizes_of(context, data, 0, 2), context.int64([1] * rank))
-    place = context.op(elementwise.Add, place, context.op(shape.Reshape, images, stack, allowzero=1))
-    return context.replace(context.cast(value, context.elem_type(given) or FLOAT), place)
-
-
-def _all_images(context: Context, data: str) -> str:
-    return context.op(shape.Squeeze, shape.size_of(context, data, 0, 2), context.int64([0]))
+    place = op("Add", place, op("Reshape", images, stack, allowzero=1))
+    return context.replace(context.cast(value, context.elem_type(source) or FLOAT), place)
 
 
 @because("RTen has no three-dimensional pools, so it pools planes first, then across them")
@@ -235,13 +244,15 @@ def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
     batch, plane = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 3, 5)
     stack = shape.sizes_of(context, data, 1, 3)
     layers = shape.size_of(context, data, 1, 3)
-    flat = context.op(shape.Reshape, data, shape.joined(context, batch, layers, plane), allowzero=1)
+    # Of samples, channels, planes, rows, columns it makes samples, channels * planes, rows, columns.
+    flat = context.op("Reshape", data, shape.joined(context, batch, layers, plane), allowzero=1)
     planes = context.copy([flat], **part_of_window(node, geometry, range(1, VOLUME_AXES)))
     places = shape.size_of(context, planes, 2, 4)
-    lines = context.op(shape.Reshape, planes, shape.joined(context, batch, stack, places), allowzero=1)
+    # Then samples, channels, planes, rows * columns, over which a window of planes and one column moves.
+    lines = context.op("Reshape", planes, shape.joined(context, batch, stack, places), allowzero=1)
     result = context.copy([lines], **part_of_window(node, geometry, range(1), fill=1))
     target = shape.joined(context, shape.sizes_of(context, result, 0, 3), shape.sizes_of(context, planes, 2, 4))
-    return context.replace(context.op(shape.Reshape, result, target, allowzero=1))
+    return context.replace(context.op("Reshape", result, target, allowzero=1))
 
 
 def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple[int, ...]) -> list[Node]:
@@ -250,7 +261,7 @@ def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple
     if get_int(node, "count_include_pad"):  # explicit padding counts, additional padding for rounding does not
         zeros = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
         more = rounding_pads(context, geometry, data, pads)
-        data = context.op(padding.Pad, data, context.int64(zeros), context.scalar(0, like=data))
+        data = context.op("Pad", data, context.int64(zeros), context.scalar(0, like=data))
         pads = (*((0,) * rank), *(end - asked for end, asked in zip(more[rank:], pads[rank:], strict=True)))
     else:
         pads = rounding_pads(context, geometry, data, pads)
@@ -313,26 +324,22 @@ def _of_little(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 AveragePool = OperatorSpec(
     "AveragePool",
-    Row(
-        1,
-        1,
-        "AveragePoolAttrs",
-        (KERNEL, *PADDING, sizes_field("strides"), Field("count_include_pad", FieldKind.BOOL, 0), _CEIL_MODE),
-        {"dilations": ONES},
+    Outputs(pool_dims, range=ranges.averages_and_zero),
+    ToRten(
+        Row(
+            1,
+            1,
+            "AveragePoolAttrs",
+            (KERNEL, *PADDING, sizes_field("strides"), Field("count_include_pad", FieldKind.BOOL, 0), _CEIL_MODE),
+            {"dilations": ONES},
+        ),
+        rewritings=(pool_padded_by_size, dilated_pool, pool_of_volumes, pool),
+        is_plain=True,
+        faults=(_CEIL,),
+        unspecified=_of_little,
     ),
-    dims=pool_dims,
-    rewritings=(
-        pool_padded_by_size,
-        dilated_pool,
-        pool_of_volumes,
-        pool,
-    ),
-    faults=(_CEIL,),
-    raised=window_raised,
-    is_plain=True,
-    unspecified=_of_little,
-    range=ranges.averages_and_zero,
-    onnx=OnnxForm(takes={"dilations": ONES}, omitted=PADS_OMITTED, pads_alike=True),
+    ToOnnx(rewriting=window_raised),
+    onnx_loader=OnnxLoader(takes={"dilations": ONES}, omitted=PADS_OMITTED, pads_alike=True),
 )
 _NOTHING_GREATER = Deviation(
     "if all numbers are NaN or -inf, RTen returns that, and onnxruntime may return another number", SPECIAL
@@ -346,33 +353,28 @@ def _max_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 MaxPool = OperatorSpec(
     "MaxPool",
-    Row(
-        1,
-        1,
-        "MaxPoolAttrs",
-        (KERNEL, *PADDING, sizes_field("strides"), _CEIL_MODE),
-        {"dilations": ONES, "storage_order": ANY},
+    Outputs(pool_dims, in_order(of_input(0), always(INT64)), range=ranges.of(0)),
+    ToRten(
+        Row(
+            1,
+            1,
+            "MaxPoolAttrs",
+            (KERNEL, *PADDING, sizes_field("strides"), _CEIL_MODE),
+            {"dilations": ONES, "storage_order": ANY},
+        ),
+        rewritings=(max_pool_with_places, pool_padded_by_size, dilated_pool, pool_of_volumes, pool),
+        is_plain=True,
+        faults=(_CEIL,),
+        unspecified=_max_unspecified,
     ),
-    dims=pool_dims,
-    elements=(of_input(0), always(INT64)),
-    rewritings=(
-        max_pool_with_places,
-        pool_padded_by_size,
-        dilated_pool,
-        pool_of_volumes,
-        pool,
-    ),
-    faults=(_CEIL,),
-    raised=window_raised,
-    is_plain=True,
-    unspecified=_max_unspecified,
-    range=ranges.of(0),
-    onnx=OnnxForm(takes={"dilations": ONES, "storage_order": (0,)}, omitted=PADS_OMITTED, pads_alike=True),
+    ToOnnx(rewriting=window_raised),
+    onnx_loader=OnnxLoader(takes={"dilations": ONES, "storage_order": (0,)}, omitted=PADS_OMITTED, pads_alike=True),
 )
 
 
 def lp_pool(node: Node, context: Context) -> list[Node] | None:
     """Write it as the root of an AveragePool of powers, times the window's size."""
+    op = context.op
     data, power = context.input(0), reduction.power_of(node)
     geometry = window(node, get_ints(node, "kernel_shape") or ())
     if padding.is_padded_by_size(context, geometry, data):
@@ -381,18 +383,18 @@ def lp_pool(node: Node, context: Context) -> list[Node] | None:
     pads = explicit_pads(context, geometry, data)
     if pads is not None and get_int(node, "ceil_mode") and not get_string(node, "auto_pad", "").startswith("SAME"):
         pads = rounding_pads(context, geometry, data, pads)
-    raised = context.op(elementwise.Mul, data, data) if power == 2 else context.op(elementwise.Abs, data)
+    raised = op("Mul", data, data) if power == 2 else op("Abs", data)
     if power > 2:
-        raised = context.op(elementwise.Pow, raised, context.scalar(power, like=data))
+        raised = op("Pow", raised, context.scalar(power, like=data))
     lists = window_attributes(geometry, pads)
-    mean = context.copy([raised], AveragePool, ("p", "ceil_mode"), count_include_pad=1, **lists)
-    total = context.op(elementwise.Mul, mean, context.scalar(prod(geometry.kernel), like=data))
+    mean = context.copy([raised], "AveragePool", ("p", "ceil_mode"), count_include_pad=1, **lists)
+    total = op("Mul", mean, context.scalar(prod(geometry.kernel), like=data))
     if power > 2:
-        return context.replace(context.op(elementwise.Pow, total, context.scalar(1 / power, like=data)))
-    return context.replace(context.op(elementwise.Sqrt, total) if power == 2 else total)
+        return context.replace(op("Pow", total, context.scalar(1 / power, like=data)))
+    return context.replace(op("Sqrt", total) if power == 2 else total)
 
 
-LpPool = OperatorSpec("LpPool", dims=pool_dims, rewritings=(lp_pool,))
+LpPool = OperatorSpec("LpPool", Outputs(pool_dims), ToRten(rewritings=(lp_pool,)))
 
 
 def global_pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -402,9 +404,11 @@ def global_pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[D
 
 
 GlobalAveragePool = OperatorSpec(
-    "GlobalAveragePool", Row(1), dims=global_pool_dims, is_plain=True, range=ranges.averages
+    "GlobalAveragePool", Outputs(global_pool_dims, range=ranges.averages), ToRten(Row(1), is_plain=True)
 )
-GlobalMaxPool = OperatorSpec("GlobalMaxPool", Row(1), dims=global_pool_dims, unspecified=_LEAST, range=ranges.of(0))
+GlobalMaxPool = OperatorSpec(
+    "GlobalMaxPool", Outputs(global_pool_dims, range=ranges.of(0)), ToRten(Row(1), unspecified=_LEAST)
+)
 
 
 def global_lp_pool(node: Node, context: Context) -> list[Node] | None:
@@ -415,7 +419,7 @@ def global_lp_pool(node: Node, context: Context) -> list[Node] | None:
     )
 
 
-GlobalLpPool = OperatorSpec("GlobalLpPool", dims=global_pool_dims, rewritings=(global_lp_pool,))
+GlobalLpPool = OperatorSpec("GlobalLpPool", Outputs(global_pool_dims), ToRten(rewritings=(global_lp_pool,)))
 
 
 def _unpooled_size(node: Node, context: Context, data: str) -> str:
@@ -429,31 +433,34 @@ def _unpooled_size(node: Node, context: Context, data: str) -> str:
         length - stride - geometry.pads[axis] - geometry.pads[rank + axis]
         for axis, (length, stride) in enumerate(zip(geometry.kernel, geometry.strides, strict=True))
     ]
-    held = context.scope.ints(sizes)
-    if held is not None:
-        known = context.int64(n * stride + more for n, stride, more in zip(held, geometry.strides, rest, strict=True))
-        return shape.joined(context, images, known)
-    room = context.op(elementwise.Mul, sizes, context.int64(geometry.strides))
-    return shape.joined(context, images, context.op(elementwise.Add, room, context.int64(rest)))
+    known_sizes = context.scope.ints(sizes)
+    if known_sizes is not None:
+        spatial = context.int64(
+            n * stride + more for n, stride, more in zip(known_sizes, geometry.strides, rest, strict=True)
+        )
+        return shape.joined(context, images, spatial)
+    room = context.op("Mul", sizes, context.int64(geometry.strides))
+    return shape.joined(context, images, context.op("Add", room, context.int64(rest)))
 
 
 @because("Write each element to the place that its index gives, in an output of zeros")
 def max_unpool(node: Node, context: Context) -> list[Node] | None:
     import numpy
 
+    op = context.op
     data, indices = context.input(0), context.input(1)
     target, flat = _unpooled_size(node, context, data), context.int64([-1])
-    held = context.scope.ints(target)
-    count = context.int64([prod(held)]) if held else context.op(reduction.ReduceProd, target, keepdims=1)
-    zeros = context.op(creation.ConstantOfShape, count, value=from_numpy(budget.zeros(1, numpy.float32)))
-    filled = context.op(
-        scatter.ScatterElements,
+    dims = context.scope.ints(target)
+    count = context.int64([prod(dims)]) if dims else op("ReduceProd", target, keepdims=1)
+    zeros = op("ConstantOfShape", count, value=from_numpy(budget.zeros(1, numpy.float32)))
+    filled = op(
+        "ScatterElements",
         context.cast(zeros, context.elem_type(data) or FLOAT),
-        context.op(shape.Reshape, indices, flat),
-        context.op(shape.Reshape, data, flat),
+        op("Reshape", indices, flat),
+        op("Reshape", data, flat),
         axis=0,
     )
-    return context.replace(context.op(shape.Reshape, filled, target, allowzero=1))
+    return context.replace(op("Reshape", filled, target, allowzero=1))
 
 
-MaxUnpool = OperatorSpec("MaxUnpool", dims=unknown, rewritings=(max_unpool,))
+MaxUnpool = OperatorSpec("MaxUnpool", to_rten=ToRten(rewritings=(max_unpool,)))

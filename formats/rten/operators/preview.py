@@ -16,14 +16,14 @@ from formats.ir.node_order import defined, mentioned
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node
-from formats.rten.operators import comparison, creation, elementwise, matrix, normalization, shape
-from formats.rten.operators.shared.rules import unknown
-from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec, because
+from formats.rten.operators import shape
+from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec, Outputs, ToRten, because, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
 
 
 def _precision(node: Node, types: list[ValueType]) -> int:
@@ -40,17 +40,17 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
     sizes = len(graph.input), len(graph.output)
     if sizes != (1, 1):
         raise Refused(f"has a {name} of {sizes[0]} inputs and {sizes[1]} outputs; it must have one each")
-    given, made = graph.input[0].name or "", graph.output[0].name or ""
+    parameter, made = graph.input[0].name or "", graph.output[0].name or ""
     used = {used for inner in graph.node for used in mentioned(inner)} | {made, ""}
     captured = sorted(used - defined(graph) - {""})
-    constants = [make_node(creation.Constant.name, [], [held.name or ""], value=held) for held in graph.initializer]
+    constants = [make_node("Constant", [], [one.name or ""], value=one) for one in graph.initializer]
     end = context.names.new(f"{made}/{name}")
-    nodes = [*constants, *graph.node, make_node(shape.Identity.name, [made], [end])]
-    function = Function(input=[given, *captured], output=[end], node=nodes)
+    nodes = [*constants, *graph.node, make_node("Identity", [made], [end])]
+    function = Function(input=[parameter, *captured], output=[end], node=nodes)
     result = context.names.new(f"{node.output[0]}/{name}")
     call = Node(op_type=name, input=[value, *captured], output=[result])
     for inner in expand(call, function, context.names):
-        if inner.op_type == creation.Constant.name:
+        if inner.op_type == "Constant":
             tensor = next(attribute.t for attribute in inner.attribute if attribute.t is not None)
             context.constants.add_tensor(replace(tensor, name=inner.output[0]))
         else:
@@ -60,28 +60,30 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
 
 def flex_attention(node: Node, context: Context) -> list[Node] | None:
     """Write it as products and a softmax, with the nodes of its subgraphs between them."""
+    op = context.op
     query, key, value = (context.input(place) for place in range(3))
     elem_type = _precision(node, [context.scope.type_of(query)])
     heads, shared = (shape.sizes_of(context, name, 1, 2) for name in (query, key))
-    groups = context.op(elementwise.Div, heads, shared)
+    groups = op("Div", heads, shared)
     batch, rows = shape.sizes_of(context, query, 0, 1), shape.sizes_of(context, query, 2, 4)
     apart = shape.joined(context, batch, shared, groups, rows)
     scale = _root_of_scale(node, context, query)
-    query, key = (context.op(elementwise.Mul, name, scale) for name in (query, key))
-    query = context.op(shape.Reshape, query, apart, allowzero=1)
+    query, key = (op("Mul", name, scale) for name in (query, key))
+    query = op("Reshape", query, apart, allowzero=1)
     two = context.int64([2])
-    columns = context.op(shape.Transpose, context.op(shape.Unsqueeze, key, two), perm=[0, 1, 2, 4, 3])
-    scores = context.cast(context.op(matrix.MatMul, query, columns), elem_type)
+    # Query heads that share a head of keys get an axis of their own: batch, shared heads, heads of each, rows, width.
+    columns = op("Transpose", op("Unsqueeze", key, two), perm=[0, 1, 2, 4, 3])
+    scores = context.cast(op("MatMul", query, columns), elem_type)
     sizes = shape.joined(context, batch, heads, shape.sizes_of(context, scores, 3, 5))
-    scores = context.op(shape.Reshape, scores, sizes, allowzero=1)
+    scores = op("Reshape", scores, sizes, allowzero=1)
     scores = _modified(node, context, "score_mod", scores)
-    shares = _modified(node, context, "prob_mod", context.op(normalization.Softmax, scores, axis=-1))
+    shares = _modified(node, context, "prob_mod", op("Softmax", scores, axis=-1))
     sizes = shape.joined(context, batch, shared, groups, shape.sizes_of(context, shares, 2, 4))
-    shares = context.op(shape.Reshape, shares, sizes, allowzero=1)
-    values = context.op(shape.Unsqueeze, context.cast(value, elem_type), two)
-    result = context.op(matrix.MatMul, shares, values)
+    shares = op("Reshape", shares, sizes, allowzero=1)
+    values = op("Unsqueeze", context.cast(value, elem_type), two)
+    result = op("MatMul", shares, values)
     sizes = shape.joined(context, batch, heads, shape.sizes_of(context, result, 3, 5))
-    result = context.op(shape.Reshape, result, sizes, allowzero=1)
+    result = op("Reshape", result, sizes, allowzero=1)
     return context.replace(context.cast(result, context.elem_type(value) or FLOAT))
 
 
@@ -90,19 +92,19 @@ def _root_of_scale(node: Node, context: Context, query: str) -> str:
     if find(node, "scale") is not None:
         return context.scalar(sqrt(get_float(node, "scale")), like=query)
     width = shape.sizes_of(context, query, 3, 4)
-    held = context.scope.ints(width)
-    if held and held[0]:
-        return context.scalar(held[0] ** (-1 / 4), like=query)
-    root = context.op(elementwise.Sqrt, context.op(elementwise.Sqrt, context.cast(width, FLOAT)))
-    return context.cast(context.op(elementwise.Div, context.array([1.0]), root), context.elem_type(query) or FLOAT)
+    sizes = context.scope.ints(width)
+    if sizes and sizes[0]:
+        return context.scalar(sizes[0] ** (-1 / 4), like=query)
+    root = context.op("Sqrt", context.op("Sqrt", context.cast(width, FLOAT)))
+    return context.cast(context.op("Div", context.array([1.0]), root), context.elem_type(query) or FLOAT)
 
 
-def _flex_body(node: Node, types: list[ValueType]) -> list[ValueType]:
+def _flex_body(node: Node, scope: Scope, types: list[ValueType]) -> list[ValueType]:
     return [ValueType(_precision(node, types), (None,) * 4)]
 
 
 FlexAttention = OperatorSpec(
-    "FlexAttention", domain=PREVIEW, dims=unknown, rewritings=(flex_attention,), body=_flex_body
+    "FlexAttention", Outputs(body_inputs=_flex_body), ToRten(rewritings=(flex_attention,)), domain=PREVIEW
 )
 
 
@@ -118,31 +120,31 @@ class _Step:
         self.is_nesterov = get_string(node, "mode", "standard") == "nesterov"
 
     def _scalar(self, name: str) -> str:
-        return name if self.context.rank(name) == 0 else self.context.op(shape.Reshape, name, self.context.int64([]))
+        return name if self.context.rank(name) == 0 else self.context.op("Reshape", name, self.context.int64([]))
 
     def __getitem__(self, name: str) -> float:
         return self._numbers[name]
 
-    def op(self, operator: OperatorSpec, first: str | float, second: str | float) -> str:
+    def op(self, operator: str, first: str | float, second: str | float) -> str:
         """An operator of two values; numbers have the type of the learning rate."""
-        given = (x if isinstance(x, str) else self.context.scalar(x, like=self.rate) for x in (first, second))
-        return self.context.op(operator, *given)
+        operands = (x if isinstance(x, str) else self.context.scalar(x, like=self.rate) for x in (first, second))
+        return self.context.op(operator, *operands)
 
     def add(self, first: str | float, second: str | float) -> str:
         """The sum."""
-        return self.op(elementwise.Add, first, second)
+        return self.op("Add", first, second)
 
     def times(self, first: str | float, second: str | float) -> str:
         """The product."""
-        return self.op(elementwise.Mul, first, second)
+        return self.op("Mul", first, second)
 
     def root(self, value: str) -> str:
         """The square root, and epsilon."""
-        return self.add(self.context.op(elementwise.Sqrt, value), self["epsilon"])
+        return self.add(self.context.op("Sqrt", value), self["epsilon"])
 
     def is_later(self) -> str:
         """Whether there were steps before."""
-        return self.context.op(comparison.Greater, self.count, self.context.scalar(0, elem_type=INT64))
+        return self.context.op("Greater", self.count, self.context.scalar(0, elem_type=INT64))
 
     def slope(self, value: str, gradient: str) -> str:
         """The gradient, with that of the regularisation."""
@@ -153,21 +155,24 @@ class _Step:
         return self.context.cast(self.count, self.context.elem_type(self.rate) or FLOAT)
 
 
+# Spec: ONNX, Operators.md, ai.onnx.preview.training: Adagrad, Momentum and Adam, in the names of their formulas.
+
+
 def _adagrad(step: _Step, value: str, gradient: str, squares: str) -> tuple[str, ...]:
-    rate = step.op(elementwise.Div, step.rate, step.add(step.times(step.steps(), step["decay_factor"]), 1.0))
+    rate = step.op("Div", step.rate, step.add(step.times(step.steps(), step["decay_factor"]), 1.0))
     slope = step.slope(value, gradient)
     squares = step.add(squares, step.times(slope, slope))
-    change = step.op(elementwise.Div, step.times(rate, slope), step.root(squares))
-    return step.op(elementwise.Sub, value, change), squares
+    change = step.op("Div", step.times(rate, slope), step.root(squares))
+    return step.op("Sub", value, change), squares
 
 
 def _momentum(step: _Step, value: str, gradient: str, speed: str) -> tuple[str, ...]:
     slope = step.slope(value, gradient)
     factors = (step.context.scalar(number, like=step.rate) for number in (step["beta"], 1.0))
-    factor = step.context.op(comparison.Where, step.is_later(), *factors)
+    factor = step.context.op("Where", step.is_later(), *factors)
     speed = step.add(step.times(step["alpha"], speed), step.times(factor, slope))
     change = step.add(slope, step.times(step["alpha"], speed)) if step.is_nesterov else speed
-    return step.op(elementwise.Sub, value, step.times(step.rate, change)), speed
+    return step.op("Sub", value, step.times(step.rate, change)), speed
 
 
 def _adam(step: _Step, value: str, gradient: str, speed: str, squares: str) -> tuple[str, ...]:
@@ -175,11 +180,11 @@ def _adam(step: _Step, value: str, gradient: str, speed: str, squares: str) -> t
     speed = step.add(step.times(step["alpha"], speed), step.times(1.0 - step["alpha"], slope))
     squares = step.add(step.times(step["beta"], squares), step.times(1.0 - step["beta"], step.times(slope, slope)))
     before = step.steps()
-    lost = [step.op(elementwise.Sub, 1.0, step.op(elementwise.Pow, step[name], before)) for name in ("beta", "alpha")]
-    rate = step.times(step.rate, step.context.op(elementwise.Sqrt, lost[0]))
-    rate = step.context.op(comparison.Where, step.is_later(), step.op(elementwise.Div, rate, lost[1]), step.rate)
-    change = step.times(rate, step.op(elementwise.Div, speed, step.root(squares)))
-    return step.times(1.0 - step.post, step.op(elementwise.Sub, value, change)), speed, squares
+    lost = [step.op("Sub", 1.0, step.op("Pow", step[name], before)) for name in ("beta", "alpha")]
+    rate = step.times(step.rate, step.context.op("Sqrt", lost[0]))
+    rate = step.context.op("Where", step.is_later(), step.op("Div", rate, lost[1]), step.rate)
+    change = step.times(rate, step.op("Div", speed, step.root(squares)))
+    return step.times(1.0 - step.post, step.op("Sub", value, change)), speed, squares
 
 
 def _optimizer(name: str, update: Callable[..., tuple[str, ...]], states: int) -> OperatorSpec:
@@ -194,7 +199,7 @@ def _optimizer(name: str, update: Callable[..., tuple[str, ...]], states: int) -
         ]
         return context.replace(*(results[kind] for kind in range(1 + states) for results in made))
 
-    return OperatorSpec(name, domain=TRAINING, dims=unknown, elements=(), rewritings=(optimizer,))
+    return OperatorSpec(name, Outputs(elements=unknown), ToRten(rewritings=(optimizer,)), domain=TRAINING)
 
 
 Adagrad = _optimizer("Adagrad", _adagrad, 1)

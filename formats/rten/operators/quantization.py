@@ -9,32 +9,26 @@ from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import (
-    casting,
-    comparison,
-    convolution,
-    elementwise,
-    integer_products,
-    matrix,
-    shape,
-    slicing,
-)
+from formats.rten.operators import shape
+from formats.rten.operators.casting import SMALL_FLOATS
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
-from formats.rten.operators.shared.rules import normalize, same, unknown
+from formats.rten.operators.shared.rules import ANY_NAN, always, in_order, normalize, same
 from formats.rten.operators.shared.spec import (
     ANY,
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
     of_input,
 )
-from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
 from formats.tensordata.plan import RARE, SPECIAL
@@ -44,15 +38,17 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
 
 QUANTIZED_TYPES: Final[Mapping[int, str | None]] = {UINT8: VALUE_TYPES[UINT8], INT8: VALUE_TYPES[INT8], 0: None}
 
 
-def _quantized_type(node: Node, types: list[ValueType], output: int) -> int | None:
+def _quantized_type(node: Node, scope: Scope, types: list[ValueType]) -> tuple[int | None]:
     """The type of the zero point; without one, the type in the attribute; otherwise UINT8."""
     if len(types) > 2 and node.input[2]:
-        return types[2].elem_type
-    return get_int(node, "output_dtype") or UINT8
+        return (types[2].elem_type,)
+    return (get_int(node, "output_dtype") or UINT8,)
 
 
 def per_tensor(context: Context, name: str) -> str:
@@ -61,7 +57,7 @@ def per_tensor(context: Context, name: str) -> str:
         return name
     tensor = context.scope.constant(name)
     if tensor is None:
-        return context.op(shape.Squeeze, name, context.int64([0]))
+        return context.op("Squeeze", name, context.int64([0]))
     return context.constants.add_scalar(name, tensor)
 
 
@@ -76,7 +72,7 @@ def _along_axis(node: Node, context: Context, name: str) -> str:
     data = context.input(0)
     rank = context.known_rank(data)
     axis = normalize(get_int(node, "axis", 1), rank) if rank else 0
-    spread = context.op(shape.Expand, name, shape.sizes_of(context, data, axis, axis + 1))
+    spread = context.op("Expand", name, shape.sizes_of(context, data, axis, axis + 1))
     return context.scope.add_safe(_SHORT_AXIS, spread)
 
 
@@ -94,7 +90,7 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
     if rank == 0 and zero:
         zero = per_tensor(context, zero)
     if rank == 0 and zero and context.rank(zero) != 0:
-        zero = context.op(shape.Reshape, zero, context.int64([]))
+        zero = context.op("Reshape", zero, context.int64([]))
     if rank == 0 and not zero:
         if zero_type is None:
             raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
@@ -110,7 +106,7 @@ def _of_known_rank(node: Node, context: Context, name: str) -> str:
     if data_rank is None:
         raise Refused("has a scale and data of unknown ranks", "infer the model's shapes first")
     has_axis = get_int(node, "axis", 1) < data_rank
-    return context.op(shape.Reshape, name, context.int64([-1] if has_axis else []))
+    return context.op("Reshape", name, context.int64([-1] if has_axis else []))
 
 
 QUANTIZED = frozenset((UINT8, INT8))
@@ -119,27 +115,27 @@ OTHERS = (BYTES | {UINT16, INT16}) - QUANTIZED
 
 def _spread(context: Context, name: str, data: str, axis: int, rank: int, block: int) -> str:
     """Parameters of blocks are repeated along the axis. Parameters of an axis get further axes."""
+    op = context.op
     if not block:
         trailing = rank - axis - 1
         is_vector = context.rank(name) == 1 and context.dims(name) != (1,)
-        return (
-            context.op(shape.Unsqueeze, name, context.int64(range(1, trailing + 1))) if is_vector and trailing else name
-        )
+        return op("Unsqueeze", name, context.int64(range(1, trailing + 1))) if is_vector and trailing else name
+    # Of ..., blocks, ... it makes ..., blocks, 1, ..., which are tiled and merged to ..., blocks * block, ...
     before, after = shape.sizes_of(context, name, 0, axis), shape.sizes_of(context, name, axis + 1, rank)
     counts, wholes = (context.dims(value) or (None,) * rank for value in (name, data))
     count, whole = counts[axis], wholes[axis]
-    column = context.op(shape.Unsqueeze, name, context.int64([axis + 1]))
+    column = op("Unsqueeze", name, context.int64([axis + 1]))
     repeats = [block if place == axis + 1 else 1 for place in range(rank + 1)]
-    tiled = context.op(shape.Tile, column, context.int64(repeats))
+    tiled = op("Tile", column, context.int64(repeats))
     if isinstance(count, int):
         covered = context.int64([count * block])
     else:
-        covered = context.op(elementwise.Mul, shape.sizes_of(context, name, axis, axis + 1), context.int64([block]))
-    merged = context.op(shape.Reshape, tiled, shape.joined(context, before, covered, after), allowzero=1)
-    if isinstance(count, int) and count * block == whole:
+        covered = op("Mul", shape.sizes_of(context, name, axis, axis + 1), context.int64([block]))
+    merged = op("Reshape", tiled, shape.joined(context, before, covered, after), allowzero=1)
+    if isinstance(count, int) and count * block == whole:  # otherwise the last block is not complete
         return merged
     end = shape.sizes_of(context, data, axis, axis + 1)
-    return context.op(slicing.Slice, merged, context.int64([0]), end, context.int64([axis]))
+    return op("Slice", merged, context.int64([0]), end, context.int64([axis]))
 
 
 def _spreading(node: Node, context: Context) -> Callable[[str], str]:
@@ -154,21 +150,22 @@ def _spreading(node: Node, context: Context) -> Callable[[str], str]:
 
 def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
     """The nearest number to x / scale, an even one between two, plus the zero point, within the limits of its type."""
+    op = context.op
     spread, zero = _spreading(node, context), context.optional(2)
     float_type, is_small = context.elem_type(context.input(1)) or FLOAT, target in SMALL_FLOATS
-    numbers = context.op(elementwise.Div, context.cast(context.input(0), float_type), spread(context.input(1)))
+    numbers = op("Div", context.cast(context.input(0), float_type), spread(context.input(1)))
     if not is_small:
-        numbers = context.op(elementwise.Round, numbers)
+        numbers = op("Round", numbers)
     if zero and (not is_small or any(context.scope.numbers(zero) or (1,))):
-        numbers = context.op(elementwise.Add, numbers, spread(context.cast(zero, float_type)))
+        numbers = op("Add", numbers, spread(context.cast(zero, float_type)))
     if is_small:
-        return context.replace(context.op(casting.Cast, numbers, to=target, saturate=get_int(node, "saturate", 1)))
+        return context.replace(op("Cast", numbers, to=target, saturate=get_int(node, "saturate", 1)))
     bounds = (context.scalar(limit, elem_type=float_type) for limit in limits(target))
-    clipped = context.op(elementwise.Clip, numbers, *bounds)
-    result = context.op(casting.Cast, clipped, to=target)
+    clipped = op("Clip", numbers, *bounds)
+    result = op("Cast", clipped, to=target)
     if context.exact and not all(context.scope.has_numbers(name) for name in node.input if name):
         least = context.scalar(limits(target)[0], elem_type=target)  # of NaN, as in onnxruntime
-        result = context.op(comparison.Where, context.op(comparison.IsNaN, clipped), least, result)
+        result = op("Where", op("IsNaN", clipped), least, result)
     return context.replace(result)
 
 
@@ -215,7 +212,7 @@ def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> l
     dims = context.dims(scale)
     sizes = None if dims is None else [size for size in dims if isinstance(size, int)]
     if dims is None or sizes is None or len(sizes) < len(dims):
-        zeros = context.op(casting.Cast, context.op(elementwise.Sub, scale, scale), to=target)
+        zeros = context.op("Cast", context.op("Sub", scale, scale), to=target)
     else:
         context.check_size(*sizes)
 
@@ -234,16 +231,16 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     if context.is_integer(data):
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
     scale, zero = _parameters(node, context, target)
-    given = [data, scale, zero] if zero else [data, scale]
+    inputs = [data, scale, zero] if zero else [data, scale]
     if context.target.is_onnx:  # its loader uses the last axis if none is named, and the type of the zero point
         if not zero:
             return _with_zero_point(node, context, scale, target)
         axis = get_int(node, "axis", 1)
         is_named = find(node, "axis") is not None or context.rank(scale) == 0
-        return None if given == list(node.input) and is_named else context.changed(given, axis=axis)
-    if given == list(node.input) and get_int(node, "output_dtype") == target:
+        return None if inputs == list(node.input) and is_named else context.changed(inputs, axis=axis)
+    if inputs == list(node.input) and get_int(node, "output_dtype") == target:
         return None
-    return context.changed(given, output_dtype=target)
+    return context.changed(inputs, output_dtype=target)
 
 
 def quantize_raised(node: Node, context: Context) -> list[Node]:
@@ -257,22 +254,22 @@ def quantize_raised(node: Node, context: Context) -> list[Node]:
 
 QuantizeLinear = OperatorSpec(
     "QuantizeLinear",
-    Row(
-        3,
-        1,
-        "QuantizeLinearAttrs",
-        (axis_field(1), Field("output_dtype", FieldKind.CHOICE, choices=QUANTIZED_TYPES)),
-        {"saturate": ANY, "precision": FLOAT_TYPES, "block_size": (0,)},
+    Outputs(same, _quantized_type),
+    ToRten(
+        Row(
+            3,
+            1,
+            "QuantizeLinearAttrs",
+            (axis_field(1), Field("output_dtype", FieldKind.CHOICE, choices=QUANTIZED_TYPES)),
+            {"saturate": ANY, "precision": FLOAT_TYPES, "block_size": (0,)},
+        ),
+        rewritings=(quantize_linear,),
+        faults=(_LONE_SCALE, _SHORT_AXIS),
+        deviations=_quantized_deviations,
+        unspecified=_of_nan,
     ),
-    dims=same,
-    elements=(_quantized_type,),
-    rewritings=(quantize_linear,),
-    faults=(_LONE_SCALE, _SHORT_AXIS),
-    raised_deviations=_quantized_deviations,
-    deviations=_quantized_deviations,
-    unspecified=_of_nan,
-    raised=quantize_raised,
-    onnx=OnnxForm(
+    ToOnnx(rewriting=quantize_raised, deviations=_quantized_deviations),
+    onnx_loader=OnnxLoader(
         takes={"block_size": (0,), "saturate": (1,), "precision": (0,)},
         defaults={"axis": -1},
         versions={"output_dtype": 21},
@@ -280,8 +277,8 @@ QuantizeLinear = OperatorSpec(
 )
 
 
-def _dequantized_type(node: Node, types: list[ValueType], output: int) -> int | None:
-    return get_int(node, "output_dtype") or types[1].elem_type
+def _dequantized_type(node: Node, scope: Scope, types: list[ValueType]) -> tuple[int | None]:
+    return (get_int(node, "output_dtype") or types[1].elem_type,)
 
 
 def _multiplied_out(node: Node, context: Context) -> list[Node]:
@@ -290,8 +287,8 @@ def _multiplied_out(node: Node, context: Context) -> list[Node]:
     float_type = context.elem_type(context.input(1)) or FLOAT
     numbers = context.cast(context.input(0), float_type)
     if zero:
-        numbers = context.op(elementwise.Sub, numbers, spread(context.cast(zero, float_type)))
-    return context.replace(context.op(elementwise.Mul, numbers, spread(context.input(1))))
+        numbers = context.op("Sub", numbers, spread(context.cast(zero, float_type)))
+    return context.replace(context.op("Mul", numbers, spread(context.input(1))))
 
 
 @because("RTen's DequantizeLinear has no blocks, so these become products")
@@ -299,8 +296,8 @@ def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(context.input(0))
     if get_int(node, "block_size") or elem_type in FLOATS or elem_type in SMALL_FLOATS:
         return _multiplied_out(node, context)
-    given = [context.input(0), *(name for name in _parameters(node, context, elem_type) if name)]
-    return None if given == [name for name in node.input if name] else context.changed(given)
+    inputs = [context.input(0), *(name for name in _parameters(node, context, elem_type) if name)]
+    return None if inputs == [name for name in node.input if name] else context.changed(inputs)
 
 
 def dequantize_raised(node: Node, context: Context) -> list[Node]:
@@ -315,86 +312,144 @@ def dequantize_raised(node: Node, context: Context) -> list[Node]:
     if rank is not None and context.rank(zero_point) != 0:
         along = [1] * rank
         along[get_int(node, "axis", 1)] = -1
-        zero_point = context.op(shape.Reshape, zero_point, context.int64(along))
-    return context.changed([context.op(elementwise.Sub, node.input[0], zero_point), node.input[1]])
+        zero_point = context.op("Reshape", zero_point, context.int64(along))
+    return context.changed([context.op("Sub", node.input[0], zero_point), node.input[1]])
 
 
 DequantizeLinear = OperatorSpec(
     "DequantizeLinear",
-    Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
-    signature=Signature("wxw"),
-    dims=same,
-    elements=(_dequantized_type,),
-    rewritings=(dequantize_linear,),
-    range=ranges.dequantized,
-    faults=(_LONE_SCALE, _SHORT_AXIS),
-    raised=dequantize_raised,
-    onnx=OnnxForm(takes={"block_size": (0,), "output_dtype": (0,)}),
+    Outputs(same, _dequantized_type, range=ranges.dequantized),
+    ToRten(
+        Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
+        rewritings=(dequantize_linear,),
+        faults=(_LONE_SCALE, _SHORT_AXIS),
+    ),
+    ToOnnx(Signature("wxw"), rewriting=dequantize_raised),
+    onnx_loader=OnnxLoader(takes={"block_size": (0,), "output_dtype": (0,)}),
 )
 
 
 def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 1) -> str:
     """The floats that a quantised value stands for; a vector of scales is along `axis`."""
-    return context.op(DequantizeLinear, data, scale, zero, axis=axis)
+    return context.op("DequantizeLinear", data, scale, zero, axis=axis)
 
 
 def scale_of_product(context: Context, first: str, second: str, result: str) -> str:
     """Return the factor between a product of quantised numbers and the quantised result, rounded as runtimes do."""
     import numpy
 
-    held = [context.scope.numbers(name) for name in (first, second, result)]
-    if None in held:
-        return context.op(elementwise.Div, context.op(elementwise.Mul, first, second), result)
-    a, b, c = (numpy.array(numbers, numpy.float32) for numbers in held)
-    ratios = a * b / c
+    scales = [context.scope.numbers(name) for name in (first, second, result)]
+    if None in scales:
+        return context.op("Div", context.op("Mul", first, second), result)
+    a, b, c = (numpy.array(numbers, numpy.float32) for numbers in scales)
+    ratios = a * b / c  # in float32, as runtimes compute it
     return context.array(ratios if ratios.size > 1 else ratios.reshape(()))
 
 
 def rounded_to(context: Context, numbers: str, target: int) -> str:
     """Round floats to the nearest integers, halves to even ones, and clamp them to a quantised type."""
     bounds = (context.scalar(limit) for limit in limits(target))
-    return context.cast(context.op(elementwise.Clip, context.op(elementwise.Round, numbers), *bounds), target)
+    return context.cast(context.op("Clip", context.op("Round", numbers), *bounds), target)
 
 
 def _from_integers(context: Context, total: str, factor: str, zero: str) -> list[Node]:
     """Scale and round a sum of products of integers, and then add the zero point, as onnxruntime does."""
-    scaled = context.op(elementwise.Round, context.op(elementwise.Mul, context.cast(total, FLOAT), factor))
-    shifted = context.op(elementwise.Add, scaled, context.cast(zero, FLOAT))
+    scaled = context.op("Round", context.op("Mul", context.cast(total, FLOAT), factor))
+    shifted = context.op("Add", scaled, context.cast(zero, FLOAT))
     return context.replace(rounded_to(context, shifted, context.elem_type(zero) or UINT8))
 
 
 def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
     """Write it as Conv of floats, quantised again. The exact form is ConvInteger."""
+    op = context.op
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (context.input(place) for place in range(8))
     if context.exact:
         trailing = context.int64(range(1, context.known_rank(w) - 1))
-        total = context.copy([x, w, x_zero, w_zero], integer_products.ConvInteger)
+        total = context.copy([x, w, x_zero, w_zero], "ConvInteger")
         if bias := context.optional(8):
-            total = context.op(elementwise.Add, total, context.op(shape.Unsqueeze, bias, trailing))
+            total = op("Add", total, op("Unsqueeze", bias, trailing))
         factor = scale_of_product(context, x_scale, w_scale, y_scale)
         if context.rank(factor) != 0:
-            factor = context.op(shape.Unsqueeze, factor, trailing)
+            factor = op("Unsqueeze", factor, trailing)
         return _from_integers(context, total, factor, y_zero)
     inputs = [dequantized(context, x, x_scale, x_zero), dequantized(context, w, w_scale, w_zero, axis=0)]
     if context.optional(8):
-        unit = context.op(elementwise.Mul, x_scale, w_scale)
-        inputs.append(context.op(elementwise.Mul, context.cast(context.input(8), FLOAT), unit))
-    return context.replace(context.op(QuantizeLinear, context.copy(inputs, convolution.Conv), y_scale, y_zero))
+        unit = op("Mul", x_scale, w_scale)
+        inputs.append(op("Mul", context.cast(context.input(8), FLOAT), unit))
+    return context.replace(op("QuantizeLinear", context.copy(inputs, "Conv"), y_scale, y_zero))
 
 
-QLinearConv = OperatorSpec("QLinearConv", dims=unknown, elements=(of_input(7),), rewritings=(q_linear_conv,))
+QLinearConv = OperatorSpec("QLinearConv", Outputs(elements=of_input(7)), ToRten(rewritings=(q_linear_conv,)))
 
 
 def q_linear_matmul(node: Node, context: Context) -> list[Node] | None:
     """Write it as MatMul of floats, quantised again. The exact form is MatMulInteger."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (context.input(place) for place in range(8))
     if context.exact and context.rank(a_scale) == 0:
-        total = context.op(integer_products.MatMulInteger, a, b, a_zero, b_zero)
+        total = context.op("MatMulInteger", a, b, a_zero, b_zero)
         return _from_integers(context, total, scale_of_product(context, a_scale, b_scale, y_scale), y_zero)
     tell_if_exact(context)
     left = dequantized(context, a, a_scale, a_zero, axis=-2)
     right = dequantized(context, b, b_scale, b_zero, axis=-1)
-    return context.replace(context.op(QuantizeLinear, context.op(matrix.MatMul, left, right), y_scale, y_zero))
+    return context.replace(context.op("QuantizeLinear", context.op("MatMul", left, right), y_scale, y_zero))
 
 
-QLinearMatMul = OperatorSpec("QLinearMatMul", dims=unknown, elements=(of_input(7),), rewritings=(q_linear_matmul,))
+QLinearMatMul = OperatorSpec("QLinearMatMul", Outputs(elements=of_input(7)), ToRten(rewritings=(q_linear_matmul,)))
+
+
+def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The input's dims, and two scalars."""
+    return [types[0].dims, (), ()]
+
+
+@because("RTen multiplies by the reciprocal of the scale, which moves half steps. The exact form divides")
+def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
+    if not context.exact:
+        return None
+    data = context.input(0)
+    dims = context.dims(data)
+    width = dims[-1] if dims else None
+    if isinstance(width, int) and width > 0:
+        return context.replace(*quantized_by_content(context, data, width))
+    column = context.op("Reshape", data, context.int64([-1, 1]))
+    numbers, scale, zero = quantized_by_content(context, column, 1)
+    return context.replace(context.op("Reshape", numbers, context.op("Shape", data)), scale, zero)
+
+
+def _deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
+    return (*step_deviations(node, context), ANY_NAN)
+
+
+DynamicQuantizeLinear = OperatorSpec(
+    "DynamicQuantizeLinear",
+    Outputs(dynamic_quantize_dims, in_order(always(UINT8), always(FLOAT), always(UINT8))),
+    ToRten(Row(1, 3), rewritings=(dynamic_quantize_linear,), deviations=_deviations),
+    ToOnnx(deviations=_deviations),
+)
+
+
+def quantized_by_content(context: Context, data: str, width: int, content: str = "") -> tuple[str, str, str]:
+    """What DynamicQuantizeLinear gives: UINT8, the scale and the zero point; `width` is the last dim of the data.
+
+    The scale is that of `content`. By default that is the data.
+    If a divisor has one element, RTen multiplies by its reciprocal, which changes results at half steps. So divisors
+    have several elements.
+    """
+    op = context.op
+    columns = max(width, 2)
+    flat = op("Concat", op("Reshape", content or data, context.int64([-1])), context.array([0]), axis=0)
+    low = op("ReduceMin", flat, context.int64([0]), keepdims=1)
+    high = op("ReduceMax", flat, context.int64([0]), keepdims=1)
+    span = op("Expand", op("Sub", high, low), context.int64([columns]))
+    steps = op("Div", span, context.array(budget.full(columns, 255)))
+    zero_point, one, top = context.scalar(0.0), context.scalar(1.0), context.scalar(255.0)
+    scale = op("Where", op("Equal", span, zero_point), one, steps)
+    zero = op("Div", op("Neg", low), scale)
+    zero = op("Round", op("Clip", zero, zero_point, top))
+    numbers = op("Round", op("Div", data, scale))
+    numbers = op("Clip", op("Add", numbers, zero), zero_point, top)
+    if width == 1:
+        numbers = op("Slice", numbers, context.int64([0]), context.int64([1]), context.int64([-1]))
+    first = context.int64_scalar(0)
+    one_scale, one_zero = (op("Gather", name, first, axis=0) for name in (scale, zero))
+    return context.cast(numbers, UINT8), one_scale, context.cast(one_zero, UINT8)

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, make_attribute, with_fields
-from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, shape, slicing
+from formats.rten.operators import shape, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import NAN_ORDER, Deviation
-from formats.rten.operators.shared.rewritings import promoted, widened
-from formats.rten.operators.shared.rules import always, multiply, normalize, reduced, same_contents
+from formats.rten.operators.shared.rules import (
+    NAN_ORDER,
+    always,
+    in_order,
+    multiply,
+    normalize,
+    promoted,
+    reduced,
+    same_contents,
+    widened,
+)
 from formats.rten.operators.shared.spec import (
     ANY,
     KEEP_DIMS,
+    Deviation,
     Field,
     FieldKind,
     Folding,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
     of_input,
@@ -59,11 +71,11 @@ def reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 def _of_each_element(op_type: str | None, context: Context, data: str) -> str:
     """The result of a reduction of a single element."""
-    if op_type in (ReduceL1.name, ReduceL2.name):
-        return context.op(elementwise.Abs, data)
-    if op_type == ReduceSumSquare.name:
-        return context.op(elementwise.Mul, data, data)
-    return context.op(elementwise.Log, data) if op_type == ReduceLogSum.name else data
+    if op_type in ("ReduceL1", "ReduceL2"):
+        return context.op("Abs", data)
+    if op_type == "ReduceSumSquare":
+        return context.op("Mul", data, data)
+    return context.op("Log", data) if op_type == "ReduceLogSum" else data
 
 
 @because("RTen's optimiser misreads a reduction of no axes, so it becomes a function of each element")
@@ -71,14 +83,14 @@ def reduction(node: Node, context: Context) -> list[Node] | None:
     if changed := shape.vector_axes(node, context):
         return changed
     axes = context.optional(1)
-    held = context.scope.ints(axes) if axes else ()
+    known_axes = context.scope.ints(axes) if axes else ()
     rank = context.rank(context.input(0))
-    if held and rank is not None and not all(-rank <= axis < rank for axis in held):
-        raise Refused(f"reduces axes {list(held)} of a value that has {rank} axes")
+    if known_axes and rank is not None and not all(-rank <= axis < rank for axis in known_axes):
+        raise Refused(f"reduces axes {list(known_axes)} of a value that has {rank} axes")
     flag = find(node, "noop_with_empty_axes")
-    if held is None:
+    if known_axes is None:
         return None
-    if held:
+    if known_axes:
         return context.changed(without=("noop_with_empty_axes",)) if flag is not None else None
     if flag is not None and flag.i:
         return context.replace(_of_each_element(node.op_type, context, context.input(0)))
@@ -93,13 +105,17 @@ def reduction_raised(node: Node, context: Context) -> list[Node]:
     If the data may be empty, axes are counted from the front: onnxruntime then does not reduce along negative axes.
     """
     axes, dims = get_ints(node, "axes"), context.dims(node.input[0])
-    given = context.scope.ints(node.input[1]) if context.optional(1) else axes
-    may_be_empty = dims is not None and not all(isinstance(dim, int) and dim > 0 for dim in dims)
-    if given and dims is not None and may_be_empty and min(given) < 0:
-        axes = [normalize(axis, len(dims)) for axis in given]
+    known_axes = context.scope.ints(node.input[1]) if context.optional(1) else axes
+    if known_axes and dims is not None and _may_be_empty(dims) and min(known_axes) < 0:
+        axes = [normalize(axis, len(dims)) for axis in known_axes]
     elif not axes or context.optional(1):
         return context.changed(without=["axes"])
     return context.changed([node.input[0], context.int64(axes or ())], without=["axes"])
+
+
+def _may_be_empty(dims: Dims | None) -> bool:
+    """Whether a value of these dims may have no elements."""
+    return dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
 
 
 _NO_AXES: Final = Deviation("RTen's result without axes depends on its optimiser", RESULTS)
@@ -122,32 +138,35 @@ def _or_of_nothing(own: DeviationRule | None) -> DeviationRule:
     def rule(node: Node, context: Context) -> tuple[Deviation, ...]:
         """What ONNX does not define for one reduction, or what only onnxruntime does."""
         dims, axes = context.dims(node.input[0]), context.optional(1)
-        held = context.scope.ints(axes) if axes else ()
-        may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
-        is_left = may_be_empty and (held is None or min(held, default=0) < 0)
+        numbers = context.scope.ints(axes) if axes else ()
+        is_left = _may_be_empty(dims) and (numbers is None or min(numbers, default=0) < 0)
         return (*(own(node, context) if own else ()), *([_LEFT_AXES] if is_left else []))
 
     return rule
 
 
-def _spec(
-    name: str, *rewritings: Rewriting, since: Release = RELEASES[0], version: int = 18, **more: Any
+_OF_REDUCTION = Outputs(reduce_dims)
+
+
+def _reduction(
+    name: str,
+    *rewritings: Rewriting,
+    outputs: Outputs = _OF_REDUCTION,
+    narrow: Rewriting | None = None,
+    unspecified: DeviationRule | None = None,
+    since: Release = RELEASES[0],
+    version: int = 18,
 ) -> OperatorSpec:
-    """The spec of a reduction: the common fields, its own rewritings, and its own fields."""
-    unspecified = _or_of_nothing(more.pop("unspecified", None))
-    return OperatorSpec(
-        name,
+    """The spec of a reduction: what all have, and its own rewritings and rules."""
+    to_rten = ToRten(
         Row(2, 1, "ReduceMeanAttrs", _REDUCE, since=since),
-        signature=Signature("Nl", "N"),
-        dims=reduce_dims,
         older=(promoted(axes=1),),
         rewritings=(reduction, *rewritings),
-        raised=reduction_raised,
-        raised_deviations=_reduction_deviations,
-        onnx=OnnxForm(inputs={"axes": 1}, version=version),
-        unspecified=unspecified,
-        **more,
+        narrow=narrow,
+        unspecified=_or_of_nothing(unspecified),
     )
+    to_onnx = ToOnnx(Signature("Nl", "N"), rewriting=reduction_raised, deviations=_reduction_deviations)
+    return OperatorSpec(name, outputs, to_rten, to_onnx, OnnxLoader(inputs={"axes": 1}, version=version))
 
 
 _WRAPPED_TOTAL: Final = Deviation(
@@ -168,8 +187,12 @@ def _wrapping(totals: Callable[..., Interval]) -> DeviationRule:
     return rule
 
 
-ReduceSum = _spec(
-    "ReduceSum", version=13, narrow=_IN_32_BITS, range=ranges.totals, unspecified=_wrapping(ranges.totals)
+ReduceSum = _reduction(
+    "ReduceSum",
+    version=13,
+    narrow=_IN_32_BITS,
+    outputs=Outputs(reduce_dims, range=ranges.totals),
+    unspecified=_wrapping(ranges.totals),
 )
 
 
@@ -184,6 +207,7 @@ _WRAPPED_PRODUCT: Final = Deviation(
 
 @because("RTen's ReduceMean is only for floats, so integers become a sum and a division")
 def reduce_mean(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data = context.input(0)
     if not context.is_integer(data):
         return None
@@ -191,50 +215,53 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
         types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
         if not Interval(*INT32_LIMITS).holds(ranges.totals(node, context.scope, types)):
             context.report(_WRAPPED_SUM)
-    total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
-    results = context.op(elementwise.Max, context.op(shape.Size, total), context.int64_scalar(1))
-    count = context.op(elementwise.Div, context.op(shape.Size, data), results)
-    count = context.op(elementwise.Max, count, context.int64_scalar(1))  # the mean of nothing is zero in onnxruntime
+    total = op("ReduceSum", *node.input, keepdims=get_int(node, "keepdims", 1))
+    results = op("Max", op("Size", total), context.int64_scalar(1))
+    count = op("Div", op("Size", data), results)
+    count = op("Max", count, context.int64_scalar(1))  # the mean of nothing is zero in onnxruntime
     elem_type = context.elem_type(data) or INT64
-    return context.replace(context.op(elementwise.Div, total, context.cast(count, elem_type)))
+    return context.replace(op("Div", total, context.cast(count, elem_type)))
 
 
 def _mean_of_nothing(node: Node, context: Context) -> tuple[Deviation, ...]:
     dims, axes = context.dims(node.input[0]), context.optional(1)
     if context.is_integer(node.input[0]):
         return ()
-    if dims is not None and axes and (held := context.scope.ints(axes)):
-        dims = tuple(dims[axis] for axis in held)
-    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
-        return ()
-    return (_EMPTY_MEAN,)
+    if dims is not None and axes and (known_axes := context.scope.ints(axes)):
+        dims = tuple(dims[axis] for axis in known_axes)
+    return (_EMPTY_MEAN,) if _may_be_empty(dims) else ()
 
 
-ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.averages, unspecified=_mean_of_nothing)
+ReduceMean = _reduction(
+    "ReduceMean",
+    reduce_mean,
+    narrow=_IN_32_BITS,
+    outputs=Outputs(reduce_dims, range=ranges.averages),
+    unspecified=_mean_of_nothing,
+)
 
 
 def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
     """All elements multiplied, for a vector that is completely reduced."""
-    held = same_contents(node, scope, types)
-    if held is None or types[0].dims is None or len(types[0].dims) != 1:
+    elements = same_contents(node, scope, types)
+    if elements is None or types[0].dims is None or len(types[0].dims) != 1:
         return None
-    return (multiply(held),)
+    return (multiply(elements),)
 
 
 def _wrapped_product(node: Node, context: Context) -> tuple[Deviation, ...]:
     """Of 64 bits, the report has a `range`."""
     types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
-    held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
-    if held or types[0].elem_type != INT32:
+    is_held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
+    if is_held or types[0].elem_type != INT32:
         return ()
     return (_WRAPPED_PRODUCT,)
 
 
-ReduceProd = _spec(
+ReduceProd = _reduction(
     "ReduceProd",
-    contents=product_contents,
+    outputs=Outputs(reduce_dims, contents=product_contents, range=ranges.elements_multiplied),
     narrow=_IN_32_BITS,
-    range=ranges.elements_multiplied,
     unspecified=_wrapped_product,
 )
 
@@ -244,18 +271,31 @@ def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     if context.elem_type(data) != BOOL:
         return None
-    found = context.copy([context.cast(data, INT32), *node.input[1:]])
-    if node.op_type == ReduceMax.name:
-        return context.replace(context.op(comparison.Equal, found, context.scalar(1, elem_type=INT32)))
-    return context.replace(
-        context.op(comparison.Not, context.op(comparison.Equal, found, context.scalar(0, elem_type=INT32)))
-    )
+    extremum = context.copy([context.cast(data, INT32), *node.input[1:]])
+    if node.op_type == "ReduceMax":
+        return context.replace(context.op("Equal", extremum, context.scalar(1, elem_type=INT32)))
+    return context.replace(context.op("Not", context.op("Equal", extremum, context.scalar(0, elem_type=INT32))))
 
 
-ReduceMax = _spec("ReduceMax", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=NAN_ORDER)
-ReduceMin = _spec("ReduceMin", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=NAN_ORDER)
-ReduceL1 = _spec(
-    "ReduceL1", narrow=_IN_32_BITS, range=ranges.absolute_totals, unspecified=_wrapping(ranges.absolute_totals)
+ReduceMax = _reduction(
+    "ReduceMax",
+    reduce_extremum,
+    narrow=_IN_32_BITS,
+    outputs=Outputs(reduce_dims, range=ranges.of(0)),
+    unspecified=NAN_ORDER,
+)
+ReduceMin = _reduction(
+    "ReduceMin",
+    reduce_extremum,
+    narrow=_IN_32_BITS,
+    outputs=Outputs(reduce_dims, range=ranges.of(0)),
+    unspecified=NAN_ORDER,
+)
+ReduceL1 = _reduction(
+    "ReduceL1",
+    narrow=_IN_32_BITS,
+    outputs=Outputs(reduce_dims, range=ranges.absolute_totals),
+    unspecified=_wrapping(ranges.absolute_totals),
 )
 
 
@@ -267,40 +307,44 @@ def float_reduction(node: Node, context: Context) -> list[Node] | None:
     return None
 
 
-ReduceL2 = _spec("ReduceL2", float_reduction)
-ReduceSumSquare = _spec(
-    "ReduceSumSquare", narrow=_IN_32_BITS, range=ranges.square_totals, unspecified=_wrapping(ranges.square_totals)
+ReduceL2 = _reduction("ReduceL2", float_reduction)
+ReduceSumSquare = _reduction(
+    "ReduceSumSquare",
+    narrow=_IN_32_BITS,
+    outputs=Outputs(reduce_dims, range=ranges.square_totals),
+    unspecified=_wrapping(ranges.square_totals),
 )
 
 
 @because("Older releases have no ReduceLogSum, so it becomes Log of ReduceSum")
 def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
     float_reduction(node, context)
-    if context.has(ReduceLogSum):
+    if context.has("ReduceLogSum"):
         return None
-    total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
-    return context.replace(context.op(elementwise.Log, total))
+    total = context.op("ReduceSum", *node.input, keepdims=get_int(node, "keepdims", 1))
+    return context.replace(context.op("Log", total))
 
 
-ReduceLogSum = _spec("ReduceLogSum", reduce_log_sum, since=RTEN_0_26)
+ReduceLogSum = _reduction("ReduceLogSum", reduce_log_sum, since=RTEN_0_26)
 
 
 def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
     """Write it as Log, ReduceSum and Exp after subtracting the largest number, so nothing overflows."""
+    op = context.op
     float_reduction(node, context)
-    if context.has(ReduceLogSumExp):
+    if context.has("ReduceLogSumExp"):
         return None
     data, keep = context.input(0), get_int(node, "keepdims", 1)
-    largest = context.op(ReduceMax, *node.input, keepdims=1)
-    shift = context.op(comparison.Where, context.op(comparison.IsInf, largest), context.scalar(0, like=data), largest)
-    grown = context.op(elementwise.Exp, context.op(elementwise.Sub, data, shift))
-    total = context.op(elementwise.Log, context.op(ReduceSum, grown, *node.input[1:], keepdims=keep))
+    largest = op("ReduceMax", *node.input, keepdims=1)  # an infinity would become NaN, so it is not subtracted
+    shift = op("Where", op("IsInf", largest), context.scalar(0, like=data), largest)
+    grown = op("Exp", op("Sub", data, shift))
+    total = op("Log", op("ReduceSum", grown, *node.input[1:], keepdims=keep))
     if not keep:
-        shift = context.op(shape.Reshape, shift, context.op(shape.Shape, total), allowzero=1)
-    return context.replace(context.op(elementwise.Add, total, shift))
+        shift = op("Reshape", shift, op("Shape", total), allowzero=1)
+    return context.replace(op("Add", total, shift))
 
 
-ReduceLogSumExp = _spec("ReduceLogSumExp", reduce_log_sum_exp, since=RTEN_0_26)
+ReduceLogSumExp = _reduction("ReduceLogSumExp", reduce_log_sum_exp, since=RTEN_0_26)
 
 
 def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -313,111 +357,105 @@ _LAST = Fault("returns the last of equal extremes")
 
 @because("RTen returns the last of equal extremes, so it becomes TopK, which returns the first")
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     is_last = get_int(node, "select_last_index")
     if is_last and not context.target.is_onnx:
         return None
     data, axis = context.input(0), get_int(node, "axis")
-    largest = int(node.op_type == ArgMax.name)
+    largest = int(node.op_type == "ArgMax")
     if is_last:  # the ONNX loader has no option for this, and other programs do not do it by default
         data = slicing.flipped(context, data, context.int64_scalar(axis))
-    found = context.op_outputs(TopK, [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
+    index = context.op_outputs("TopK", [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
     if is_last:
-        length = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64_scalar(axis))
-        found = context.op(elementwise.Sub, context.op(elementwise.Sub, length, context.int64_scalar(1)), found)
+        length = op("Gather", op("Shape", data), context.int64_scalar(axis))
+        index = op("Sub", op("Sub", length, context.int64_scalar(1)), index)
     if get_int(node, "keepdims", 1):
-        return context.replace(found)
-    return context.replace(context.op(shape.Squeeze, found, context.int64([axis])))
+        return context.replace(index)
+    return context.replace(op("Squeeze", index, context.int64([axis])))
 
 
 def _arg_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
     """The report for NaN, and for a negative axis where there may be no elements."""
     dims = context.dims(node.input[0])
-    may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
-    left = [_LEFT_AXES] if may_be_empty and get_int(node, "axis") < 0 else []
-    return (*NAN_ORDER(node, context), *left)
-
-
-def _last_of_top_of_one() -> tuple[OperatorSpec, ...]:
-    return TopK, shape.Squeeze
+    left_axes = [_LEFT_AXES] if _may_be_empty(dims) and get_int(node, "axis") < 0 else []
+    return (*NAN_ORDER(node, context), *left_axes)
 
 
 def top_of_one(node: Node, makers: Makers) -> Node | None:
     """ArgMax or ArgMin, from the TopK that it was written with, and from the Squeeze after it."""
-    top = node if node.op_type == TopK.name else makers.maker(node.input[0], TopK) if node.input else None
+    top = node if node.op_type == "TopK" else makers.maker(node.input[0], "TopK") if node.input else None
     if top is None or len(top.output) < 2 or makers.integers(top.input[1]) != [1] or makers.is_used(top.output[0]):
         return None
     axis, is_squeezed = get_int(top, "axis", -1), top is not node
     if is_squeezed:
-        axes = makers.integers(node.input[1]) if node.op_type == shape.Squeeze.name and len(node.input) > 1 else None
+        axes = makers.integers(node.input[1]) if node.op_type == "Squeeze" and len(node.input) > 1 else None
         if axes != [axis] or node.input[0] != top.output[1]:
             return None
-    operator = ArgMax if get_int(top, "largest", 1) else ArgMin
+    operator = "ArgMax" if get_int(top, "largest", 1) else "ArgMin"
     output = node.output[:1] if is_squeezed else top.output[1:]
     attributes = [make_attribute("axis", axis), make_attribute("keepdims", int(not is_squeezed))]
-    return with_fields(node, op_type=operator.name, input=top.input[:1], output=output, attribute=attributes)
+    return with_fields(node, op_type=operator, input=top.input[:1], output=output, attribute=attributes)
 
 
-def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
+def _places_along(context: Context, data: str, axis: int, length: str) -> str:
+    """The places 0, 1, ... along an axis of the data, as a value that is broadcast to the data."""
+    op, dims = context.op, context.dims(data)
+    zero, one = context.int64_scalar(0), context.int64_scalar(1)
+    if axis >= 0 and dims is None:  # nobody knows how many axes come after it
+        ones = op("Expand", one, op("Shape", data))
+        return op("Sub", op("CumSum", ones, context.int64_scalar(axis)), one)
+    places = op("Range", zero, length, one)
+    after = -axis - 1 if dims is None else len(dims) - 1 - normalize(axis, len(dims))
+    return op("Reshape", places, context.int64([-1] + [1] * after)) if after else places
+
+
+def arg_extreme_raised(node: Node, context: Context) -> list[Node] | None:
     """Write nodes that return the last of equal extremes but the first NaN, as RTen does, in every runtime.
 
+    Each element gets a score, and the largest score tells the index. An extreme has its place as its score, all others
+    -1. A NaN has twice the length less its place, which is above all places and largest for the first NaN.
     `select_last_index` would be shorter, but RTen's own ONNX loader refuses it.
     """
+    op = context.op
     data, axis = context.input(0), get_int(node, "axis")
     dims = context.dims(data)
     size = None if dims is None else dims[axis]
     if size == 1:
-        return [node]
-    length = (
-        context.int64_scalar(size)
-        if isinstance(size, int)
-        else context.op(indexing.Gather, context.op(shape.Shape, data), context.int64_scalar(axis), axis=0)
-    )
-    zero, one = context.int64_scalar(0), context.int64_scalar(1)
-    if axis < 0 or dims is not None:
-        places = context.op(creation.Range, zero, length, one)
-        after = -axis - 1 if dims is None else len(dims) - 1 - normalize(axis, len(dims))
-        if after:
-            places = context.op(shape.Reshape, places, context.int64([-1] + [1] * after))
+        return None
+    if isinstance(size, int):
+        length = context.int64_scalar(size)
     else:
-        ones = context.op(shape.Expand, one, context.op(shape.Shape, data))
-        places = context.op(elementwise.Sub, context.op(cumulative.CumSum, ones, context.int64_scalar(axis)), one)
-    extreme = context.op(
-        ReduceMax if node.op_type == ArgMax.name else ReduceMin, data, context.int64([axis]), keepdims=1
-    )
-    found = context.op(comparison.Equal, data, extreme)
-    scores = context.op(comparison.Where, found, places, context.int64_scalar(-1))
+        length = op("Gather", op("Shape", data), context.int64_scalar(axis), axis=0)
+    places = _places_along(context, data, axis, length)
+    extreme = op("ReduceMax" if node.op_type == "ArgMax" else "ReduceMin", data, context.int64([axis]), keepdims=1)
+    scores = op("Where", op("Equal", data, extreme), places, context.int64_scalar(-1))
+    keep = get_int(node, "keepdims", 1)
     if not context.is_float(data):
-        return context.replace(_last(scores, axis, node, context))
-    twice = context.op(elementwise.Add, length, length)
-    firsts = context.op(elementwise.Sub, twice, places)  # all of them larger than any index
-    scores = context.op(comparison.Where, context.op(comparison.IsNaN, data), firsts, scores)
-    score = _last(scores, axis, node, context)
-    return context.replace(context.op(elementwise.Min, score, context.op(elementwise.Sub, twice, score)))
-
-
-def _last(scores: str, axis: int, node: Node, context: Context) -> str:
-    return context.op(ReduceMax, scores, context.int64([axis]), keepdims=get_int(node, "keepdims", 1))
+        return context.replace(op("ReduceMax", scores, context.int64([axis]), keepdims=keep))
+    twice = op("Add", length, length)
+    of_nan = op("Sub", twice, places)
+    scores = op("Where", op("IsNaN", data), of_nan, scores)
+    score = op("ReduceMax", scores, context.int64([axis]), keepdims=keep)
+    return context.replace(op("Min", score, op("Sub", twice, score)))  # of a NaN, its place; of a place, the place
 
 
 def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:
     return OperatorSpec(
         name,
-        Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
-        signature=Signature("N"),
-        dims=arg_reduce_dims,
-        elements=(always(INT64),),
-        rewritings=(arg_extremum,),
-        narrow=widened((0,), ()),
-        raised=arg_extreme_raised,
-        faults=(_LAST,),
-        foldings=foldings,
-        unspecified=_arg_unspecified,
-        range=ranges.indices(0),
-        onnx=OnnxForm(takes={"select_last_index": (0,)}),
+        Outputs(arg_reduce_dims, always(INT64), range=ranges.indices(0)),
+        ToRten(
+            Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
+            rewritings=(arg_extremum,),
+            narrow=widened((0,), ()),
+            faults=(_LAST,),
+            unspecified=_arg_unspecified,
+        ),
+        ToOnnx(Signature("N"), rewriting=arg_extreme_raised, foldings=foldings),
+        onnx_loader=OnnxLoader(takes={"select_last_index": (0,)}),
     )
 
 
-ArgMax = _arg_spec("ArgMax", foldings=(Folding(_last_of_top_of_one, top_of_one),))
+ArgMax = _arg_spec("ArgMax", foldings=(Folding(("TopK", "Squeeze"), top_of_one),))
 ArgMin = _arg_spec("ArgMin")
 
 
@@ -433,18 +471,23 @@ def top_k_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | 
 
 TopK = OperatorSpec(
     "TopK",
-    Row(2, 2, "TopKAttrs", (axis_field(-1), Field("largest", FieldKind.BOOL, 1), Field("sorted", FieldKind.BOOL, 1))),
-    signature=Signature("Nl", "N"),
-    ranks={1: 1},
-    sizes=(1,),
-    dims=top_k_dims,
-    elements=(of_input(0), always(INT64)),
-    older=(promoted(k=1),),
-    narrow=widened((0,)),
-    unspecified=NAN_ORDER,
-    range=ranges.of(0),
-    places=ranges.indices(-1),
-    onnx=OnnxForm(inputs={"k": 1}),
+    Outputs(
+        top_k_dims,
+        in_order(of_input(0), always(INT64)),
+        range=ranges.of(0),
+        second_range=ranges.indices(-1),
+        sizes=(1,),
+    ),
+    ToRten(
+        Row(
+            2, 2, "TopKAttrs", (axis_field(-1), Field("largest", FieldKind.BOOL, 1), Field("sorted", FieldKind.BOOL, 1))
+        ),
+        older=(promoted(k=1),),
+        narrow=widened((0,)),
+        unspecified=NAN_ORDER,
+    ),
+    ToOnnx(Signature("Nl", "N"), ranks={1: 1}),
+    onnx_loader=OnnxLoader(inputs={"k": 1}),
 )
 
 
@@ -452,7 +495,7 @@ def norm(context: Context, data: str, axes: list[int], power: int) -> str:
     """The L1 or L2 norm over some axes, which stay as 1."""
     if power not in (1, 2):
         raise Refused(f"has p = {power}, but RTen supports only 1 and 2")
-    return context.op(ReduceL1 if power == 1 else ReduceL2, data, context.int64(axes), keepdims=1)
+    return context.op("ReduceL1" if power == 1 else "ReduceL2", data, context.int64(axes), keepdims=1)
 
 
 def power_of(node: Node) -> int:

@@ -8,19 +8,32 @@ Spec: ONNX, Operators.md, Resize.
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from math import floor, frexp
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
-from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
+from formats.rten.operators import shape
+from formats.rten.operators.sampling import Axis, Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation, of_floats
-from formats.rten.operators.shared.interpolation import Axis
-from formats.rten.operators.shared.rules import normalize, unknown
-from formats.rten.operators.shared.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, because
+from formats.rten.operators.shared.rules import normalize, of_floats
+from formats.rten.operators.shared.spec import (
+    ANY,
+    Deviation,
+    Field,
+    FieldKind,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    Signature,
+    ToOnnx,
+    ToRten,
+    because,
+    unknown,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS, SPECIAL
@@ -88,11 +101,11 @@ def resize_10(node: Node, context: Context) -> list[Node] | None:
     grows = factors is None or any(factor > 1 for factor in factors)
     if mode == "nearest" and shrinks and grows:
         one = context.scalar(1.0)
-        more, less = (context.op(operator, scales, one) for operator in (elementwise.Max, elementwise.Min))
+        more, less = (context.op(operator, scales, one) for operator in ("Max", "Min"))
         if factors is not None:
             more, less = (context.array([limit(factor, 1.0) for factor in factors]) for limit in (max, min))
-        data, scales = context.op(Resize, data, "", more, nearest_mode="floor", **modes), less
-    return context.replace(context.op(Resize, data, "", scales, nearest_mode="ceil" if shrinks else "floor", **modes))
+        data, scales = context.op("Resize", data, "", more, nearest_mode="floor", **modes), less
+    return context.replace(context.op("Resize", data, "", scales, nearest_mode="ceil" if shrinks else "floor", **modes))
 
 
 def _scales(context: Context) -> str:
@@ -101,19 +114,13 @@ def _scales(context: Context) -> str:
     return "" if not name or context.dims(name) == (0,) else name
 
 
-def _after(before: Dim, scale: float) -> Dim:
-    if isinstance(before, int):
-        return scaled_size(before, scale)
-    return before if scale == 1 else None
-
-
 def _axes(node: Node, context: Context) -> list[Axis] | None:
     """How each axis is resized, as far as it is known; `None` if the number of axes is unknown."""
     dims, scales, sizes = context.dims(context.input(0)), _scales(context), context.optional(3)
     roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
     factors = context.scope.numbers(scales) if scales else None
-    given = context.dims(scales or sizes)
-    rank = len(dims) if dims is not None else given[0] if given else None
+    count = context.dims(scales or sizes)
+    rank = len(dims) if dims is not None else count[0] if count else None
     if not isinstance(rank, int):
         return None
     before = dims or (None,) * rank
@@ -121,7 +128,7 @@ def _axes(node: Node, context: Context) -> list[Axis] | None:
     result = []
     for axis in range(rank):
         scale = factors[axis] if factors else None
-        size = _after(before[axis], scale) if scale is not None else after[axis]
+        size = _scaled_dim(before[axis], scale) if scale is not None else after[axis]
         start, end = (roi[axis], roi[rank + axis]) if roi else (0.0, 1.0)
         result.append(Axis(before[axis], size, scale, start, end))
     return result
@@ -148,20 +155,11 @@ _RATIO = Fault("uses the ratio of the sizes instead of the given scale", until=R
 _ONE_CORNER = Fault("divides by zero for align_corners with a single output", until=RTEN_0_26)
 
 
-def _is_several(size: Dim) -> bool:
-    return isinstance(size, int) and size != 1
-
-
-def _numbers_of(axis: Axis) -> list[float]:
-    """What is known about an axis before the model runs."""
-    return [number for number in (axis.before, axis.after, axis.scale) if isinstance(number, (int, float))]
-
-
 def _has_corners(axes: list[Axis]) -> bool:
     """Whether RTen never divides by a number of steps that is zero. For images, unchanged axes count, too."""
     sizes = [axis.after for axis in axes[-NATIVE_AXES:]]
     is_line = len(axes) == NATIVE_RANK - 1 and axes[1].before in (None, axes[1].after)  # it is treated as a row
-    return len(axes) > 1 and not is_line and all(map(_is_several, sizes))
+    return len(axes) > 1 and not is_line and all(isinstance(size, int) and size != 1 for size in sizes)
 
 
 _TIES = Fault("may choose another element halfway between two")
@@ -194,7 +192,8 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
         needs = (_ONE_CORNER,) if is_aligned else (_RATIO,) if has_scales else ()
         return not any(map(deviates, needs))
     resized = [place for place, axis in enumerate(axes) if axis.is_resized]
-    certain = [place for place in resized if _numbers_of(axes[place])]
+    # Those of which something is known are resized for certain; the others may be.
+    certain = [place for place in resized if any(isinstance(number, int | float) for number in axes[place][:3])]
     if resized and len(axes) > NATIVE_RANK:
         return False
     if certain and min(certain) < len(axes) - NATIVE_AXES:
@@ -214,7 +213,7 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
 
 def _element(context: Context, vector: str, place: int) -> str:
     """One element of a vector, a scalar of type FLOAT."""
-    return context.cast(context.op(indexing.Gather, vector, context.int64_scalar(place), axis=0), FLOAT)
+    return context.cast(context.op("Gather", vector, context.int64_scalar(place), axis=0), FLOAT)
 
 
 def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Line:
@@ -223,9 +222,9 @@ def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Li
     before = _element(context, shape.sizes_of(context, context.input(0), place, place + 1), 0)
     if ratio or scales:
         scale = ratio or (context.scalar(axis.scale) if axis.scale is not None else _element(context, scales, place))
-        after = context.op(elementwise.Mul, before, scale)
-        after = context.op(elementwise.Add, after, context.scalar(0.5)) if ratio else after
-        after = context.op(elementwise.Floor, after)
+        after = context.op("Mul", before, scale)
+        after = context.op("Add", after, context.scalar(0.5)) if ratio else after
+        after = context.op("Floor", after)
     else:
         after = _element(context, sizes, place)
         scale = ratio_of(context, after, before)
@@ -246,11 +245,8 @@ def _is_kept(context: Context, axes: list[Axis], ratio: str) -> str:
     if any(changes) or not has_ratio or all(axis.scale and axis.scale == int(axis.scale) for _, axis in resized):
         return ""
     lines = [_line(context, place, len(axes), axis, ratio) for place, axis in resized]
-    same = [context.op(comparison.Equal, line.before, line.after) for line in lines]
-    found = same[0]
-    for other in same[1:]:
-        found = context.op(comparison.And, found, other)
-    return found
+    same = [context.op("Equal", line.before, line.after) for line in lines]
+    return reduce(partial(context.op, "And"), same)
 
 
 def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = "") -> list[Node]:
@@ -281,20 +277,21 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
 _CHOICES = ("axes", "keep_aspect_ratio_policy")
 
 
-def _of_all(context: Context, given: str, axes: list[int], others: list[str]) -> str:
+def _of_all(context: Context, vector: str, axes: list[int], others: list[str]) -> str:
     """A vector with an element for each axis; the elements of some axes are given."""
     parts = list(others)
     for place, axis in enumerate(axes):
-        parts[axis] = context.op(slicing.Slice, given, context.int64([place]), context.int64([place + 1]))
-    return context.op(slicing.Concat, *parts, axis=0)
+        parts[axis] = context.op("Slice", vector, context.int64([place]), context.int64([place + 1]))
+    return context.op("Concat", *parts, axis=0)
 
 
 def _of_one_ratio(
     node: Node, context: Context, axes: list[int], region: str, ends: list[tuple[float, float]]
 ) -> list[Node]:
     """Some axes resized by one ratio: that of the axis that grows least or most. The ends are those of a region."""
+    op = context.op
     data, sizes = context.input(0), context.optional(3)
-    dims, held = context.dims(data) or (None,) * len(ends), context.scope.ints(sizes)
+    dims, known_sizes = context.dims(data) or (None,) * len(ends), context.scope.ints(sizes)
 
     def resized_by(ratio: float | None) -> list[Axis]:
         return [
@@ -305,9 +302,9 @@ def _of_one_ratio(
         ]
 
     is_most = get_string(node, "keep_aspect_ratio_policy") == "not_smaller"
-    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
-    if held is not None and len(known) == len(axes):
-        ratios = [size / before for size, before in zip(held, known, strict=True)]
+    known_dims = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if known_sizes is not None and len(known_dims) == len(axes):
+        ratios = [size / before for size, before in zip(known_sizes, known_dims, strict=True)]
         resized = resized_by(max(ratios) if is_most else min(ratios))
         is_ratio = all(axis.is_whole is not False for axis in resized)  # the node only has the sizes, not the scale
         if not is_ratio or not _is_native(node, context, resized):
@@ -316,9 +313,9 @@ def _of_one_ratio(
         for axis in axes:
             parts[axis] = context.int64([resized[axis].sizes[1]])
         return context.changed([data, region, "", shape.joined(context, *parts)], without=_CHOICES)
-    before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
-    quotients = context.op(elementwise.Div, context.cast(sizes, FLOAT), context.cast(before, FLOAT))
-    ratio = context.op(reduction.ReduceMax if is_most else reduction.ReduceMin, quotients, keepdims=0)
+    before = op("Gather", op("Shape", data), context.int64(axes), axis=0)
+    quotients = op("Div", context.cast(sizes, FLOAT), context.cast(before, FLOAT))
+    ratio = op("ReduceMax" if is_most else "ReduceMin", quotients, keepdims=0)
     return _written_out(node, context, resized_by(None), ratio)
 
 
@@ -326,8 +323,8 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     """The node with scales or sizes for every axis; where a policy chooses these, it uses the scale that it chose."""
     data, scales, sizes = context.input(0), _scales(context), context.optional(3)
     rank = context.known_rank(data)
-    given = get_ints(node, "axes")
-    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
+    attribute = get_ints(node, "axes")
+    axes = list(range(rank)) if attribute is None else [normalize(axis, rank) for axis in attribute]
     region, starts, ends = context.optional(1), [0.0] * rank, [1.0] * rank
     roi = context.scope.numbers(region) if region else None
     if roi:
@@ -350,10 +347,10 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
         if region and not roi:
             raise Refused("has a region of interest that is known only when the model runs", "make it constant")
         return _of_one_ratio(node, context, axes, region, list(zip(starts, ends, strict=True)))
-    held = context.scope.ints(sizes)
+    known_sizes = context.scope.ints(sizes)
     before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
-    if held is not None:
-        wanted = dict(zip(axes, held, strict=True))
+    if known_sizes is not None:
+        wanted = dict(zip(axes, known_sizes, strict=True))
         parts = [context.int64([wanted[axis]]) if axis in wanted else before[axis] for axis in range(rank)]
         every = shape.joined(context, *parts)
     else:
@@ -416,34 +413,34 @@ def resize_raised(node: Node, context: Context) -> list[Node]:
 
 Resize = OperatorSpec(
     "Resize",
-    Row(
-        4,
-        1,
-        "ResizeAttrs",
-        (
-            Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),
-            Field("coord_mode", FieldKind.CHOICE, "half_pixel", "coordinate_transformation_mode", choices=_COORDINATES),
-            Field("nearest_mode", FieldKind.CHOICE, "round_prefer_floor", choices=_NEAREST),
+    Outputs(resize_dims, range=_resized_range, sizes=(3,)),
+    ToRten(
+        Row(
+            4,
+            1,
+            "ResizeAttrs",
+            (
+                Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),
+                Field(
+                    "coord_mode", FieldKind.CHOICE, "half_pixel", "coordinate_transformation_mode", choices=_COORDINATES
+                ),
+                Field("nearest_mode", FieldKind.CHOICE, "round_prefer_floor", choices=_NEAREST),
+            ),
+            {
+                "antialias": (0,),
+                "cubic_coeff_a": ANY,
+                "exclude_outside": (0,),
+                "extrapolation_value": ANY,  # of tf_crop_and_resize, which RTen does not have
+                "keep_aspect_ratio_policy": ("stretch",),
+            },
         ),
-        {
-            "antialias": (0,),
-            "cubic_coeff_a": ANY,
-            "exclude_outside": (0,),
-            "extrapolation_value": ANY,  # of tf_crop_and_resize, which RTen does not have
-            "keep_aspect_ratio_policy": ("stretch",),
-        },
+        older=(resize_10,),
+        rewritings=(resize,),
+        faults=(_RATIO, _ONE_CORNER, _TIES),
+        unspecified=_resize_unspecified,
     ),
-    signature=Signature("xxxl"),
-    sizes=(3,),
-    dims=resize_dims,
-    older=(resize_10,),
-    rewritings=(resize,),
-    faults=(_RATIO, _ONE_CORNER, _TIES),
-    raised_deviations=_resize_deviations,
-    unspecified=_resize_unspecified,
-    range=_resized_range,
-    raised=resize_raised,
-    onnx=OnnxForm(
+    ToOnnx(Signature("xxxl"), rewriting=resize_raised, deviations=_resize_deviations),
+    onnx_loader=OnnxLoader(
         takes={
             "antialias": (0,),
             "cubic_coeff_a": (-0.75,),
@@ -468,7 +465,7 @@ def upsample(node: Node, context: Context) -> list[Node] | None:
     mode = get_string(node, "mode", "nearest")
     return context.replace(
         context.op(
-            Resize,
+            "Resize",
             data,
             "",
             scales,
@@ -484,15 +481,15 @@ def upsample_raised(node: Node, context: Context) -> list[Node]:
     data, scales = node.input
     mode = get_string(node, "mode")
     attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return context.replace(context.op(Resize, data, "", scales, mode=mode, **attributes))
+    return context.replace(context.op("Resize", data, "", scales, mode=mode, **attributes))
 
 
 Upsample = OperatorSpec(
     "Upsample",
-    Row(2, 1, "UpsampleAttrs", (Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),)),
-    signature=Signature("N", "N"),
-    dims=unknown,
-    elements=(),
-    older=(upsample,),
-    raised=upsample_raised,
+    Outputs(elements=unknown),
+    ToRten(
+        Row(2, 1, "UpsampleAttrs", (Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),)),
+        older=(upsample,),
+    ),
+    ToOnnx(Signature("N", "N"), rewriting=upsample_raised),
 )

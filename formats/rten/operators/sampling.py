@@ -1,27 +1,172 @@
-"""Interpolation along one axis as nodes.
+"""Interpolation along one axis: as numbers where its sizes are known, and as nodes where only the run can tell them.
 
-This is for sizes that are known only at run time. Numbers of `interpolation.py` are values here: scalars, or vectors
-with an element for each output.
-
-Spec: ONNX, Operators.md, Resize.
+Spec: ONNX, Operators.md, Resize; coordinates are computed in float32, as runtimes do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32
+from formats.rten.convert import budget
 from formats.rten.graph.attributes import get_float, get_int, get_string
-from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, reduction, shape
-from formats.rten.operators.shared.deviations import SPREAD, Deviation
-from formats.rten.operators.shared.interpolation import ABOUT, HALF, Kernel, indices, inside, weight_matrix
+from formats.rten.operators.shared.rules import SPREAD
+from formats.rten.operators.shared.spec import Deviation
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.interpolation import Axis
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.convert.value_types import Dim
+
+    Array = np.ndarray[Any, Any]
+
+HALF, ABOUT = 0.5, 1e-6  # onnxruntime takes what is about a half for a half
+
+
+class Axis(NamedTuple):
+    """One axis: its sizes before and after, the scale if one is given, and the region of interest (fractions)."""
+
+    before: Dim
+    after: Dim
+    scale: float | None
+    start: float = 0.0
+    end: float = 1.0
+
+    @property
+    def is_resized(self) -> bool:
+        """Whether the axis changes, as far as is known. A scale moves elements even if their number stays the same."""
+        if self.scale is not None:
+            return self.scale != 1
+        return self.before is None or self.before != self.after
+
+    @property
+    def is_whole(self) -> bool | None:
+        """Whether the size times the scale is whole, so that the ratio of sizes is the scale; `None` if unknown."""
+        import numpy
+
+        if self.scale is None or self.scale == int(self.scale):
+            return True
+        if not isinstance(self.before, int):
+            return None
+        return bool(numpy.float32(self.before) * numpy.float32(self.scale) == self.after)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Both sizes, which must be known."""
+        assert isinstance(self.before, int)
+        assert isinstance(self.after, int)
+        return self.before, self.after
+
+
+class Kernel(NamedTuple):
+    """How elements are chosen and weighed: the attributes of the operator."""
+
+    mode: str
+    coordinates: str
+    rounding: str
+    cubic_a: float
+    exclude_outside: bool
+    antialias: bool
+
+    @property
+    def is_cropping(self) -> bool:
+        """Whether coordinates lie in the region of interest."""
+        return self.coordinates == "tf_crop_and_resize"
+
+
+def positions(axis: Axis, coordinates: str) -> Array:
+    """The coordinate in the input of each output."""
+    import numpy
+
+    before, after = axis.sizes
+    scale = numpy.float32(after / before if axis.scale is None else axis.scale)
+    places = budget.arange(after, dtype=numpy.float32)
+    half = numpy.float32(0.5)
+    if coordinates == "asymmetric":
+        return places / scale
+    if coordinates == "tf_half_pixel_for_nn":
+        return (places + half) / scale
+    if coordinates == "align_corners":
+        return places * numpy.float32(before - 1) / numpy.float32(max(after - 1, 1))
+    if coordinates == "pytorch_half_pixel" and after == 1:
+        return budget.zeros(1, numpy.float32)
+    if coordinates == "half_pixel_symmetric":
+        adjustment = numpy.float32(after) / (scale * numpy.float32(before))
+        offset = numpy.float32(before / 2) * (1 - adjustment)
+        return offset + (places + half) / scale - half
+    if coordinates == "tf_crop_and_resize":
+        start, end, last = numpy.float32(axis.start), numpy.float32(axis.end), numpy.float32(before - 1)
+        if after == 1:
+            return budget.full(1, half * (start + end) * last, numpy.float32)
+        return start * last + places * ((end - start) * last / numpy.float32(after - 1))
+    return (places + half) / scale - half
+
+
+def inside(axis: Axis) -> Array:
+    """For each output, whether its place in the region of interest is in the input."""
+    before, _ = axis.sizes
+    coordinates = positions(axis, "tf_crop_and_resize")
+    return (coordinates >= 0) & (coordinates <= before - 1)
+
+
+def indices(axis: Axis, kernel: Kernel) -> list[int]:
+    """For each output the nearest element of the input."""
+    import numpy
+
+    before, _ = axis.sizes
+    coordinates = positions(axis, kernel.coordinates)
+    below = numpy.floor(coordinates)
+    if kernel.rounding == "floor":
+        coordinates = below
+    elif kernel.rounding == "ceil":
+        coordinates = numpy.ceil(coordinates)
+    else:
+        is_ceil = kernel.rounding == "round_prefer_ceil"
+        coordinates = below + (coordinates - below >= HALF - ABOUT if is_ceil else coordinates - below > HALF + ABOUT)
+    return [int(place) for place in numpy.clip(coordinates, 0, before - 1)]
+
+
+def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
+    """The weights of all elements of the input (columns) in each output (rows)."""
+    import numpy
+
+    before, after = axis.sizes
+    result = budget.zeros((after, before))
+    scale = after / before if axis.scale is None else axis.scale
+    shrink = min(scale, 1.0) if kernel.antialias else 1.0
+    reach = 1 if kernel.mode == "linear" else 2
+    budget.steps(after)  # a row of the matrix each
+    for row, position in enumerate(positions(axis, kernel.coordinates)):
+        if kernel.mode == "linear" and not kernel.antialias:
+            position = min(max(position, 0), before - 1)  # outside, the border element is repeated
+        first = int(numpy.floor(position - reach / shrink)) + 1
+        columns = first + budget.arange(int(numpy.ceil(position + reach / shrink)) + 1 - first)
+        distance = numpy.abs(columns - float(position)) * shrink
+        weights = _linear(distance) if kernel.mode == "linear" else _cubic(distance, kernel.cubic_a)
+        if kernel.exclude_outside:
+            weights = numpy.where((columns >= 0) & (columns < before), weights, 0)
+        if kernel.exclude_outside or kernel.antialias:
+            weights = weights / weights.sum()
+        numpy.add.at(result[row], numpy.clip(columns, 0, before - 1), weights)
+    return result
+
+
+def _linear(distance: Array) -> Array:
+    import numpy
+
+    return numpy.asarray(numpy.maximum(1 - distance, 0))
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    """Spec: Keys, Cubic convolution interpolation for digital image processing, 1981."""
+    import numpy
+
+    near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
+    far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
+    return numpy.asarray(numpy.where(distance <= 1, near, numpy.where(distance < 2, far, 0)))
 
 
 class Line(NamedTuple):
@@ -36,13 +181,13 @@ class Line(NamedTuple):
 
 def divided(context: Context, value: str, divisor: str) -> str:
     """A scalar or vector divided by a scalar. RTen uses the reciprocal of a single number, so there are two."""
-    both = context.op(elementwise.Div, value, context.op(shape.Expand, divisor, context.int64([2, 1])))
-    return context.op(indexing.Gather, both, context.int64_scalar(0), axis=0)
+    both = context.op("Div", value, context.op("Expand", divisor, context.int64([2, 1])))
+    return context.op("Gather", both, context.int64_scalar(0), axis=0)
 
 
 def ratio_of(context: Context, number: str, divisor: str) -> str:
     """The quotient of two scalars."""
-    return context.op(shape.Reshape, divided(context, number, divisor), context.int64([]))
+    return context.op("Reshape", divided(context, number, divisor), context.int64([]))
 
 
 class Sampler:
@@ -55,10 +200,10 @@ class Sampler:
         self.line = line
         self.is_kept = is_kept
         self.zero, self.half, self.one = (context.scalar(number) for number in (0.0, 0.5, 1.0))
-        self.last = self._op(elementwise.Sub, line.before, self.one)
-        self.places = context.op(creation.Range, self.zero, line.after, self.one)
+        self.last = self._op("Sub", line.before, self.one)
+        self.places = context.op("Range", self.zero, line.after, self.one)
 
-    def _op(self, operator: OperatorSpec, *inputs: str) -> str:
+    def _op(self, operator: str, *inputs: str) -> str:
         return self.context.op(operator, *inputs)
 
     def _number(self, number: float) -> str:
@@ -66,50 +211,50 @@ class Sampler:
 
     def _times(self, first: str, *others: str) -> str:
         for other in others:
-            first = self._op(elementwise.Mul, first, other)
+            first = self._op("Mul", first, other)
         return first
 
     def positions(self) -> str:
         """The coordinate in the input of each output."""
-        found = self._moved()
-        return self._op(comparison.Where, self.is_kept, self.places, found) if self.is_kept else found
+        moved = self._moved()
+        return self._op("Where", self.is_kept, self.places, moved) if self.is_kept else moved
 
     def _moved(self) -> str:
         coordinates, line = self.kernel.coordinates, self.line
         if coordinates == "asymmetric":
             return divided(self.context, self.places, line.scale)
-        steps = self._op(elementwise.Max, self._op(elementwise.Sub, line.after, self.one), self.one)
+        steps = self._op("Max", self._op("Sub", line.after, self.one), self.one)
         if coordinates == "align_corners":
             return divided(self.context, self._times(self.places, self.last), steps)
         if coordinates == "tf_crop_and_resize":
-            width = self._times(self._op(elementwise.Sub, line.end, line.start), self.last)
+            width = self._times(self._op("Sub", line.end, line.start), self.last)
             first = self._times(line.start, self.last)
             step = ratio_of(self.context, width, steps)
-            middle = self._times(self.half, self._op(elementwise.Add, line.start, line.end), self.last)
-            first = self._op(comparison.Where, self._is_one(), middle, first)
-            return self._op(elementwise.Add, first, self._times(self.places, step))
-        middles = divided(self.context, self._op(elementwise.Add, self.places, self.half), line.scale)
+            middle = self._times(self.half, self._op("Add", line.start, line.end), self.last)
+            first = self._op("Where", self._is_one(), middle, first)
+            return self._op("Add", first, self._times(self.places, step))
+        middles = divided(self.context, self._op("Add", self.places, self.half), line.scale)
         if coordinates == "tf_half_pixel_for_nn":
             return middles
         if coordinates == "half_pixel_symmetric":
             ratio = ratio_of(self.context, line.after, self._times(line.scale, line.before))
-            centre = self._op(elementwise.Div, line.before, self._number(2.0))
-            offset = self._times(centre, self._op(elementwise.Sub, self.one, ratio))
-            middles = self._op(elementwise.Add, offset, middles)
-        found = self._op(elementwise.Sub, middles, self.half)
+            centre = self._op("Div", line.before, self._number(2.0))
+            offset = self._times(centre, self._op("Sub", self.one, ratio))
+            middles = self._op("Add", offset, middles)
+        coordinate = self._op("Sub", middles, self.half)
         if coordinates == "pytorch_half_pixel":
-            return self._op(comparison.Where, self._is_one(), self.zero, found)
-        return found
+            return self._op("Where", self._is_one(), self.zero, coordinate)
+        return coordinate
 
     def _is_one(self) -> str:
-        return self._op(comparison.Equal, self.line.after, self.one)
+        return self._op("Equal", self.line.after, self.one)
 
     def _inside(self, places: str) -> str:
-        return self._op(elementwise.Min, self._op(elementwise.Max, places, self.zero), self.last)
+        return self._op("Min", self._op("Max", places, self.zero), self.last)
 
     def _gathered(self, data: str, place: int, indices: str) -> str:
         indices = self.context.cast(self._inside(indices), INT32)
-        return self.context.op(indexing.Gather, data, indices, axis=place)
+        return self.context.op("Gather", data, indices, axis=place)
 
     def along(self, data: str, place: int, rank: int) -> str:
         """The data with an axis resized."""
@@ -121,63 +266,60 @@ class Sampler:
         column = self.context.int64([-1] + [1] * (rank - place - 1))
         total = ""
         for nearest, weights in self._linear() if self.kernel.mode == "linear" else self._cubic():
-            share = self.context.op(shape.Reshape, weights, column) if place < rank - 1 else weights
+            share = self.context.op("Reshape", weights, column) if place < rank - 1 else weights
             share = self.context.cast(share, self.context.elem_type(data) or FLOAT)
             part = self._times(self._gathered(data, place, nearest), share)
-            total = self._op(elementwise.Add, total, part) if total else part
+            total = self._op("Add", total, part) if total else part
         return total
 
     def _nearest(self) -> str:
         tell_centre(self.context, self.kernel)
-        found, rounding = self.positions(), self.kernel.rounding
+        places, rounding = self.positions(), self.kernel.rounding
         if rounding == "floor":
-            return self._op(elementwise.Floor, found)
+            return self._op("Floor", places)
         if rounding == "ceil":
-            return self._op(elementwise.Ceil, found)
+            return self._op("Ceil", places)
         if rounding == "round_prefer_ceil":
-            return self._rounded(found, comparison.GreaterOrEqual, HALF - ABOUT)
-        return self._rounded(found, comparison.Greater, HALF + ABOUT)
+            return self._rounded(places, "GreaterOrEqual", HALF - ABOUT)
+        return self._rounded(places, "Greater", HALF + ABOUT)
 
-    def _rounded(self, found: str, operator: OperatorSpec, limit: float) -> str:
+    def _rounded(self, places: str, operator: str, limit: float) -> str:
         """Places rounded up from a limit between two numbers on."""
-        below = self._op(elementwise.Floor, found)
-        is_up = self._op(operator, self._op(elementwise.Sub, found, below), self.context.scalar(limit))
-        return self._op(elementwise.Add, below, self.context.cast(is_up, FLOAT))
+        below = self._op("Floor", places)
+        is_up = self._op(operator, self._op("Sub", places, below), self.context.scalar(limit))
+        return self._op("Add", below, self.context.cast(is_up, FLOAT))
 
     def _linear(self) -> list[tuple[str, str]]:
         """The indices on both sides, and the weight of each."""
-        found = self._inside(self.positions())  # outside, the border element is repeated
-        low = self._op(elementwise.Floor, found)
-        share = self._op(elementwise.Sub, found, low)
-        return [
-            (low, self._op(elementwise.Sub, self.one, share)),
-            (self._op(elementwise.Add, low, self.one), share),
-        ]
+        places = self._inside(self.positions())  # outside, the border element is repeated
+        low = self._op("Floor", places)
+        share = self._op("Sub", places, low)
+        return [(low, self._op("Sub", self.one, share)), (self._op("Add", low, self.one), share)]
 
     def _cubic(self) -> list[tuple[str, str]]:
-        found = self.positions()
-        low = self._op(elementwise.Floor, found)
+        places = self.positions()
+        low = self._op("Floor", places)
         parts = []
         for step in (-1, 0, 1, 2):
-            place = self._op(elementwise.Add, low, self._number(step))
-            parts.append((place, self._weight(self._op(elementwise.Abs, self._op(elementwise.Sub, found, place)))))
+            place = self._op("Add", low, self._number(step))
+            parts.append((place, self._weight(self._op("Abs", self._op("Sub", places, place)))))
         if not self.kernel.exclude_outside:
             return parts
-        parts = [(place, self._op(comparison.Where, self._is_inside(place), part, self.zero)) for place, part in parts]
+        parts = [(place, self._op("Where", self._is_inside(place), part, self.zero)) for place, part in parts]
         total = parts[0][1]
         for _, part in parts[1:]:
-            total = self._op(elementwise.Add, total, part)
-        return [(place, self._op(elementwise.Div, part, total)) for place, part in parts]
+            total = self._op("Add", total, part)
+        return [(place, self._op("Div", part, total)) for place, part in parts]
 
     def _is_inside(self, places: str) -> str:
-        is_behind = self._op(comparison.GreaterOrEqual, places, self.zero)
-        return self._op(comparison.And, is_behind, self._op(comparison.LessOrEqual, places, self.last))
+        is_behind = self._op("GreaterOrEqual", places, self.zero)
+        return self._op("And", is_behind, self._op("LessOrEqual", places, self.last))
 
     def _polynomial(self, distance: str, *factors: float) -> str:
         """The sum of powers of a distance, the highest first."""
         result = self._number(factors[0])
         for factor in factors[1:]:
-            result = self._op(elementwise.Add, self._times(result, distance), self._number(factor))
+            result = self._op("Add", self._times(result, distance), self._number(factor))
         return result
 
     def _weight(self, distance: str) -> str:
@@ -186,40 +328,41 @@ class Sampler:
         Spec: Keys, Cubic convolution interpolation for digital image processing, 1981.
         """
         if self.kernel.mode == "linear":
-            return self._op(elementwise.Max, self._op(elementwise.Sub, self.one, distance), self.zero)
+            return self._op("Max", self._op("Sub", self.one, distance), self.zero)
         a = self.kernel.cubic_a
         near = self._polynomial(distance, a + 2, -(a + 3), 0, 1)
         far = self._polynomial(distance, a, -5 * a, 8 * a, -4 * a)
-        far = self._op(comparison.Where, self._op(comparison.Less, distance, self._number(2.0)), far, self.zero)
-        return self._op(comparison.Where, self._op(comparison.LessOrEqual, distance, self.one), near, far)
+        far = self._op("Where", self._op("Less", distance, self._number(2.0)), far, self.zero)
+        return self._op("Where", self._op("LessOrEqual", distance, self.one), near, far)
 
     def _spread(self, data: str, place: int, rank: int) -> str:
         """Each output, computed by a matrix from all elements near it. Outside, the border element is repeated."""
         context = self.context
-        shrink = self._op(elementwise.Min, self.line.scale, self.one)
+        shrink = self._op("Min", self.line.scale, self.one)  # when it shrinks, the kernel is as much wider
         reach = self._number(1.0 if self.kernel.mode == "linear" else 2.0)
-        outside = self._op(elementwise.Ceil, self._op(elementwise.Div, reach, shrink))
-        both = self._op(elementwise.Add, self._op(elementwise.Add, outside, outside), self._number(2.0))
-        columns = context.op(creation.Range, self.zero, self._op(elementwise.Add, self.line.before, both), self.one)
-        columns = self._op(elementwise.Sub, columns, self._op(elementwise.Add, outside, self.one))
+        outside = self._op("Ceil", self._op("Div", reach, shrink))
+        both = self._op("Add", self._op("Add", outside, outside), self._number(2.0))
+        columns = context.op("Range", self.zero, self._op("Add", self.line.before, both), self.one)
+        columns = self._op("Sub", columns, self._op("Add", outside, self.one))
         data = self._gathered(data, place, columns)
-        rows = context.op(shape.Unsqueeze, self.positions(), context.int64([1]))
-        distance = self._times(self._op(elementwise.Abs, self._op(elementwise.Sub, columns, rows)), shrink)
+        # A matrix of weights: a row for each output, a column for each element near any of them.
+        rows = context.op("Unsqueeze", self.positions(), context.int64([1]))
+        distance = self._times(self._op("Abs", self._op("Sub", columns, rows)), shrink)
         weights = self._weight(distance)
         if self.kernel.exclude_outside:
-            weights = self._op(comparison.Where, self._is_inside(columns), weights, self.zero)
-        total = context.op(reduction.ReduceSum, weights, context.int64([1]), keepdims=1)
-        weights = self._op(elementwise.Div, weights, total)
+            weights = self._op("Where", self._is_inside(columns), weights, self.zero)
+        total = context.op("ReduceSum", weights, context.int64([1]), keepdims=1)
+        weights = self._op("Div", weights, total)
         if place != rank - 2:
-            weights = context.op(shape.Transpose, weights, perm=[1, 0])
+            weights = context.op("Transpose", weights, perm=[1, 0])
         return multiplied(context, data, context.cast(weights, context.elem_type(data) or FLOAT), place, rank)
 
     def extrapolated(self, data: str, place: int, rank: int, value: float) -> str:
         """The data, and a value where the region of interest reaches beyond them."""
         mask = self._is_inside(self.positions())
         if place < rank - 1:
-            mask = self.context.op(shape.Reshape, mask, self.context.int64([-1] + [1] * (rank - place - 1)))
-        return self.context.op(comparison.Where, mask, data, self.context.scalar(value, like=data))
+            mask = self.context.op("Reshape", mask, self.context.int64([-1] + [1] * (rank - place - 1)))
+        return self.context.op("Where", mask, data, self.context.scalar(value, like=data))
 
 
 def multiplied(context: Context, data: str, weights: str, place: int, rank: int) -> str:
@@ -228,13 +371,14 @@ def multiplied(context: Context, data: str, weights: str, place: int, rank: int)
     The matrix has a row for each element of the new axis; if the axis is not the last but one, it has a column for
     each.
     """
+    op = context.op
     if place == rank - 2:
-        return context.op(matrix.MatMul, weights, data)
+        return op("MatMul", weights, data)
     if place == rank - 1:
-        return context.op(matrix.MatMul, data, weights)
+        return op("MatMul", data, weights)
     order = [other for other in range(rank) if other != place] + [place]
-    product = context.op(matrix.MatMul, context.op(shape.Transpose, data, perm=order), weights)
-    return context.op(shape.Transpose, product, perm=[order.index(other) for other in range(rank)])
+    product = op("MatMul", op("Transpose", data, perm=order), weights)
+    return op("Transpose", product, perm=[order.index(other) for other in range(rank)])
 
 
 def extrapolated(context: Context, data: str, axes: list[Axis], value: float) -> str:
@@ -243,7 +387,7 @@ def extrapolated(context: Context, data: str, axes: list[Axis], value: float) ->
         seen = inside(axis)
         if not seen.all():
             mask = seen.reshape([-1] + [1] * (len(axes) - place - 1))
-            data = context.op(comparison.Where, context.array(mask, BOOL), data, context.scalar(value, like=data))
+            data = context.op("Where", context.array(mask, BOOL), data, context.scalar(value, like=data))
     return data
 
 
@@ -261,7 +405,7 @@ def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis
     context.check_size(*axis.sizes)
     if kernel.mode == "nearest":
         tell_centre(context, kernel)
-        return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
+        return context.op("Gather", data, context.int64(indices(axis, kernel)), axis=place)
     context.report(SPREAD)
     weights = weight_matrix(axis, kernel)
     oriented = weights if place == rank - 2 else weights.T

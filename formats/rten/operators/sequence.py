@@ -10,20 +10,22 @@ from formats.ir.model import Graph, SequenceType, TensorType, Type, ValueInfo
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
-from formats.rten.operators import comparison, control_flow, elementwise, shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
-from formats.rten.operators.shared.rewritings import without_gaps
-from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar, unknown
+from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar, without_gaps
 from formats.rten.operators.shared.spec import (
     KEEP_DIMS,
+    Deviation,
     Field,
     FieldKind,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
+    unknown,
 )
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, VALUE_TYPES
@@ -35,14 +37,14 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
 
 SequenceAt = OperatorSpec(
-    "SequenceAt", Row(2), signature=Signature("Si", "E"), ranks={1: 0}, dims=same, range=ranges.of(0)
+    "SequenceAt", Outputs(same, range=ranges.of(0)), ToRten(Row(2)), ToOnnx(Signature("Si", "E"), ranks={1: 0})
 )
 
 
 def joined_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
     """For a sequence, the common dims of all its tensors: the first two inputs, or all of them."""
-    known = types[:2] if node.op_type == SequenceInsert.name else types
-    first, *rest = (entry.dims for entry in known)
+    tensors = types[:2] if node.op_type == "SequenceInsert" else types
+    first, *rest = (entry.dims for entry in tensors)
     for other in rest:
         if first is None or other is None or len(first) != len(other):
             return []
@@ -52,58 +54,47 @@ def joined_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 SequenceConstruct = OperatorSpec(
     "SequenceConstruct",
-    Row(None),
-    signature=Signature("E", "S"),
-    dims=joined_dims,
-    raised=without_gaps,
-    makes_sequence=True,
-    range=ranges.of_all,
+    Outputs(joined_dims, range=ranges.of_all, makes_sequence=True),
+    ToRten(Row(None)),
+    ToOnnx(Signature("E", "S"), rewriting=without_gaps),
 )
 SequenceEmpty = OperatorSpec(
     "SequenceEmpty",
-    Row(0, 1, "SequenceEmptyAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES),)),
-    signature=Signature("", "S"),
-    dims=unknown,
-    elements=(of_attribute("dtype", FLOAT),),
-    makes_sequence=True,
+    Outputs(elements=of_attribute("dtype", FLOAT), makes_sequence=True),
+    ToRten(Row(0, 1, "SequenceEmptyAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES),))),
+    ToOnnx(Signature("", "S")),
 )
 SequenceErase = OperatorSpec(
     "SequenceErase",
-    Row(2),
-    signature=Signature("Si", "S"),
-    ranks={1: 0},
-    dims=same,
-    makes_sequence=True,
-    range=ranges.of(0),
+    Outputs(same, range=ranges.of(0), makes_sequence=True),
+    ToRten(Row(2)),
+    ToOnnx(Signature("Si", "S"), ranks={1: 0}),
 )
 
 
 @because("RTen counts a negative position from the end after the insertion, ONNX from the end before it")
 def insert(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     sequence, place = context.input(0), context.optional(2)
-    held = context.scope.ints(place) if place else None
-    if not place or context.scope.is_natural(place) or (held is not None and held[0] >= 0):
+    number_of_place = context.scope.ints(place) if place else None
+    if not place or context.scope.is_natural(place) or (number_of_place is not None and number_of_place[0] >= 0):
         return None
     number = context.cast(place, INT64)
-    from_end = context.op(elementwise.Add, number, context.op(SequenceLength, sequence))
-    if held is None:
-        is_negative = context.op(comparison.Less, number, context.int64_scalar(0))
-        from_end = context.op(comparison.Where, is_negative, from_end, number)
-    return context.changed([sequence, context.input(1), context.op(elementwise.Abs, from_end)])
+    from_end = op("Add", number, op("SequenceLength", sequence))
+    if number_of_place is None:
+        is_negative = op("Less", number, context.int64_scalar(0))
+        from_end = op("Where", is_negative, from_end, number)
+    return context.changed([sequence, context.input(1), op("Abs", from_end)])
 
 
 SequenceInsert = OperatorSpec(
     "SequenceInsert",
-    Row(3),
-    signature=Signature("SEi", "S"),
-    ranks={2: 0},
-    dims=joined_dims,
-    rewritings=(insert,),
-    makes_sequence=True,
-    range=ranges.of(0, 1),
+    Outputs(joined_dims, range=ranges.of(0, 1), makes_sequence=True),
+    ToRten(Row(3), rewritings=(insert,)),
+    ToOnnx(Signature("SEi", "S"), ranks={2: 0}),
 )
 SequenceLength = OperatorSpec(
-    "SequenceLength", Row(1), signature=Signature("S"), dims=scalar, elements=(always(INT64),), range=ranges.sizes
+    "SequenceLength", Outputs(scalar, always(INT64), range=ranges.sizes), ToRten(Row(1)), ToOnnx(Signature("S"))
 )
 
 
@@ -120,11 +111,9 @@ def split_to_sequence_dims(node: Node, scope: Scope, types: list[ValueType]) -> 
 
 SplitToSequence = OperatorSpec(
     "SplitToSequence",
-    Row(2, 1, "SplitToSequenceAttrs", (axis_field(0), KEEP_DIMS)),
-    signature=Signature("Ei", "S"),
-    dims=split_to_sequence_dims,
-    makes_sequence=True,
-    range=ranges.of(0),
+    Outputs(split_to_sequence_dims, range=ranges.of(0), makes_sequence=True),
+    ToRten(Row(2, 1, "SplitToSequenceAttrs", (axis_field(0), KEEP_DIMS))),
+    ToOnnx(Signature("Ei", "S")),
 )
 
 
@@ -156,8 +145,8 @@ def concat(node: Node, context: Context) -> list[Node] | None:
         return context.replace(_stacked(context, sequence))
     if axis + rank + 1 < rank:
         return context.changed(axis=axis + rank + 1)
-    stacked = context.op(ConcatFromSequence, sequence, axis=0, new_axis=1)
-    return context.replace(context.op(shape.Transpose, stacked, perm=[*range(1, rank + 1), 0]))
+    stacked = context.op("ConcatFromSequence", sequence, axis=0, new_axis=1)
+    return context.replace(context.op("Transpose", stacked, perm=[*range(1, rank + 1), 0]))
 
 
 def _stacked(context: Context, sequence: str) -> str:
@@ -165,8 +154,8 @@ def _stacked(context: Context, sequence: str) -> str:
     place, condition = (context.names.new(f"{sequence}/{what}") for what in ("place", "condition"))
     inner = context.nested()
     inner.scope.add_input(place, ValueType(INT64, ()))
-    element = inner.op(SequenceAt, sequence, place)
-    goes_on = inner.op(shape.Identity, condition)
+    element = inner.op("SequenceAt", sequence, place)
+    goes_on = inner.op("Identity", condition)
     body = Graph(
         name="element",
         node=inner.emitted,
@@ -174,7 +163,7 @@ def _stacked(context: Context, sequence: str) -> str:
         output=[context.value_info(goes_on, BOOL, ()), ValueInfo(name=element)],
     )
     always = context.scalar(1, elem_type=BOOL)
-    return context.op(control_flow.Loop, context.op(SequenceLength, sequence), always, body=body)
+    return context.op("Loop", context.op("SequenceLength", sequence), always, body=body)
 
 
 _OLD_AXES_DEVIATION = Deviation(_OLD_AXES.sentence, RESULTS)
@@ -188,13 +177,13 @@ def _concatenation_deviations(node: Node, context: Context) -> tuple[Deviation, 
 
 ConcatFromSequence = OperatorSpec(
     "ConcatFromSequence",
-    Row(1, 1, "ConcatFromSequenceAttrs", (axis_field(None), Field("new_axis", FieldKind.BOOL, 0))),
-    signature=Signature("S", "E"),
-    dims=concat_from_sequence_dims,
-    rewritings=(concat,),
-    raised_deviations=_concatenation_deviations,
-    faults=(_OLD_AXES,),
-    range=ranges.of(0),
+    Outputs(concat_from_sequence_dims, range=ranges.of(0)),
+    ToRten(
+        Row(1, 1, "ConcatFromSequenceAttrs", (axis_field(None), Field("new_axis", FieldKind.BOOL, 0))),
+        rewritings=(concat,),
+        faults=(_OLD_AXES,),
+    ),
+    ToOnnx(Signature("S", "E"), deviations=_concatenation_deviations),
 )
 
 
@@ -203,11 +192,11 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
     attribute = find(node, "body")
     if attribute is None or attribute.g is None:
         raise Refused("has no body")
-    body, count = attribute.g, context.op(SequenceLength, context.input(0))
+    body, count = attribute.g, context.op("SequenceLength", context.input(0))
     kinds = [declared_type(value.type).elem_type if value.type else None for value in body.output]
     if not all(kinds):
         raise Refused("makes a sequence of an unknown type", "infer the model's types first")
-    empty = [context.op(SequenceEmpty, dtype=kind) for kind in kinds]
+    empty = [context.op("SequenceEmpty", dtype=kind) for kind in kinds]
     inner = context.nested()
     iteration, condition, goes_on, *states = (
         context.names.new(f"{node.output[0]}/{what}")
@@ -217,13 +206,16 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
     for place, (name, value) in enumerate(zip(node.input, body.input, strict=True)):
         is_sequence = place == 0 or context.scope.is_sequence(name)
         if is_sequence:
-            inner.emit(make_node(SequenceAt.name, [name, iteration], [value.name or ""]))
+            inner.emit(make_node("SequenceAt", [name, iteration], [value.name or ""]))
         else:
-            inner.emit(make_node(shape.Identity.name, [name], [value.name or ""]))
+            inner.emit(make_node("Identity", [name], [value.name or ""]))
+    # The body reads its inputs, then come its own nodes, and then those that add its results to the sequences.
     taken = list(inner.emitted)
     inner.emitted.clear()
-    made = [inner.op(SequenceInsert, state, value.name or "") for state, value in zip(states, body.output, strict=True)]
-    inner.emit(make_node(shape.Identity.name, [condition], [goes_on]))
+    made = [
+        inner.op("SequenceInsert", state, value.name or "") for state, value in zip(states, body.output, strict=True)
+    ]
+    inner.emit(make_node("Identity", [condition], [goes_on]))
     sequences = [
         Type(sequence_type=SequenceType(elem_type=Type(tensor_type=TensorType(elem_type=kind)))) for kind in kinds
     ]
@@ -240,19 +232,19 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
             *(ValueInfo(name=name, type=kind) for name, kind in zip(made, sequences, strict=True)),
         ],
     )
-    return context.replace(*context.op_outputs(control_flow.Loop, [count, "", *empty], len(empty), body=graph))
+    return context.replace(*context.op_outputs("Loop", [count, "", *empty], len(empty), body=graph))
 
 
-SequenceMap = OperatorSpec("SequenceMap", dims=unknown, elements=(), rewritings=(sequence_map,))
+SequenceMap = OperatorSpec("SequenceMap", Outputs(elements=unknown), ToRten(rewritings=(sequence_map,)))
 
 
 @because("RTen has no optional values, so the value stands for itself")
 def optional_value(node: Node, context: Context) -> list[Node] | None:
-    return context.replace(context.op(shape.Identity, context.input(0)))
+    return context.replace(context.op("Identity", context.input(0)))
 
 
-Optional = OperatorSpec("Optional", dims=unknown, elements=(), rewritings=(optional_value,))
-OptionalGetElement = OperatorSpec("OptionalGetElement", dims=unknown, elements=(), rewritings=(optional_value,))
+Optional = OperatorSpec("Optional", Outputs(elements=unknown), ToRten(rewritings=(optional_value,)))
+OptionalGetElement = OperatorSpec("OptionalGetElement", Outputs(elements=unknown), ToRten(rewritings=(optional_value,)))
 
 
 @because("RTen has no optional values, so a value is present if its input is given")
@@ -262,4 +254,6 @@ def optional_has_element(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.array(bool(context.optional(0)), BOOL))
 
 
-OptionalHasElement = OperatorSpec("OptionalHasElement", dims=unknown, elements=(), rewritings=(optional_has_element,))
+OptionalHasElement = OperatorSpec(
+    "OptionalHasElement", Outputs(elements=unknown), ToRten(rewritings=(optional_has_element,))
+)

@@ -9,28 +9,30 @@ from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
-from formats.rten.operators import elementwise, reduction, slicing
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rewritings import promoted, widened
 from formats.rten.operators.shared.rules import (
     always,
     broadcast_dims,
     multiply,
     normalize,
+    promoted,
     reduced,
     same,
     same_contents,
     scalar,
-    unknown,
     unknown_dims,
+    widened,
 )
 from formats.rten.operators.shared.spec import (
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
     sizes_field,
@@ -59,7 +61,7 @@ def shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return None if dims is None else dims[get_int(node, "start") : get_int(node, "end", len(dims))]
 
 
-def _record_shaped(node: Node, scope: Scope) -> None:
+def _record_shaped(node: Node, scope: Scope, types: list[ValueType]) -> None:
     """Record which value has the dims that the output contains."""
     if not node.attribute:
         scope.shaped.update(zip(node.output, node.input, strict=False))
@@ -67,23 +69,21 @@ def _record_shaped(node: Node, scope: Scope) -> None:
 
 @because("RTen's ONNX loader refuses bounds beyond 32 bits, which mean the same as the nearest that fit")
 def shape_within_bounds(node: Node, context: Context) -> list[Node] | None:
-    given = [name for name in ("start", "end") if get_int(node, name) != clamp_int32(get_int(node, name))]
-    if not given or not context.target.is_onnx:
+    outside = [name for name in ("start", "end") if get_int(node, name) != clamp_int32(get_int(node, name))]
+    if not outside or not context.target.is_onnx:
         return None
-    bounds: dict[str, Any] = {name: clamp_int32(get_int(node, name)) for name in given}
+    bounds: dict[str, Any] = {name: clamp_int32(get_int(node, name)) for name in outside}
     return context.changed(**bounds)
 
 
 Shape = OperatorSpec(
     "Shape",
-    Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
-    dims=shape_dims,
-    elements=(always(INT64),),
-    rewritings=(shape_within_bounds,),
-    contents=shape_contents,
-    range=ranges.sizes,
-    record=_record_shaped,
-    onnx=OnnxForm(versions={"start": 15, "end": 15}),
+    Outputs(shape_dims, always(INT64), contents=shape_contents, range=ranges.sizes, record=_record_shaped),
+    ToRten(
+        Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
+        rewritings=(shape_within_bounds,),
+    ),
+    onnx_loader=OnnxLoader(versions={"start": 15, "end": 15}),
 )
 
 
@@ -93,18 +93,12 @@ def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
     return None if dims is None else (multiply(dims),)
 
 
-Size = OperatorSpec("Size", Row(1), dims=scalar, elements=(always(INT64),), contents=size_contents, range=ranges.counts)
+Size = OperatorSpec("Size", Outputs(scalar, always(INT64), contents=size_contents, range=ranges.counts), ToRten(Row(1)))
 Identity = OperatorSpec(
     "Identity",
-    Row(1),
-    signature=Signature("A", "A"),
-    sizes_from=(0,),
-    dims=same,
-    contents=same_contents,
-    is_copy=True,
-    range=ranges.of(0),
-    passes_on=True,
-    carries_sequences=True,
+    Outputs(same, contents=same_contents, range=ranges.of(0), sizes_from=(0,), is_copy=True, passes_on=True),
+    ToRten(Row(1)),
+    ToOnnx(Signature("A", "A"), carries_sequences=True),
 )
 
 
@@ -112,18 +106,18 @@ def _remaining_dim(source: Dims | None, target: Dims) -> Dim:
     """The size that -1 means: the product of `source`, divided by the other sizes of `target`."""
     if source is None:
         return None
-    left, right = list(source), [dim for dim in target if dim != -1]
-    for name in [dim for dim in left if isinstance(dim, str)]:
-        if name in right:
-            left.remove(name)
-            right.remove(name)
-    if any(not isinstance(dim, int) for dim in right):
+    source_dims, target_dims = list(source), [dim for dim in target if dim != -1]
+    for name in [dim for dim in source_dims if isinstance(dim, str)]:
+        if name in target_dims:
+            source_dims.remove(name)
+            target_dims.remove(name)
+    if any(not isinstance(dim, int) for dim in target_dims):
         return None
-    total, divisor = multiply(left), multiply(right)
+    total, divisor = multiply(source_dims), multiply(target_dims)
     if isinstance(total, int) and isinstance(divisor, int) and divisor:
         return total // divisor
-    names = [dim for dim in left if not isinstance(dim, int)]
-    same_size = prod(dim for dim in left if isinstance(dim, int)) == divisor
+    names = [dim for dim in source_dims if not isinstance(dim, int)]
+    same_size = prod(dim for dim in source_dims if isinstance(dim, int)) == divisor
     return names[0] if len(names) == 1 and same_size else None
 
 
@@ -142,16 +136,12 @@ def reshape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 Reshape = OperatorSpec(
     "Reshape",
-    Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    sizes_from=(0,),
-    dims=reshape_dims,
-    contents=same_contents,
-    older=(promoted(shape=1),),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"shape": 1}, versions={"allowzero": 14}),
-    passes_on=True,
+    Outputs(reshape_dims, contents=same_contents, range=ranges.of(0), sizes=(1,), sizes_from=(0,), passes_on=True),
+    ToRten(
+        Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)), older=(promoted(shape=1),)
+    ),
+    ToOnnx(Signature("Al", "A")),
+    onnx_loader=OnnxLoader(inputs={"shape": 1}, versions={"allowzero": 14}),
 )
 
 
@@ -167,11 +157,9 @@ def flatten_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 Flatten = OperatorSpec(
     "Flatten",
-    Row(1, 1, "FlattenAttrs", (axis_field(1),)),
-    signature=Signature("A", "A"),
-    dims=flatten_dims,
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(flatten_dims, range=ranges.of(0), passes_on=True),
+    ToRten(Row(1, 1, "FlattenAttrs", (axis_field(1),))),
+    ToOnnx(Signature("A", "A")),
 )
 
 
@@ -188,10 +176,10 @@ def squeeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 def as_vector(context: Context, name: str) -> str:
     """A scalar as a vector of one element."""
-    held = context.scope.ints(name)
-    if held is not None and context.elem_type(name) == INT64:
-        return context.int64(held)
-    return context.op(Reshape, name, context.int64([1]))
+    elements = context.scope.ints(name)
+    if elements is not None and context.elem_type(name) == INT64:
+        return context.int64(elements)
+    return context.op("Reshape", name, context.int64([1]))
 
 
 @because("RTen needs the axes as a vector; other runtimes also accept a scalar")
@@ -204,16 +192,10 @@ def vector_axes(node: Node, context: Context) -> list[Node] | None:
 
 Squeeze = OperatorSpec(
     "Squeeze",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes_from=(0,),
-    dims=squeeze_dims,
-    contents=same_contents,
-    older=(promoted(axes=1),),
-    rewritings=(vector_axes,),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"axes": 1}),
-    passes_on=True,
+    Outputs(squeeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(Row(2), older=(promoted(axes=1),), rewritings=(vector_axes,)),
+    ToOnnx(Signature("Al", "A")),
+    onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
 
@@ -242,16 +224,10 @@ def unsqueeze(node: Node, context: Context) -> list[Node] | None:
 
 Unsqueeze = OperatorSpec(
     "Unsqueeze",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes_from=(0,),
-    dims=unsqueeze_dims,
-    contents=same_contents,
-    older=(promoted(axes=1),),
-    rewritings=(unsqueeze,),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"axes": 1}),
-    passes_on=True,
+    Outputs(unsqueeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(Row(2), older=(promoted(axes=1),), rewritings=(unsqueeze,)),
+    ToOnnx(Signature("Al", "A")),
+    onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
 
@@ -266,12 +242,9 @@ def transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 
 Transpose = OperatorSpec(
     "Transpose",
-    Row(1, 1, "TransposeAttrs", (sizes_field("perm"),)),
-    signature=Signature("A", "A"),
-    dims=transpose_dims,
-    is_plain=True,
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(transpose_dims, range=ranges.of(0), passes_on=True),
+    ToRten(Row(1, 1, "TransposeAttrs", (sizes_field("perm"),)), is_plain=True),
+    ToOnnx(Signature("A", "A")),
 )
 
 
@@ -287,16 +260,16 @@ def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 def expand(node: Node, context: Context) -> list[Node] | None:
     # RTen stops if unknown sizes are fewer than the data's axes: ones are added before them.
     data, sizes = context.input(0), context.input(1)
-    held = context.scope.ints(sizes)
-    if held is not None and -1 in held:
-        return context.changed([data, context.int64(1 if size == -1 else size for size in held)])
+    known_sizes = context.scope.ints(sizes)
+    if known_sizes is not None and -1 in known_sizes:
+        return context.changed([data, context.int64(1 if size == -1 else size for size in known_sizes)])
     rank, count = context.rank(data), (context.dims(sizes) or (None,))[0]
     if context.scope.constant(sizes) is not None or rank is None or not isinstance(count, int) or count >= rank:
         return None
-    return context.changed([data, context.op(slicing.Concat, context.int64([1] * (rank - count)), sizes, axis=0)])
+    return context.changed([data, context.op("Concat", context.int64([1] * (rank - count)), sizes, axis=0)])
 
 
-def _record_expanded(node: Node, scope: Scope) -> None:
+def _record_expanded(node: Node, scope: Scope, types: list[ValueType]) -> None:
     """Record that the output has the axes of the value whose shape the second input is."""
     if node.input[1:] and node.input[1] in scope.shaped:
         scope.expanded.update((name, scope.shaped[node.input[1]]) for name in node.output)
@@ -304,14 +277,9 @@ def _record_expanded(node: Node, scope: Scope) -> None:
 
 Expand = OperatorSpec(
     "Expand",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    dims=expand_dims,
-    rewritings=(expand,),
-    range=ranges.of(0),
-    record=_record_expanded,
-    passes_on=True,
+    Outputs(expand_dims, range=ranges.of(0), sizes=(1,), record=_record_expanded, passes_on=True),
+    ToRten(Row(2), rewritings=(expand,)),
+    ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -346,15 +314,9 @@ _NO_BYTES = Fault("does not support 8-bit integers", until=RTEN_0_27)
 
 Tile = OperatorSpec(
     "Tile",
-    Row(2),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    dims=tile_dims,
-    older=(tile_axis,),
-    narrow=widened((0,), fault=_NO_BYTES),
-    faults=(_NO_BYTES,),
-    range=ranges.of(0),
-    passes_on=True,
+    Outputs(tile_dims, range=ranges.of(0), sizes=(1,), passes_on=True),
+    ToRten(Row(2), older=(tile_axis,), narrow=widened((0,), fault=_NO_BYTES), faults=(_NO_BYTES,)),
+    ToOnnx(Signature("Al", "A")),
 )
 
 
@@ -374,36 +336,47 @@ def sizes_of(context: Context, data: str, start: int, end: int) -> str:
     part = None if dims is None else dims[start:end]
     if part is not None and all(isinstance(size, int) for size in part):
         return context.int64(size for size in part if isinstance(size, int))
-    return context.op(Shape, data, start=start, end=end)
+    return context.op("Shape", data, start=start, end=end)
+
+
+def length_of(context: Context, data: str, axis: int) -> str:
+    """The size of one axis, a scalar."""
+    return context.op("Squeeze", sizes_of(context, data, axis, axis + 1), context.int64([0]))
+
+
+def counted(context: Context, count: str) -> str:
+    """The integers from zero up to a scalar, without that number."""
+    return context.op("Range", context.int64_scalar(0), count, context.int64_scalar(1))
 
 
 def size_of(context: Context, data: str, start: int, end: int) -> str:
     """The product of some of the dims of a value, a vector of one. -1 is not used if another dim may be zero."""
     sizes = sizes_of(context, data, start, end)
-    held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
-    if held is not None:
-        return context.int64([prod(held)])
-    return context.op(reduction.ReduceProd, sizes, keepdims=1)
+    known_sizes = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
+    if known_sizes is not None:
+        return context.int64([prod(known_sizes)])
+    return context.op("ReduceProd", sizes, keepdims=1)
 
 
 def quotient(context: Context, sizes: str, divisor: int) -> str:
     """Sizes divided by a number."""
-    held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
-    if held is not None:
-        return context.int64(size // divisor for size in held)
-    return context.op(elementwise.Div, sizes, context.int64([divisor]))
+    known_sizes = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
+    if known_sizes is not None:
+        return context.int64(size // divisor for size in known_sizes)
+    return context.op("Div", sizes, context.int64([divisor]))
 
 
 def joined(context: Context, *parts: str) -> str:
     """Vectors of sizes, one after another. The result is constant if all of them are."""
-    held = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
-    if all(numbers is not None for numbers in held):
-        return context.int64(number for numbers in held for number in numbers or ())
-    return context.op(slicing.Concat, *parts, axis=0)
+    known_parts = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
+    if all(numbers is not None for numbers in known_parts):
+        return context.int64(number for numbers in known_parts for number in numbers or ())
+    return context.op("Concat", *parts, axis=0)
 
 
 @because("RTen's DepthToSpace is only for floats; other types become Reshape and Transpose")
 def depth_to_space(node: Node, context: Context) -> list[Node] | None:
+    op = context.op
     data, block = context.input(0), get_int(node, "blocksize", 1)
     if not context.is_integer(data):
         return None
@@ -414,40 +387,42 @@ def depth_to_space(node: Node, context: Context) -> list[Node] | None:
         target, perm = joined(context, batch, edges, depth, space), [0, 3, 4, 1, 5, 2]
     else:
         target, perm = joined(context, batch, depth, edges, space), [0, 1, 4, 2, 5, 3]
-    moved = context.op(Transpose, context.op(Reshape, data, target, allowzero=1), perm=perm)
+    moved = op("Transpose", op("Reshape", data, target, allowzero=1), perm=perm)
     rows, columns = sizes_of(context, data, 2, 3), sizes_of(context, data, 3, 4)
-    sides = [context.op(elementwise.Mul, size, context.int64([block])) for size in (rows, columns)]
-    return context.replace(context.op(Reshape, moved, joined(context, batch, depth, *sides), allowzero=1))
+    sides = [op("Mul", size, context.int64([block])) for size in (rows, columns)]
+    return context.replace(op("Reshape", moved, joined(context, batch, depth, *sides), allowzero=1))
 
 
 DepthToSpace = OperatorSpec(
     "DepthToSpace",
-    Row(
-        1,
-        1,
-        "DepthToSpaceAttrs",
-        (
-            Field("mode", FieldKind.CHOICE, "DCR", choices={"DCR": "DCR", "CRD": "CRD"}),
-            Field("block_size", FieldKind.INT, None, "blocksize", minimum=0, required=True),
+    Outputs(depth_to_space_dims, range=ranges.of(0)),
+    ToRten(
+        Row(
+            1,
+            1,
+            "DepthToSpaceAttrs",
+            (
+                Field("mode", FieldKind.CHOICE, "DCR", choices={"DCR": "DCR", "CRD": "CRD"}),
+                Field("block_size", FieldKind.INT, None, "blocksize", minimum=0, required=True),
+            ),
         ),
+        rewritings=(depth_to_space,),
     ),
-    dims=depth_to_space_dims,
-    rewritings=(depth_to_space,),
-    range=ranges.of(0),
 )
 
 
 def space_to_depth(node: Node, context: Context) -> list[Node] | None:
     """Write it as Reshape and Transpose."""
+    op = context.op
     data, block = context.input(0), get_int(node, "blocksize", 1)
     batch, channels = sizes_of(context, data, 0, 1), sizes_of(context, data, 1, 2)
     rows, columns = (quotient(context, sizes_of(context, data, axis, axis + 1), block) for axis in (2, 3))
     edge = context.int64([block])
-    split_up = context.op(Reshape, data, joined(context, batch, channels, rows, edge, columns, edge), allowzero=1)
+    split_up = op("Reshape", data, joined(context, batch, channels, rows, edge, columns, edge), allowzero=1)
     perm = [0, 1, 3, 5, 2, 4] if get_string(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
-    moved = context.op(Transpose, split_up, perm=perm)
-    deeper = context.op(elementwise.Mul, channels, context.int64([block * block]))
-    return context.replace(context.op(Reshape, moved, joined(context, batch, deeper, rows, columns), allowzero=1))
+    moved = op("Transpose", split_up, perm=perm)
+    deeper = op("Mul", channels, context.int64([block * block]))
+    return context.replace(op("Reshape", moved, joined(context, batch, deeper, rows, columns), allowzero=1))
 
 
-SpaceToDepth = OperatorSpec("SpaceToDepth", dims=unknown, rewritings=(space_to_depth,), range=ranges.of(0))
+SpaceToDepth = OperatorSpec("SpaceToDepth", Outputs(range=ranges.of(0)), ToRten(rewritings=(space_to_depth,)))

@@ -8,18 +8,29 @@ from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, with_input
-from formats.rten.operators import casting, comparison, creation, elementwise, indexing, shape
+from formats.rten.operators import shape
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.deviations import Deviation
-from formats.rten.operators.shared.rewritings import promoted, widened, without_gaps
-from formats.rten.operators.shared.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
+from formats.rten.operators.shared.rules import (
+    MAX_CONTENTS,
+    MAX_RANK,
+    normalize,
+    of_any_input,
+    promoted,
+    same,
+    widened,
+    without_gaps,
+)
 from formats.rten.operators.shared.spec import (
+    Deviation,
     Field,
     FieldKind,
-    OnnxForm,
+    OnnxLoader,
     OperatorSpec,
+    Outputs,
     Row,
     Signature,
+    ToOnnx,
+    ToRten,
     axis_field,
     because,
 )
@@ -96,8 +107,8 @@ def supported_slice(node: Node, context: Context) -> list[Node] | None:
     if isinstance(count, int) and count <= MAX_RANK:
         axes = _like_starts(context, range(count))
     else:
-        total = context.op(shape.Size, context.input(1))
-        axes = context.op(creation.Range, context.int64_scalar(0), total, context.int64_scalar(1))
+        total = context.op("Size", context.input(1))
+        axes = shape.counted(context, total)
         axes = context.cast(axes, context.elem_type(context.input(1)) or INT64)
     return context.changed(with_input(node, 3, axes))
 
@@ -113,6 +124,7 @@ COPIED_AXES = 4  # the most axes of a tensor that RTen copies backwards in one g
 
 def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
     """RTen stops at a backward slice of five axes or more, so its places are sliced, and the elements gathered."""
+    op = context.op
     data, starts, ends, axes = (context.input(place) for place in range(4))
     rank, steps = context.rank(data), context.scope.ints(context.optional(4)) if context.optional(4) else None
     places = context.scope.ints(axes)
@@ -120,17 +132,14 @@ def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
         return None
     for number, (axis, step) in enumerate(zip(places, steps, strict=True)):
         part = [context.int64([bound]) for bound in (number, number + 1, 0)]
-        own = [context.op(Slice, name, *part) if len(steps) > 1 else name for name in (starts, ends)]
+        own = [op("Slice", name, *part) if len(steps) > 1 else name for name in (starts, ends)]
         if step > 0:
-            data = context.op(Slice, data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
+            data = op("Slice", data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
             continue
         own = [context.cast(name, INT64) for name in own]
-        size = context.op(
-            shape.Squeeze, shape.sizes_of(context, data, axis % rank, axis % rank + 1), context.int64([0])
-        )
-        every = context.op(creation.Range, context.int64_scalar(0), size, context.int64_scalar(1))
-        kept = context.op(Slice, every, *own, context.int64([0]), context.int64([step]))
-        data = context.op(indexing.Gather, data, kept, axis=axis)
+        every = shape.counted(context, shape.length_of(context, data, axis % rank))
+        kept = op("Slice", every, *own, context.int64([0]), context.int64([step]))
+        data = op("Gather", data, kept, axis=axis)
     return context.replace(data)
 
 
@@ -139,31 +148,32 @@ _IN_FRONT = Fault("fails if a backward slice starts before the first element")
 
 def _backwards(node: Node, context: Context) -> list[Node] | None:
     """A slice backwards begins at an element, or is one forwards where there is none: RTen stops at others."""
+    op = context.op
     data, starts, ends, axes = (context.input(place) for place in range(4))
     steps, places = (context.scope.ints(name) if name else None for name in (context.optional(4), axes))
     if steps is None or places is None or min(steps, default=0) >= 0:
         return None
     if context.scope.is_safe(_IN_FRONT, starts) or context.scope.is_safe(_IN_FRONT, context.input(4)):
         return None
-    dims, held = context.dims(data), context.scope.ints(starts)
+    dims, known_starts = context.dims(data), context.scope.ints(starts)
     sizes = [None if dims is None else dims[normalize(axis, len(dims))] for axis in places]
     kind = INT32 if context.elem_type(starts) == INT32 else INT64
     if all(isinstance(size, int) for size, step in zip(sizes, steps, strict=True) if step < 0):
         forwards = [abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True)]
         least = [-size if isinstance(size, int) else -MAX_DIM for size in sizes]
-        if held is None:
-            starts = context.op(elementwise.Max, starts, _like_starts(context, least))
+        if known_starts is None:
+            starts = op("Max", starts, _like_starts(context, least))
             context.scope.add_safe(_IN_FRONT, starts)
-        elif any(start < bound for start, bound in zip(held, least, strict=True)):
-            starts = _like_starts(context, map(max, held, least))
+        elif any(start < bound for start, bound in zip(known_starts, least, strict=True)):
+            starts = _like_starts(context, map(max, known_starts, least))
         if starts == node.input[1] and tuple(forwards) == steps:
             return None
         return context.changed([data, starts, ends, axes, _like_starts(context, forwards)])
-    lengths = context.cast(context.op(indexing.Gather, context.op(shape.Shape, data), axes, axis=0), kind)
-    if held is None or min(held) < -1:
-        starts = context.op(elementwise.Max, starts, context.op(elementwise.Neg, lengths))
-    is_empty = context.op(comparison.Equal, lengths, context.scalar(0, elem_type=kind))
-    forward = context.op(comparison.Where, is_empty, context.scalar(1, elem_type=kind), context.input(4))
+    lengths = context.cast(op("Gather", op("Shape", data), axes, axis=0), kind)
+    if known_starts is None or min(known_starts) < -1:
+        starts = op("Max", starts, op("Neg", lengths))
+    is_empty = op("Equal", lengths, context.scalar(0, elem_type=kind))
+    forward = op("Where", is_empty, context.scalar(1, elem_type=kind), context.input(4))
     context.scope.add_safe(_IN_FRONT, forward)
     return context.changed([data, starts, ends, axes, forward])
 
@@ -185,11 +195,11 @@ def _within_limits(node: Node, context: Context) -> list[Node] | None:
     inputs, steps = list(node.input), context.scope.ints(context.optional(4)) if context.optional(4) else None
     greatest = _LIMITS[1] if steps and min(steps) < 0 else INT64_MAX
     for place in (1, 2):
-        held = context.scope.ints(inputs[place])
-        if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(held or (), steps or (), strict=False)):
+        bounds = context.scope.ints(inputs[place])
+        if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(bounds or (), steps or (), strict=False)):
             context.report(_BACKWARD)
-        if held is not None and (min(held, default=0) < _LIMITS[0] or max(held, default=0) > greatest):
-            inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in held))
+        if bounds is not None and (min(bounds, default=0) < _LIMITS[0] or max(bounds, default=0) > greatest):
+            inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in bounds))
     return context.changed(inputs) if inputs != list(node.input) else None
 
 
@@ -202,22 +212,16 @@ def _slice_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 Slice = OperatorSpec(
     "Slice",
-    Row(5),
-    signature=Signature("AI", "A"),
-    sizes_from=(0,),
-    dims=slice_dims,
-    contents=slice_contents,
-    older=(promoted(starts=1, ends=2, axes=3),),
-    rewritings=(supported_slice,),
-    raised_deviations=_slice_deviations,
-    faults=(
-        _IN_FRONT,
-        _MANY_AXES,
+    Outputs(slice_dims, contents=slice_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    ToRten(
+        Row(5),
+        older=(promoted(starts=1, ends=2, axes=3),),
+        rewritings=(supported_slice,),
+        bounds=(1, 2),
+        faults=(_IN_FRONT, _MANY_AXES),
     ),
-    bounds=(1, 2),
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"starts": 1, "ends": 2, "axes": 3}),
-    passes_on=True,
+    ToOnnx(Signature("AI", "A"), deviations=_slice_deviations),
+    onnx_loader=OnnxLoader(inputs={"starts": 1, "ends": 2, "axes": 3}),
 )
 
 
@@ -238,25 +242,21 @@ def split_input(node: Node, context: Context) -> list[Node] | None:
     sizes = context.optional(1)
     if context.version >= 2 or not sizes or context.elem_type(sizes) == INT64:
         return promoted(split=1)(node, context)
-    held = context.scope.numbers(sizes)
-    if held is None:
-        return context.changed(with_input(node, 1, context.op(casting.Cast, sizes, to=INT64)))
-    return context.changed(with_input(node, 1, context.int64(map(int, held))))
+    numbers = context.scope.numbers(sizes)
+    if numbers is None:
+        return context.changed(with_input(node, 1, context.op("Cast", sizes, to=INT64)))
+    return context.changed(with_input(node, 1, context.int64(map(int, numbers))))
 
 
 def _equal_parts(node: Node, context: Context, count: int) -> str:
     """The sizes of a number of parts, if only a run tells the total. The last parts may be small or empty."""
-    total = context.op(
-        indexing.Gather, context.op(shape.Shape, context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0
-    )
-    part = context.op(
-        elementwise.Div,
-        context.op(elementwise.Add, total, context.int64_scalar(count - 1)),
-        context.int64_scalar(count),
-    )
-    before = context.op(elementwise.Mul, part, context.int64(range(count)))
-    left = context.op(elementwise.Sub, total, before)
-    return context.op(elementwise.Min, context.op(elementwise.Max, left, context.int64_scalar(0)), part)
+    op = context.op
+    total = op("Gather", op("Shape", context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0)
+    part = op("Div", op("Add", total, context.int64_scalar(count - 1)), context.int64_scalar(count))
+    # All parts have the same size, but for the last ones, which get what remains: it may be less, or nothing.
+    before = op("Mul", part, context.int64(range(count)))
+    rest = op("Sub", total, before)
+    return op("Min", op("Max", rest, context.int64_scalar(0)), part)
 
 
 NUMBERED = 18  # the first operator set in which a Split has the number of its parts
@@ -294,27 +294,25 @@ def split_raised(node: Node, context: Context) -> list[Node]:
 
 Split = OperatorSpec(
     "Split",
-    Row(2, None, "SplitAttrs", (axis_field(0), Field("num_outputs", FieldKind.INT))),
-    signature=Signature("Al", "A"),
-    sizes=(1,),
-    dims=split_dims,
-    older=(split_input,),
-    rewritings=(split,),
-    raised=split_raised,
-    range=ranges.of(0),
-    onnx=OnnxForm(inputs={"split": 1}, versions={"num_outputs": 18}),
-    passes_on=True,
+    Outputs(split_dims, range=ranges.of(0), sizes=(1,), passes_on=True),
+    ToRten(
+        Row(2, None, "SplitAttrs", (axis_field(0), Field("num_outputs", FieldKind.INT))),
+        older=(split_input,),
+        rewritings=(split,),
+    ),
+    ToOnnx(Signature("Al", "A"), rewriting=split_raised),
+    onnx_loader=OnnxLoader(inputs={"split": 1}, versions={"num_outputs": 18}),
 )
 
 
 def concat_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
     """The sizes of one axis added up; the other dims are merged from all inputs."""
-    known = [entry.dims for entry in types if entry.dims is not None]
-    if not known:
+    known_dims = [entry.dims for entry in types if entry.dims is not None]
+    if not known_dims:
         return []
-    axis = normalize(get_int(node, "axis"), len(known[0]))
-    merged = list(known[0])
-    for dims in known[1:]:
+    axis = normalize(get_int(node, "axis"), len(known_dims[0]))
+    merged = list(known_dims[0])
+    for dims in known_dims[1:]:
         for place, dim in enumerate(dims):
             if isinstance(dim, int) or merged[place] is None:
                 merged[place] = dim
@@ -331,12 +329,12 @@ def concat_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
     for name, entry in zip(node.input, types, strict=True):
         if entry.dims is None or len(entry.dims) != 1:
             return None
-        length, held = entry.dims[0], scope.contents_of(name)
-        if held is None and not isinstance(length, int):
+        length, elements = entry.dims[0], scope.contents_of(name)
+        if elements is None and not isinstance(length, int):
             return None
-        if len(result) + (length if isinstance(length, int) else len(held or ())) > MAX_CONTENTS:
+        if len(result) + (length if isinstance(length, int) else len(elements or ())) > MAX_CONTENTS:
             return None
-        result += (None,) * length if held is None and isinstance(length, int) else held or ()
+        result += (None,) * length if elements is None and isinstance(length, int) else elements or ()
     return tuple(result)
 
 
@@ -347,18 +345,17 @@ def concat_axis(node: Node, context: Context) -> list[Node] | None:
 
 Concat = OperatorSpec(
     "Concat",
-    Row(None, 1, "ConcatAttrs", (axis_field(None),)),
-    signature=Signature("A", "A"),
-    sizes_from=tuple(range(MAX_CONTENTS)),
-    dims=concat_dims,
-    elements=(of_any_input,),
-    contents=concat_contents,
-    older=(concat_axis,),
-    narrow=widened(()),
-    raised=without_gaps,
-    is_copy=True,
-    range=ranges.of_all,
-    passes_on=True,
+    Outputs(
+        concat_dims,
+        of_any_input,
+        contents=concat_contents,
+        range=ranges.of_all,
+        sizes_from=tuple(range(MAX_CONTENTS)),
+        is_copy=True,
+        passes_on=True,
+    ),
+    ToRten(Row(None, 1, "ConcatAttrs", (axis_field(None),)), older=(concat_axis,), narrow=widened(())),
+    ToOnnx(Signature("A", "A"), rewriting=without_gaps),
 )
 
 
@@ -372,15 +369,18 @@ def reverse_sequence(node: Node, context: Context) -> list[Node] | None:
 
 ReverseSequence = OperatorSpec(
     "ReverseSequence",
-    Row(2, 1, "ReverseSequenceAttrs", (Field("batch_axis", FieldKind.INT, 1), Field("time_axis", FieldKind.INT, 0))),
-    signature=Signature("Al", "A"),
-    dims=same,
-    rewritings=(reverse_sequence,),
-    range=ranges.of(0),
+    Outputs(same, range=ranges.of(0)),
+    ToRten(
+        Row(
+            2, 1, "ReverseSequenceAttrs", (Field("batch_axis", FieldKind.INT, 1), Field("time_axis", FieldKind.INT, 0))
+        ),
+        rewritings=(reverse_sequence,),
+    ),
+    ToOnnx(Signature("Al", "A")),
 )
 
 
 def flipped(context: Context, name: str, axis: str) -> str:
     """The value with one axis reversed."""
     last, beyond = context.int64([-1]), context.int64([-INT64_MAX])
-    return context.op(Slice, name, last, beyond, shape.as_vector(context, context.cast(axis, INT64)), last)
+    return context.op("Slice", name, last, beyond, shape.as_vector(context, context.cast(axis, INT64)), last)

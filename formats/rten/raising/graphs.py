@@ -19,18 +19,20 @@ from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refused, not_well_formed
 from formats.rten.convert.scope import Scope
-from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import MALFORMED, find, make_node, with_fields
 from formats.rten.graph.makers import folded, folded_deviations
-from formats.rten.operators import SPECS, casting, elementwise, foldings, shape
-from formats.rten.raising.integers import converted, has_limits, is_truth
+from formats.rten.graph.uses import Uses
+from formats.rten.operators import SPECS, foldings
 from formats.rten.raising.kinds import (
     INTEGERS,
     UNKNOWN_OPERATOR,
     ValueKind,
+    converted,
     declared,
+    has_limits,
     integer_type,
+    is_truth,
     tensor_kind,
     value_info,
 )
@@ -41,9 +43,9 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Attribute, Tensor
     from formats.ir.node_order import Names
-    from formats.rten.convert.loss_report import Losses
     from formats.rten.operators.shared.spec import OperatorSpec, Subgraphs
-    from formats.rten.raising.interface import Interface
+    from formats.rten.raising.model import Interface
+    from formats.tensordata.plan import Losses
 
 
 class Surroundings(NamedTuple):
@@ -78,7 +80,7 @@ class GraphRaiser:
         outer: GraphRaiser | None = None,
         interface: Interface | None = None,
     ) -> None:
-        self._given = graph
+        self._rten_graph = graph
         self._graph, self._folded = folded(graph, foldings())
         self._shared = surroundings
         self._where = where
@@ -92,11 +94,11 @@ class GraphRaiser:
         self._values: dict[str, Value] = {}
         self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
         self._precedents = Precedents(surroundings.names)
-        self._shapes = ShapeNames(graph)
+        self._uses = Uses(graph)
         if outer is None:
             for value in (*graph.value_info, *graph.output):
-                known = declared(value)
-                self._scope.declare([value_info(value.name or "", ValueKind(known.elem_type or 0), known.dims)])
+                elem_type, dims = declared(value)
+                self._scope.declare([value_info(value.name or "", ValueKind(elem_type or 0), dims)])
         for tensor in graph.initializer:
             kind = ValueKind(tensor.data_type or FLOAT)
             self._values[tensor.name or ""] = Value(tensor.name or "", kind, tensor, self)
@@ -104,7 +106,7 @@ class GraphRaiser:
     @cached_property
     def _defined(self) -> set[str]:
         """The names of values of the given graph and of those around it."""
-        return defined(self._given) | (self._outer._defined if self._outer else set())
+        return defined(self._rten_graph) | (self._outer._defined if self._outer else set())
 
     # Values
 
@@ -115,25 +117,25 @@ class GraphRaiser:
         """
         raiser: GraphRaiser | None = self
         while raiser is not None:
-            found = raiser._values.get(name)
-            if found is not None:
-                return found
+            value = raiser._values.get(name)
+            if value is not None:
+                return value
             raiser = raiser._outer
         raise EncodeError(f"the value {name!r} is used, but nothing produces it")
 
     def add_input(self, value: ValueInfo, kind: ValueKind, *, is_scalar: bool = False) -> None:
         """Add the next input of the graph. `kind` is its type in RTen; in a subgraph it is also the type in ONNX."""
-        given = value.name or ""
-        name = self._local(given)
+        rten_name = value.name or ""
+        name = self._local(rten_name)
         dims = declared(value).dims if self._outer is None else () if is_scalar else None
-        elem_type = kind.elem_type if self._interface is None else self._interface.wanted(given, kind)
+        elem_type = kind.elem_type if self._interface is None else self._interface.wanted(rten_name, kind)
         self._scope.add_input(name, ValueType(elem_type, None if kind.is_sequence else dims))
         self._inputs.append(value_info(name, ValueKind(elem_type, kind.is_sequence), dims))
         if kind.elem_type == INT32 and elem_type in INTEGERS:
             kind = ValueKind(elem_type, kind.is_sequence)
         elif elem_type != kind.elem_type:
             name = self._cast(name, kind.elem_type)
-        self._values[given] = Value(name, kind)
+        self._values[rten_name] = Value(name, kind)
 
     def _local(self, name: str) -> str:
         """The name of a value of this graph. It must differ from all names in the graphs around it."""
@@ -145,6 +147,7 @@ class GraphRaiser:
         """The name in ONNX of a value in a type (`None`: its own type), reshaped if `rank` is given."""
         if value.kind.elem_type not in INTEGERS or elem_type is None or value.kind.is_sequence:
             elem_type = value.kind.elem_type
+        # A constant is stored in each type in which it is used; any other value gets a Cast.
         if value.constant is not None and value.owner is not None:
             return value.owner._constant(value.name, value.constant, elem_type, rank, bounds=bounds)
         view = value.name if elem_type == value.kind.elem_type else self._known_view(value.name, elem_type, None)
@@ -167,18 +170,19 @@ class GraphRaiser:
     def _cast(self, name: str, elem_type: int, output: str = "") -> str:
         """The name of a value in another type. The value has this type from now on."""
         output = output or self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
-        self._append(make_node(casting.Cast.name, [name], [output], to=elem_type))
+        self._append(make_node("Cast", [name], [output], to=elem_type))
         return self._views.setdefault((name, elem_type, None, False), output)
 
     def _reshape(self, name: str, elem_type: int | None, rank: int) -> str:
         """The name of a value of one element with `rank` axes."""
         output = self._shared.names.new(f"{name}/reshaped")
         sizes = self._context(Node()).int64([1] * rank)
-        self._append(make_node(shape.Reshape.name, [name, sizes], [output]))
+        self._append(make_node("Reshape", [name, sizes], [output]))
         return self._views.setdefault((name, elem_type, rank, False), output)
 
     def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
         """The name of a constant of this graph in a type and with `rank` axes. The first type keeps its own name."""
+        # In a slice, the limits of INT32 mean "to the end"; with bounds of INT64, only those of INT64 do.
         bounds = bounds and elem_type == INT64 and has_limits(tensor)
         if rank is not None and (len(tensor.dims) == rank or count(tensor.dims) != 1):
             rank = None
@@ -199,12 +203,12 @@ class GraphRaiser:
 
     def run(self) -> None:
         """Make the nodes; raises EncodeError for a malformed graph or node."""
-        given = self._graph.node
-        order = topological(given)
-        if len(order) < len(given):
+        nodes = self._graph.node
+        order = topological(nodes)
+        if len(order) < len(nodes):
             raise EncodeError("some of the operators need each other's outputs", where=self._where)
         for index in order:
-            node = given[index]
+            node = nodes[index]
             try:
                 self._node(node, index)
             except EncodeError as error:
@@ -234,44 +238,51 @@ class GraphRaiser:
         if precedent is not None:
             self._report(spec, precedent, node, index)
             self._nodes.append(precedent)
-            for given, name in zip(outputs, precedent.output, strict=True):
-                self._add_output(given, name, tensor_kind(scope.types[name].elem_type or FLOAT), [precedent])
+            for rten_name, name in zip(outputs, precedent.output, strict=True):
+                self._add_output(rten_name, name, tensor_kind(scope.types[name].elem_type or FLOAT), [precedent])
             return
         kinds: Sequence[ValueKind] = ()
-        if spec.subgraphs is not None:
-            made.attribute, kinds = self._subgraphs(node, spec.subgraphs, self._place_of(index))
+        back = spec.to_onnx
+        if back.subgraphs is not None:
+            made.attribute, kinds = self._subgraphs(node, back.subgraphs, self._place_of(index))
         self._report(spec, made, node, index)
-        nodes = [made] if spec.raised is None or id(node) in self._folded else spec.raised(made, self._context(made))
+        # A folded node is ONNX's already; most operators are the same in ONNX, and `rewriting` is for the others.
+        rewriting = None if id(node) in self._folded else back.rewriting
+        nodes = (rewriting(made, self._context(made)) if rewriting is not None else None) or [made]
         nodes[-1].name = made.name
         self._append(*nodes)
         self._precedents.add(likeness, made, nodes, self._made)
         first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
-        output = spec.signature.output
+        output = back.signature.output
         is_sequence = output == "S" or (output == "A" and first)
-        for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
-            if name in self._scope.exceeding and not self._shapes.has(given):
+        for place, (rten_name, name) in enumerate(zip(node.output, made.output, strict=False)):
+            if name in self._scope.exceeding and rten_name not in self._uses.only_dims:
                 detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
-                self._shared.losses.add("deviation", detail, self._place_of(index), given, seen=RARE)
-            if given:
+                self._shared.losses.add("deviation", detail, self._place_of(index), rten_name, seen=RARE)
+            if rten_name:
                 elem_type = self._scope.type_of(name).elem_type or FLOAT
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
-                self._add_output(given, name, kind, nodes)
+                self._add_output(rten_name, name, kind, nodes)
 
     def _report(self, spec: OperatorSpec, made: Node, node: Node, index: int) -> None:
         """Record how ONNX's results for a node differ from RTen's."""
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
-        own = folded_deviations if is_folded else spec.raised_deviations or (None if spec.raised else spec.deviations)
-        if own is None is spec.unspecified:
+        # What the rewriting writes computes as RTen does, so the deviations of the operator do not apply.
+        back, unspecified = spec.to_onnx, spec.to_rten.unspecified
+        own = (
+            folded_deviations if is_folded else back.deviations or (None if back.rewriting else spec.to_rten.deviations)
+        )
+        if own is None is unspecified:
             return
         context = self._context(made)
-        for rule in (own, spec.unspecified):
+        for rule in (own, unspecified):
             for deviation in () if rule is None else rule(made, context):
                 detail, name = f"{node.op_type}: {deviation.detail}", node.name or node.output[0]
                 self._shared.losses.add("deviation", detail, self._place_of(index), name, seen=deviation.seen)
 
     def _inputs_of(self, node: Node, spec: OperatorSpec) -> list[str]:
         """The names of a node's inputs in ONNX, in the types that the node accepts."""
-        ranks = spec.ranks
+        ranks = spec.to_onnx.ranks
         values = [self.value(name) if name else OMITTED for name in node.input]
         if INTEGERS.isdisjoint([value.kind.elem_type for value in values]):  # so each keeps its type
             return [
@@ -280,7 +291,8 @@ class GraphRaiser:
                 else value.name
                 for place, value in enumerate(values)
             ]
-        letters = spec.signature.letters(len(node.input))
+        # Inputs with the same capital letter must have one type; each other input has a type of its own.
+        letters = spec.to_onnx.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:
@@ -290,7 +302,7 @@ class GraphRaiser:
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:
                 elem_type = types[letter if letter.isupper() else f"{letter}{place}"]
-                name = self._view(values[place], elem_type, ranks.get(place), bounds=place in spec.bounds)
+                name = self._view(values[place], elem_type, ranks.get(place), bounds=place in spec.to_rten.bounds)
             inputs.append(name)
         return inputs
 
@@ -302,11 +314,12 @@ class GraphRaiser:
             self._nodes.append(node)
             self._scope.infer(node)
 
-    def _add_output(self, given: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
+    def _add_output(self, rten_name: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
         """Record an output of new nodes. If it is an output of the model and has the wrong type, a Cast is added."""
-        if self._interface is not None and self._interface.is_output(given):
-            wanted = self._interface.wanted(given, kind)
+        if self._interface is not None and self._interface.is_output(rten_name):
+            wanted = self._interface.wanted(rten_name, kind)
             if wanted != kind.elem_type:
+                # The output keeps its name, so what the nodes compute gets a new one, and a Cast leads to the output.
                 inner = self._shared.names.new(f"{name}/{type_name(kind.elem_type).lower()}")
                 for node in nodes:
                     node.input = [inner if used == name else used for used in node.input]
@@ -314,7 +327,7 @@ class GraphRaiser:
                     self._scope.infer(node)
                 self._cast(inner, wanted, name)
                 name = inner
-        self._values[given] = Value(name, kind)
+        self._values[rten_name] = Value(name, kind)
 
     # Subgraphs
 
@@ -368,42 +381,42 @@ class GraphRaiser:
     def _outputs(self) -> list[ValueInfo]:
         """The outputs of the model, under their names."""
         outputs = []
-        for given in self.output_names:
-            value = self.value(given)
+        for name in self.output_names:
+            value = self.value(name)
             assert self._interface is not None
-            wanted = self._interface.wanted(given, value.kind)
+            wanted = self._interface.wanted(name, value.kind)
             if value.constant is not None:
                 view = self._view(value, wanted if wanted in INTEGERS else None)
                 same = self._scope.type_of(view).elem_type == wanted
-                plain = elementwise.Max if wanted == INT32 else shape.Identity  # RTen then does not fold equal ones
-                operator = plain if same else casting.Cast
-                self._append(make_node(operator.name, [view], [given], to=None if same else wanted))
+                plain = "Max" if wanted == INT32 else "Identity"  # RTen then does not fold equal ones
+                operator = plain if same else "Cast"
+                self._append(make_node(operator, [view], [name], to=None if same else wanted))
             kind = ValueKind(wanted, value.kind.is_sequence)
-            outputs.append(value_info(given, kind, self._scope.type_of(given).dims))
+            outputs.append(value_info(name, kind, self._scope.type_of(name).dims))
         return outputs
 
     def _subgraph_outputs(self, kinds: Sequence[ValueKind]) -> list[ValueInfo]:
         """The outputs of a subgraph. A node in it makes each of them, as ONNX demands."""
-        own = {name for node in self._nodes for name in node.output}
+        made_here = {name for node in self._nodes for name in node.output}
         outputs: list[ValueInfo] = []
-        for given, kind in zip(self.output_names, kinds, strict=True):
-            name = self._view(self.value(given), kind.elem_type)
-            own.update(self._nodes[-1].output if self._nodes else ())
-            if name not in own or any(name == output.name for output in outputs):
-                copy = self._shared.names.new(f"{given}/output")
-                self._append(make_node(shape.Identity.name, [name], [copy]))
+        for rten_name, kind in zip(self.output_names, kinds, strict=True):
+            name = self._view(self.value(rten_name), kind.elem_type)
+            made_here.update(self._nodes[-1].output if self._nodes else ())
+            if name not in made_here or any(name == output.name for output in outputs):
+                copy = self._shared.names.new(f"{rten_name}/output")
+                self._append(make_node("Identity", [name], [copy]))
                 name = copy
             outputs.append(value_info(name, kind, None))
         return outputs
 
     def _value_infos(self) -> list[ValueInfo]:
         """The types in the file of values that are neither inputs nor outputs."""
-        found = []
+        value_infos = []
         for declaration in self._graph.value_info:
             value = self._values.get(declaration.name or "")
             if value is not None and value.constant is None:
-                found.append(value_info(value.name, value.kind, self._scope.type_of(value.name).dims))
-        return found
+                value_infos.append(value_info(value.name, value.kind, self._scope.type_of(value.name).dims))
+        return value_infos
 
 
 def _joined(letter: str, values: Iterable[Value]) -> int | None:

@@ -1,22 +1,32 @@
-"""The types of the values of a .rten file: from its messages, or else from the operators that use the values."""
+"""The types of the values of a .rten file: from its messages, or else from the operators that use the values.
+
+RTen has one type of integer. Constants get those of ONNX here; nothing of them is read before it is written.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.node_order import defined
+from formats.ir.storage import with_raw_data
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.types import INT32_LIMITS, INT64_LIMITS
+from formats.tensordata.sources.transform import Transform, cast, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from formats.ir.model import Graph, Node
+    from formats.ir.model import Graph, Node, Tensor
     from formats.rten.convert.value_types import Dims
+    from formats.tensordata.sources.transform import Buffer
 
 INTEGERS: Final = frozenset((INT32, INT64, BOOL))
 INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
@@ -97,18 +107,19 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
     If a node only passes the input on, the nodes after it count. If all nodes only pass it on, it is a sequence,
     because files contain the type of every tensor.
     """
-    known = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
-    known.update((value.name or "", declared(value).elem_type) for value in graph.input)
+    elem_types = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
+    elem_types.update((value.name or "", declared(value).elem_type) for value in graph.input)
     elem_type = None
     is_sequence = is_tensor = False
+    # The list grows while it is read: a value may be passed on any number of times.
     pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence or an element
     for value, place, is_itself in pending:
         for use in _uses(value, place):
             is_sequence |= is_itself and use.letter == "S"
-            is_tensor |= is_itself and not use.spec.carries_sequences
+            is_tensor |= is_itself and not use.spec.to_onnx.carries_sequences
             alike = "SE" if use.letter in "SE" else use.letter if use.letter.isupper() else ""
             others = [other for other, letter in zip(use.node.input, use.letters, strict=True) if letter in alike]
-            elem_type = elem_type or next(filter(None, map(known.get, others)), None)
+            elem_type = elem_type or next(filter(None, map(elem_types.get, others)), None)
             if use.letter in INTEGER_LETTERS:
                 elem_type = elem_type or INT32
             followed = [(other, inner, is_itself and same) for other, inner, same in _passed_on(use, alike)]
@@ -120,7 +131,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
     """The inputs that use a value, in subgraphs, too."""
     for node in graph.node:
         spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
-        letters = spec.signature.letters(len(node.input))
+        letters = spec.to_onnx.signature.letters(len(node.input))
         yield from (_Use(node, spec, graph, place, letters) for place, used in enumerate(node.input) if used == name)
         for attribute in node.attribute:
             if attribute.g is not None and name not in defined(attribute.g):
@@ -129,7 +140,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
 
 def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
     """For a node that passes a value on: the new value, its graph, and whether it is the value itself."""
-    output, form = use.spec.signature.output, use.spec.subgraphs
+    output, form = use.spec.to_onnx.signature.output, use.spec.to_onnx.subgraphs
     if output and output in alike and use.node.output:
         yield use.node.output[0], use.graph, output == use.letter
     if form is not None and form.carried is not None and use.place >= form.carried:
@@ -137,3 +148,44 @@ def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
         for body in (attribute.g for attribute in use.node.attribute if attribute.name in form.attributes):
             if body is not None and place < len(body.input):
                 yield body.input[place].name or "", body, True
+
+
+# Constants
+
+
+def _truths(data: Buffer) -> Any:
+    return (np.frombuffer(data, "<i4") != 0).view(np.uint8)
+
+
+def _bounds(data: Buffer) -> Any:
+    array = np.frombuffer(data, "<i4").astype("<i8")
+    for limit, widest in zip(INT32_LIMITS, INT64_LIMITS, strict=True):
+        array[array == limit] = widest
+    return array.view(np.uint8)
+
+
+_TO_BOOL: Final = Transform("int32 to bool", 4, 1, _truths)
+_TO_BOUNDS: Final = Transform("int32 to int64, limits to limits", 4, 8, _bounds)
+
+
+def converted(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) -> Tensor:
+    """An INT32 tensor converted to INT64 or BOOL; any other tensor unchanged.
+
+    If the integers are `bounds` of slices, the least and greatest INT32 become the least and greatest INT64.
+    """
+    if tensor.data_type != INT32 or elem_type not in (INT64, BOOL):
+        return tensor
+    transform = _TO_BOOL if elem_type == BOOL else _TO_BOUNDS if bounds else cast("int32", "int64")
+    return replace(with_raw_data(tensor, transform.of(tensor.source())), data_type=elem_type)
+
+
+def is_truth(tensor: Tensor) -> bool:
+    """Whether all elements of an INT32 tensor are zero or one."""
+    least, greatest = range_of(tensor.source(), "int32")
+    return bool(least >= 0 and greatest <= 1)
+
+
+def has_limits(tensor: Tensor) -> bool:
+    """Whether an INT32 tensor contains the least or the greatest integer, which mean "no bound"."""
+    least, greatest = range_of(tensor.source(), "int32")
+    return bool(least == INT32_LIMITS[0] or greatest == INT32_LIMITS[1])

@@ -16,7 +16,7 @@ from formats.codecs.onnxruntime_releases import (
 from formats.editing.operator_sets import version_of, with_ir_version, with_opset, with_other_set
 from formats.editing.options import Done
 from formats.errors import UnsupportedError
-from formats.ir.layouts import Usual, in_usual_layout
+from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from vector_rows.entries import ENTRIES
 from vector_rows.names import NAMES
 from vector_rows.tensors import TENSORS
-from vector_rows.the_end import THE_END
-from vector_rows.the_file import THE_FILE
+from vector_rows.the_file import THE_END, THE_FILE
 from vector_rows.the_graph import THE_GRAPH
 
 ROWS = [*THE_FILE, *ENTRIES, *NAMES, *THE_END, *THE_GRAPH, *TENSORS]

@@ -121,49 +121,31 @@ THE_GRAPH: list[Row] = [
             ("end of a group of 6 bytes", tag(99, 3) + varint(99 << 3 | 4, 6), tag(99, 3) + varint(99 << 3 | 4, 5)),
         )
     ),
-    Row(
-        "Z-6.2",
-        "long tag and length of the graph",
-        around(varint(7 << 3 | 2, 6) + message(7, IN_GRAPH)[1:]),
-        "longer than 5 bytes",
-        around(varint(7 << 3 | 2, 5) + varint(len(IN_GRAPH) + 4, 5) + varint(5 << 3 | 2, 5) + IN_GRAPH[1:]),
-    ),
-    Row(
-        "Z-6.2",
-        "long length of the graph",
-        around(tag(7, 2) + varint(len(IN_GRAPH), 6) + IN_GRAPH),
-        "longer than 5 bytes",
-        around(tag(7, 2) + varint(len(IN_GRAPH), 5) + IN_GRAPH),
+    *(
+        Row("Z-6.2", name, around(bad), "longer than 5 bytes", around(good))
+        for name, bad, good in (
+            (
+                "long tag and length of the graph",
+                varint(7 << 3 | 2, 6) + message(7, IN_GRAPH)[1:],
+                varint(7 << 3 | 2, 5) + varint(len(IN_GRAPH) + 4, 5) + varint(5 << 3 | 2, 5) + IN_GRAPH[1:],
+            ),
+            (
+                "long length of the graph",
+                tag(7, 2) + varint(len(IN_GRAPH), 6) + IN_GRAPH,
+                tag(7, 2) + varint(len(IN_GRAPH), 5) + IN_GRAPH,
+            ),
+        )
     ),
     Row("Z-6.2", "long dims", None, "", of(tensor(dims=(), more=tag(1, 0) + varint(8, 10)))),
     Row("Z-6.2", "long packed dims", None, "", of(tensor(dims=(), more=message(1, varint(8, 10))))),
-    Row(
-        "Z-6.3",
-        "group that ends as another",
-        around(model(TENSOR) + tag(99, 3) + tag(98, 4)),
-        "another group must",
-        around(model(TENSOR) + group(99)),
-    ),
-    Row(
-        "Z-6.3",
-        "groups that cross",
-        around(model(TENSOR) + tag(9, 3) + tag(8, 3) + tag(9, 4) + tag(8, 4)),
-        "another group must",
-        around(model(TENSOR) + group(9, group(8))),
-    ),
-    Row(
-        "Z-6.3",
-        "group without an end",
-        around(model(TENSOR) + tag(99, 3)),
-        "inside a group",
-        around(model(TENSOR) + group(99, number(1, 1), message(2, b"x"))),
-    ),
-    Row(
-        "Z-6.3",
-        "101 groups",
-        around(model(TENSOR) + groups(101)),
-        "groups are nested",
-        around(model(TENSOR) + groups(100)),
+    *(
+        Row("Z-6.3", name, around(model(TENSOR) + bad), reason, around(model(TENSOR) + good))
+        for name, bad, reason, good in (
+            ("group that ends as another", tag(99, 3) + tag(98, 4), "another group must", group(99)),
+            ("groups that cross", b"".join(map(tag, (9, 8, 9, 8), (3, 3, 4, 4))), "another group", group(9, group(8))),
+            ("group without an end", tag(99, 3), "inside a group", group(99, number(1, 1), message(2, b"x"))),
+            ("101 groups", groups(101), "groups are nested", groups(100)),
+        )
     ),
     Row(
         "Z-6.3",
@@ -174,26 +156,21 @@ THE_GRAPH: list[Row] = [
         breaks="Z-6.1",
     ),
     Row("Z-6.3", "group as a known field", None, "", around(model(TENSOR) + group(7, message(5, b"\xff")) + group(1))),
-    Row(
-        "Z-6.4",
-        "node at depth 101",
-        around(nested(100, message(1, b"")) + message(7, IN_GRAPH)),
-        "nested more than",
-        around(nested(100) + message(7, IN_GRAPH)),
-    ),
-    Row(
-        "Z-6.4",
-        "reference at depth 101",
-        around(nested(97, attribute(message(5, TENSOR)))),
-        "nested more than",
-        around(nested(97, attribute(message(5, OWN)), IN_GRAPH)),
-    ),
-    Row(
-        "Z-6.4",
-        "values at depth 101",
-        around(nested(97, attribute(message(22, message(1, b""))), IN_GRAPH)),
-        "nested more than",
-        around(nested(97, attribute(message(22, number(3, 8))), IN_GRAPH)),
+    *(
+        Row("Z-6.4", f"{name} at depth 101", around(bad), "nested more than", around(good))
+        for name, bad, good in (
+            ("node", nested(100, message(1)) + message(7, IN_GRAPH), nested(100) + message(7, IN_GRAPH)),
+            (
+                "reference",
+                nested(97, attribute(message(5, TENSOR))),
+                nested(97, attribute(message(5, OWN)), IN_GRAPH),
+            ),
+            (
+                "values",
+                nested(97, attribute(message(22, message(1))), IN_GRAPH),
+                nested(97, attribute(message(22, number(3, 8))), IN_GRAPH),
+            ),
+        )
     ),
     Row(
         "Z-6.4",
@@ -203,19 +180,12 @@ THE_GRAPH: list[Row] = [
         around(of_graph(IN_GRAPH, message(11, *(127 * [tag(2, 2) + b"\x7f"])))),
         is_model=False,
     ),
-    Row(
-        "Z-6.5",
-        "empty model",
-        Zip([Member(b"__MODEL_PROTO", b"")]),
-        "no graph",
-        Zip([Member(b"__MODEL_PROTO", message(7))]),
-    ),
-    Row(
-        "Z-6.5",
-        "graph as a number",
-        Zip([Member(b"__MODEL_PROTO", number(7, 1))]),
-        "no graph",
-        Zip([Member(b"__MODEL_PROTO", number(7, 1) + message(7))]),
+    *(
+        Row("Z-6.5", name, Zip([Member(b"__MODEL_PROTO", bad)]), "no graph", Zip([Member(b"__MODEL_PROTO", good)]))
+        for name, bad, good in (
+            ("empty model", b"", message(7)),
+            ("graph as a number", number(7, 1), number(7, 1) + message(7)),
+        )
     ),
     *(
         Row(
@@ -337,51 +307,48 @@ THE_GRAPH: list[Row] = [
             + message(7, message(2, b"\xff"), message(5, TENSOR, message(8, b"\xe9")), message(1, message(1, b"\xff")))
         ),
     ),
-    Row(
-        "Z-6.7",
-        "t in parts, key twice",
-        around(of_graph(attribute(message(5, TENSOR), message(5, external(length="8"))))),
-        "keys",
-        around(
-            of_graph(
-                attribute(
-                    message(5, number(1, 8), number(2, 2), external(location="w")),
-                    message(5, external(length="8"), EXTERNAL),
-                )
-            )
-        ),
-        breaks="Z-7.2",
-    ),
-    Row(
-        "Z-6.7",
-        "t in parts, not external at last",
-        around(of_graph(attribute(message(5, TENSOR), message(5, number(14, 0))))),
-        "belong to no tensor",
-        around(of_graph(attribute(message(5, tensor(data_location=number(14, 0))), message(5, EXTERNAL)))),
-        breaks="Z-7.11",
-    ),
-    Row(
-        "Z-6.7",
-        "sparse_tensor in parts",
-        around(of_graph(attribute(message(22, message(1, TENSOR)), message(22, message(1, message(9)))))),
-        "both in an entry and in the graph",
-        around(
-            of_graph(
-                attribute(
-                    message(22, message(1, number(1, 4), number(2, 2))),
-                    message(22, message(2, OWN), message(1, number(1, 2), PLACE, EXTERNAL)),
-                )
-            )
-        ),
-        breaks="Z-7.6",
-    ),
-    Row(
-        "Z-6.7",
-        "values in parts",
-        around(of_graph(message(15, message(1, TENSOR), message(1, number(2, 3), number(1, 2))))),
-        "need 16",
-        around(of_graph(message(15, message(1, tensor(data_type=11)), message(1, number(2, 3))))),
-        breaks="Z-7.10",
+    *(
+        Row("Z-6.7", name, around(of_graph(*bad)), reason, around(of_graph(*good)), breaks=breaks)
+        for name, bad, reason, good, breaks in (
+            (
+                "t in parts, key twice",
+                [attribute(message(5, TENSOR), message(5, external(length="8")))],
+                "keys",
+                [
+                    attribute(
+                        message(5, number(1, 8), number(2, 2), external(location="w")),
+                        message(5, external(length="8"), EXTERNAL),
+                    )
+                ],
+                "Z-7.2",
+            ),
+            (
+                "t in parts, not external at last",
+                [attribute(message(5, TENSOR), message(5, number(14, 0)))],
+                "belong to no tensor",
+                [attribute(message(5, tensor(data_location=number(14, 0))), message(5, EXTERNAL))],
+                "Z-7.11",
+            ),
+            (
+                "sparse_tensor in parts",
+                [attribute(message(22, message(1, TENSOR)), message(22, message(1, message(9))))],
+                "both in an entry and in the graph",
+                [
+                    attribute(
+                        message(22, message(1, number(1, 4), number(2, 2))),
+                        message(22, message(2, OWN), message(1, number(1, 2), PLACE, EXTERNAL)),
+                    )
+                ],
+                "Z-7.6",
+            ),
+            (
+                "values in parts",
+                [message(15, message(1, TENSOR), message(1, number(2, 3), number(1, 2)))],
+                "need 16",
+                [message(15, message(1, tensor(data_type=11)), message(1, number(2, 3)))],
+                "Z-7.10",
+            ),
+        )
     ),
     Row(
         "Z-6.7",

@@ -22,7 +22,7 @@ TESTS = Path(__file__).parents[2]
 PARTS = int(os.environ.get("FORMATS_COUNTS", "24"))  # 1 by night: all models
 MAX_PEAK_MIB = 800
 MAKERS = {"zeros", "ones", "full", "empty", "arange", "linspace", "eye", "identity", "tri", "indices"}
-CHECKED_BEFORE = {"grids.py": {"ones"}, "overlaps.py": {"eye"}}  # by `check_size`; or of one element
+CHECKED_BEFORE = {"grids.py": {"ones"}, "window.py": {"eye"}}  # by `check_size`; or of one element
 
 
 @pytest.mark.outer

@@ -2,52 +2,103 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+import formats
 from formats.ir.model import Function, Graph, Model, Node, OperatorSetId, SparseTensor
 from formats.ir.storage import from_numpy
 from formats.rten.convert import passes
 from formats.rten.convert.context import Constants, ValueNames
-from formats.rten.convert.loss_report import Losses
-from formats.rten.convert.passes import GraphWork, ModelWork
-from formats.rten.convert.plan_depth import MAX_IN_THREAD
+from formats.rten.convert.legalize import legalize
+from formats.rten.convert.passes import MAX_IN_THREAD, GraphFacts, ModelFacts, Pass, run
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
+from formats.rten.onnx_loader import passes as loader_passes
 from formats.rten.onnx_loader.kept import Kept
 from formats.rten.target import ALL_RELEASES, ONNX_LOADER
+from formats.tensordata.plan import Losses
 
 FLOAT, INT32, INT64, FLOAT16 = 1, 6, 7, 10
 
 
-def graph_work(graph: Graph, *, is_subgraph: bool = False, is_onnx: bool = False, **more: Any) -> GraphWork:
-    """Return the work for a graph; its nodes are legal as they are."""
+def graph_facts(*, is_subgraph: bool = False, is_onnx: bool = False, **more: Any) -> GraphFacts:
+    """Return the facts about a graph whose nodes are legal as they are."""
     names = ValueNames(set(), set())
     settings: dict[str, Any] = {
         "input_types": (),
         "tensor_input": "x",
         "kept": Kept(ONNX_LOADER, None, names) if is_onnx else None,
-        "legal_nodes": lambda: [*graph.node],
+        "legal_nodes": lambda graph: [*graph.node],
         **more,
     }
-    constants = Constants(Scope(None), names)
-    return GraphWork(graph, "graph", is_subgraph, names=names, constants=constants, losses=Losses(), **settings)
+    return GraphFacts(
+        "graph", is_subgraph, names=names, constants=Constants(Scope(None), names), losses=Losses(), **settings
+    )
 
 
-def model_work(model: Model, version: int = 21, target: Any = ALL_RELEASES, **more: Any) -> ModelWork:
-    """Return the work for a model; its graph is legal as it is."""
+def model_facts(version: int = 21, target: Any = ALL_RELEASES, **more: Any) -> ModelFacts:
+    """Return the facts about a model whose graph is legal as it is."""
     settings: dict[str, Any] = {"rounded": {}, "legal_graph": lambda graph: graph, **more}
-    return ModelWork(model, model.graph or Graph(), version, target, Losses(), [], **settings)
+    return ModelFacts(version, target, Losses(), [], **settings)
+
+
+def test_passes_run_in_their_order() -> None:
+    """Each pass gets what the one before it made, and the result names those that changed something."""
+    made = {name: Graph(name=name) for name in "ac"}
+    steps = [Pass(name, "", "", lambda graph, facts, name=name: made.get(name, graph)) for name in "abc"]
+    result = run(steps, Graph(), None)
+    assert (result.subject, result.changed_by) == (made["c"], ("a", "c"))
+
+
+@pytest.mark.parametrize(("body", "changed_by"), [
+    ("y = Abs(x)", ("imports",)),
+    ("y = Selu(x)", ("rewriting", "constants", "graphs", "imports")),
+])  # fmt: skip
+def test_the_result_says_which_passes_changed_the_model(body: str, changed_by: tuple[str, ...]) -> None:
+    """What RTen runs as it is keeps its graph; a rewritten node changes it, as do the constants of new nodes."""
+    text = f'<ir_version: 10, opset_import: ["" : 21]> g (float[3] x) => (float[3] y) {{ {body} }}'
+    legalized = legalize(formats.loads(onnx.parser.parse_model(text).SerializeToString()))
+    assert {*legalized.changed_by} == {*changed_by}
+
+
+ALL_PASSES = [
+    (passes.MODEL_PASSES, passes, Path(__file__)),
+    (passes.GRAPH_PASSES, passes, Path(__file__)),
+    (loader_passes.LOADER_PASSES, loader_passes, Path(__file__).parents[1] / "onnx_loader" / "test_passes.py"),
+]
+
+
+@pytest.mark.parametrize(("listed", "module", "tests"), ALL_PASSES, ids=["model", "graph", "loader"])
+def test_every_pass_has_a_test_of_its_own(listed: Any, module: Any, tests: Path) -> None:
+    """Each pass is a function with a docstring in its module, has its own name, and is called in a test by name."""
+    text = tests.read_text(encoding="utf-8")
+    assert len({step.name for step in listed}) == len({step.apply for step in listed}) == len(listed)
+    for step in listed:
+        assert step.apply is getattr(module, step.apply.__name__)
+        assert step.apply.__doc__ and step.does and step.why, step.name
+        assert f"passes.{step.apply.__name__}(" in text, step.name
+
+
+def test_the_page_lists_the_passes() -> None:
+    """The page on operators has all passes, list by list in the order in which they run, what each does, and why."""
+    page = (Path(__file__).parents[3] / "docs" / "operators.md").read_text(encoding="utf-8")
+    section = page.partition("## The passes\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!pass )(.+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
+    assert rows == [(step.name, step.does, step.why) for listed, _, _ in ALL_PASSES for step in listed]
 
 
 def test_decisive_values() -> None:
     """A quotient that is rounded is noted, because its division must be exact."""
     nodes = [Node(op_type="Div", input=["x", "z"], output=["q"]), Node(op_type="Floor", input=["q"], output=["y"])]
-    work = graph_work(Graph(node=nodes))
-    passes.find_decisive(work)
-    assert work.names.decisive == {"q", "x", "z"}
+    graph, facts = Graph(node=nodes), graph_facts()
+    assert passes.find_decisive(graph, facts) is graph
+    assert facts.names.decisive == {"q", "x", "z"}
 
 
 def test_declarations(make) -> None:
@@ -57,74 +108,77 @@ def test_declarations(make) -> None:
     )
     weight = from_numpy(np.array([7]), "w")
     graph = Graph(input=[make.value("x", FLOAT, [2])], initializer=[weight], sparse_initializer=[sparse])
-    work = graph_work(graph, is_subgraph=True, input_types=[ValueType(FLOAT, (2,))])
-    passes.declare(work)
-    assert [tensor.name for tensor in work.tensors] == ["w", "s"]
-    assert work.scope.type_of("x") == ValueType(FLOAT, (2,))
-    assert work.scope.type_of("s") == ValueType(FLOAT, (3,))
-    assert work.scope.ints("w") == (7,)
+    facts = graph_facts(is_subgraph=True, input_types=[ValueType(FLOAT, (2,))])
+    dense = passes.declare(graph, facts)
+    assert [tensor.name for tensor in dense.initializer] == ["w", "s"]
+    assert (dense.sparse_initializer, graph.sparse_initializer) == ([], [sparse])
+    assert passes.declare(dense, facts) is dense
+    assert facts.scope.type_of("x") == ValueType(FLOAT, (2,))
+    assert facts.scope.type_of("s") == ValueType(FLOAT, (3,))
+    assert facts.scope.ints("w") == (7,)
 
 
 def test_rewriting() -> None:
     """The nodes are those that the rewritings return."""
     legal = [Node(op_type="Abs", input=["x"], output=["y"])]
-    work = graph_work(Graph(node=[Node(op_type="Old")]), legal_nodes=lambda: legal)
-    passes.rewrite(work)
-    assert work.nodes is legal
+    facts = graph_facts(legal_nodes=lambda graph: legal)
+    rewritten = passes.rewrite(Graph(node=[Node(op_type="Old")]), facts)
+    assert rewritten.node is legal
+    assert passes.rewrite(rewritten, facts) is rewritten
 
 
 @pytest.mark.parametrize("is_onnx", [False, True])
 def test_distinct_outputs(make, is_onnx: bool) -> None:
     """Two outputs that RTen may fold to one constant get nodes; an ONNX loader's report says which set these need."""
-    graph = Graph(output=[make.value(name, INT32, [1]) for name in ("y", "z")])
-    work = graph_work(graph, is_onnx=is_onnx)
-    work.scope.declare(graph.output)
-    work.nodes = [Node(op_type="Abs", input=["x"], output=[name]) for name in ("y", "z")]
+    nodes = [Node(op_type="Abs", input=["x"], output=[name]) for name in ("y", "z")]
+    graph = Graph(node=nodes, output=[make.value(name, INT32, [1]) for name in ("y", "z")])
+    facts = graph_facts(is_onnx=is_onnx)
+    facts.scope.declare(graph.output)
     for name in ("y", "z"):
-        work.scope.types[name] = ValueType(INT32, (1,))
-    passes.keep_outputs_apart(work)
-    assert [node.op_type for node in work.nodes if node.output[0] in ("y", "z")] == ["Max", "Max"]
-    if work.kept is not None:
-        assert work.kept.needs[1] == "Max"
+        facts.scope.types[name] = ValueType(INT32, (1,))
+    apart = passes.keep_outputs_apart(graph, facts)
+    assert [node.op_type for node in apart.node if node.output[0] in ("y", "z")] == ["Max", "Max"]
+    assert graph.node == nodes  # the given one is not changed
+    if facts.kept is not None:
+        assert facts.kept.needs[1] == "Max"
 
 
 def test_exceeding_outputs(make) -> None:
     """A constant output whose numbers do not fit in 32 bits is reported."""
-    work = graph_work(Graph(output=[make.value("big", INT64, [1]), make.value("small", INT64, [1])]))
+    graph = Graph(output=[make.value("big", INT64, [1]), make.value("small", INT64, [1])])
+    facts = graph_facts()
     for name, number in (("big", 1 << 40), ("small", 1)):
-        work.scope.add_tensor(from_numpy(np.array([number]), name))
-    passes.report_outputs(work)
-    assert [(loss.kind, loss.where) for loss in work.losses.lines()] == [("range", "graph.output[0]")]
+        facts.scope.add_tensor(from_numpy(np.array([number]), name))
+    assert passes.report_outputs(graph, facts) is graph
+    assert [(loss.kind, loss.where) for loss in facts.losses.lines()] == [("range", "graph.output[0]")]
 
 
 @pytest.mark.parametrize("is_subgraph", [False, True])
 def test_output_types(make, is_subgraph: bool) -> None:
     """An output of a subgraph gets the type that is known; one of the model stays as it is declared."""
     (output,) = make.graph([make.node("Abs", ["x"], ["y"])], [], ["y"]).output
-    work = graph_work(Graph(output=[output]), is_subgraph=is_subgraph)
-    work.scope.types["y"] = ValueType(FLOAT, (2,))
-    passes.complete_outputs(work)
-    assert (work.outputs != [output]) == is_subgraph
+    graph, facts = Graph(output=[output]), graph_facts(is_subgraph=is_subgraph)
+    facts.scope.types["y"] = ValueType(FLOAT, (2,))
+    assert (passes.complete_outputs(graph, facts).output != [output]) == is_subgraph
 
 
 @pytest.mark.parametrize(("is_onnx", "names"), [(False, ["w", "used", "unused"]), (True, ["w", "used"])])
 def test_constants(is_onnx: bool, names: list[str]) -> None:
     """Constants that were made come after those of the graph; an ONNX loader gets no unused ones."""
-    work = graph_work(Graph(), is_onnx=is_onnx)
-    work.tensors = [from_numpy(np.zeros(1), "w")]
+    node = Node(op_type="Abs", input=["used"], output=["y"])
+    graph, facts = Graph(node=[node], initializer=[from_numpy(np.zeros(1), "w")]), graph_facts(is_onnx=is_onnx)
+    assert passes.add_constants(graph, facts) is graph
     for name in ("used", "unused"):
-        work.constants.add_tensor(from_numpy(np.zeros(1), name))
-    work.nodes = [Node(op_type="Abs", input=["used"], output=["y"])]
-    passes.add_constants(work)
-    assert [tensor.name for tensor in work.tensors] == names
+        facts.constants.add_tensor(from_numpy(np.zeros(1), name))
+    assert [tensor.name for tensor in passes.add_constants(graph, facts).initializer] == names
 
 
 @pytest.mark.parametrize(("version", "count"), [(passes.NEWEST_KNOWN, 0), (passes.NEWEST_KNOWN + 1, 1)])
 def test_operator_set(version: int, count: int) -> None:
     """A model of an operator set after the newest known one is refused."""
-    work = model_work(Model(), version)
-    passes.check_version(work)
-    assert len(work.refusals) == count
+    model, facts = Model(), model_facts(version)
+    assert passes.check_version(model, facts) is model
+    assert len(facts.refusals) == count
 
 
 @pytest.mark.parametrize(("ir_version", "inputs"), [(None, ["x"]), (3, ["x"]), (4, ["x", "w"])])
@@ -132,25 +186,23 @@ def test_constant_inputs(make, ir_version: int | None, inputs: list[str]) -> Non
     """Before IR version 4, an initialiser is no input."""
     values = [make.value(name, FLOAT, [1]) for name in ("x", "w")]
     graph = Graph(input=values, initializer=[from_numpy(np.zeros(1, np.float32), "w")])
-    work = model_work(Model(ir_version=ir_version, graph=graph))
-    passes.drop_constant_inputs(work)
-    assert [value.name for value in work.graph.input] == inputs
+    changed = passes.drop_constant_inputs(Model(ir_version=ir_version, graph=graph), model_facts())
+    assert [value.name for value in changed.graph.input] == inputs
     assert len(graph.input) == 2  # the given one is not changed
 
 
 def test_graphs() -> None:
     """The graph becomes what the passes of graphs return."""
     legal = Graph(name="legal")
-    work = model_work(Model(graph=Graph()), legal_graph=lambda graph: legal)
-    passes.make_graph_legal(work)
-    assert work.graph is legal
+    changed = passes.make_graph_legal(Model(graph=Graph()), model_facts(legal_graph=lambda graph: legal))
+    assert changed.graph is legal
 
 
 def test_precision() -> None:
     """Each float type that is computed in 32 bits is reported with its first value."""
-    work = model_work(Model(), rounded={FLOAT16: "y"})
-    passes.report_precision(work)
-    (loss,) = work.losses.lines()
+    model, facts = Model(), model_facts(rounded={FLOAT16: "y"})
+    assert passes.report_precision(model, facts) is model
+    (loss,) = facts.losses.lines()
     assert (loss.kind, loss.detail) == ("precision", "RTen computes FLOAT16 in 32 bits (y)")
 
 
@@ -158,9 +210,10 @@ def test_precision() -> None:
 def test_plan_depth(make, count: int, kinds: list[str]) -> None:
     """A chain of nodes that is too long for the stack of a thread is reported."""
     chain = [Node(op_type="Abs", input=[f"v{at}"], output=[f"v{at + 1}"]) for at in range(count)]
-    work = model_work(Model(graph=Graph(node=chain, output=[make.value(f"v{count}", FLOAT, [1])])))
-    passes.report_depth(work)
-    assert [loss.kind for loss in work.losses.lines()] == kinds
+    model = Model(graph=Graph(node=chain, output=[make.value(f"v{count}", FLOAT, [1])]))
+    facts = model_facts()
+    assert passes.report_depth(model, facts) is model
+    assert [loss.kind for loss in facts.losses.lines()] == kinds
 
 
 @pytest.mark.parametrize(
@@ -172,8 +225,8 @@ def test_imports(target: Any, version: int, ir_version: int) -> None:
     """The model has the legal graph, the operator set of its nodes and those of other domains, and no functions."""
     imports = [OperatorSetId(domain="", version=17), OperatorSetId(domain="d", version=2)]
     model = Model(ir_version=3, opset_import=imports, functions=[Function(name="f")], graph=Graph())
-    work = model_work(model, 17, target)
-    passes.write_imports(work)
-    assert [(entry.domain, entry.version) for entry in work.model.opset_import] == [("", version), ("d", 2)]
-    assert (work.model.functions, work.model.ir_version, work.model.graph) == ([], ir_version, work.graph)
+    changed = passes.write_imports(model, model_facts(17, target))
+    assert [(entry.domain, entry.version) for entry in changed.opset_import] == [("", version), ("d", 2)]
+    assert (changed.functions, changed.ir_version) == ([], ir_version)
     assert model.functions  # the given one is not changed
+    assert passes.write_imports(changed, model_facts(version, target)) is changed

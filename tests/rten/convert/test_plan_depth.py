@@ -13,9 +13,9 @@ from runtime.runner import RunnerError
 
 import formats
 from formats.onnxpb.wire.decoder import decode
-from formats.rten.convert import plan_depth as module
+from formats.rten.convert import passes
 from formats.rten.convert.legalize import legalize
-from formats.rten.convert.plan_depth import plan_depth
+from formats.rten.convert.passes import plan_depth
 from formats.tensordata.sources.source import Literal
 
 
@@ -85,8 +85,8 @@ def test_depth_counts_what_subgraphs_need() -> None:
 
 def test_deep_plans_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that is too deep for the main thread is a loss that matters; one for other threads does not."""
-    monkeypatch.setattr(module, "MAX_IN_THREAD", 5)
-    monkeypatch.setattr(module, "MAX_IN_MAIN_THREAD", 20)
+    monkeypatch.setattr(passes, "MAX_IN_THREAD", 5)
+    monkeypatch.setattr(passes, "MAX_IN_MAIN_THREAD", 20)
     told = {}
     for count in (5, 6, 20, 21):
         losses = legalize(read(model_of(chain(count), f"x{count}"))).losses.lines()

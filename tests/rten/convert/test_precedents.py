@@ -70,14 +70,14 @@ def test_nodes_with_a_bias_of_one_element_are_looked_at_once(monkeypatch: pytest
     computed = [helper.make_node("ReduceSum", ["s"], ["t"]), helper.make_node("Add", ["x", "t"], ["x2"])]
     model = chain(*nodes, *computed, wanted=("x1", "y1"))
     rewritten: list[str] = []
-    short_bias, *others = elementwise.Add.rewritings
+    short_bias, *others = elementwise.Add.to_rten.rewritings
 
     def watched(node: Any, context: Any) -> Any:
         rewritten.append(node.output[0])
         return short_bias(node, context)
 
-    monkeypatch.setattr(elementwise, "Add", replace(elementwise.Add, rewritings=(watched, *others)))
-    monkeypatch.setitem(SPECS._found, "Add", elementwise.Add)  # type: ignore[attr-defined]  # a test may look inside
+    to_rten = replace(elementwise.Add.to_rten, rewritings=(watched, *others))
+    monkeypatch.setitem(SPECS._found, "Add", replace(elementwise.Add, to_rten=to_rten))  # type: ignore[attr-defined]  # a test may look inside
     found = legalize(model).model.graph
     assert found is not None
     assert [["x", "b/scalar"], ["y", "c/scalar"]] == [node.input for node in found.node[:2]]
@@ -234,12 +234,13 @@ def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch
         return found
 
     def end(self: Precedents, found: Any, node: Any, *others: Any) -> None:
-        before = len(self._found)
+        before = len(self._precedents)
         add(self, found, node, *others)
-        if len(self._found) > before:
+        if len(self._precedents) > before:
             set_for.add(node.op_type)
-            scalars = self._found[found].scalars
-            if SPECS[node.op_type].range is not None:  # then the likeness asks the same, and has no equal if it is true
+            scalars = self._precedents[found].scalars
+            # With a rule for ranges, the likeness asks the same, and has no equal if it is true.
+            if SPECS[node.op_type].outputs.range is not None:
                 looks[:] = [look for look in looks if look != "knows_numbers"]
             assert ["constant", "new"] * len(scalars) == looks, node.op_type
 

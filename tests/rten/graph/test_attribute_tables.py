@@ -64,14 +64,14 @@ CASES = [
 @pytest.mark.parametrize(("op_type", "attributes", "table"), CASES)
 def test_encode(op_type, attributes, table):
     """Attributes become the fields of the operator's table."""
-    wanted = None if table is None else (HELD[op_type].row.attrs, table)
+    wanted = None if table is None else (HELD[op_type].to_rten.row.attrs, table)
     assert encoded(op_type, **attributes) == (wanted, [], [])
 
 
 @pytest.mark.parametrize(("op_type", "attributes", "table"), CASES)
 def test_decode(op_type, attributes, table):
     """A table is converted to the attributes again; those that an optional table omits have their defaults."""
-    attrs = None if table is None else (HELD[op_type].row.attrs, table)
+    attrs = None if table is None else (HELD[op_type].to_rten.row.attrs, table)
     wanted = {name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()}
     if op_type == "CumSum":
         wanted = {"exclusive": 0, "reverse": 0}

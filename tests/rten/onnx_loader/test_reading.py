@@ -61,7 +61,7 @@ def test_operators(release, stops):
         pytest.skip(f"needs a release among {[*KNOWN]}, not RTen {release}")
     found, expected = set(), set()
     for spec in SPECS:
-        row = spec.row_for(KNOWN[release])
+        row = spec.to_rten.row_for(KNOWN[release])
         required = {field.onnx_name: value_of(field) for field in (row.fields if row else ()) if field.required}
         if row is not None:
             expected.add((spec.domain, spec.name))
@@ -71,12 +71,14 @@ def test_operators(release, stops):
 
 
 @pytest.mark.parametrize(
-    "spec", [spec for spec in SPECS if spec.row or spec.onnx.row], ids=lambda spec: f"{spec.domain}{spec.name}"
+    "spec",
+    [spec for spec in SPECS if spec.to_rten.row or spec.onnx_loader.row],
+    ids=lambda spec: f"{spec.domain}{spec.name}",
 )
 def test_attributes(spec, stops):
     """The loader accepts and requires exactly the attributes that the spec lists."""
     release = max(RELEASES)
-    row = spec.row_for(KNOWN[release])
+    row = spec.to_rten.row_for(KNOWN[release])
     if row is None:
         pytest.skip(f"needs a release with the operator, not RTen {release}")
     inputs = 1 if row.inputs != 0 else 0
@@ -85,19 +87,19 @@ def test_attributes(spec, stops):
     for field in row.fields:
         if not field.required:
             assert "" == stops(release, spec, inputs, {**required, field.onnx_name: value_of(field)}), field.name
-    for name, values in spec.onnx.takes.items():
+    for name, values in spec.onnx_loader.takes.items():
         for value in values if values is not ANY else [0]:
             if value == ():  # empty, so its type is unknown
                 continue
             both = {"direction": "bidirectional"} if name == "activations" and len(value) > FEW else {}
             assert "" == stops(release, spec, inputs, {**required, **both, name: value}), (name, value)
-    for name, place in spec.onnx.inputs.items():
+    for name, place in spec.onnx_loader.inputs.items():
         value = 1 if name in ("k", "axis") else 0.5 if name in ("min", "max", "value", "ratio") else [1, 1]
         assert "" == stops(release, spec, place, {**required, name: value}), name
     if not any(field.kind is FieldKind.GRAPH for field in row.fields):  # attributes that it does not read
         assert "unsupported" in stops(release, spec, inputs, {**required, "no_such_attribute": 1})
-    if spec.row is not None:
-        for name, values in spec.row.neutral.items():
-            taken = spec.onnx.takes.get(name)
+    if spec.to_rten.row is not None:
+        for name, values in spec.to_rten.row.neutral.items():
+            taken = spec.onnx_loader.takes.get(name)
             for value in () if values is ANY or taken is ANY else set(values) - set(taken or ()):
                 assert "" != stops(release, spec, inputs, {**required, name: value}), (name, value)

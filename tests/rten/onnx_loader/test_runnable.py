@@ -26,7 +26,7 @@ import formats
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
-from formats.rten.onnx_loader.runnable import runnable
+from formats.rten.onnx_loader.passes import runnable
 from formats.rten.target import ONNX_LOADER
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rten_forms import ENUMS, TABLES, UNIONS
 from rten_operators import HELD
 
-from formats.rten.file.schema import ENUMS, TABLES, UNIONS
 from formats.rten.operators.shared.spec import ANY, FieldKind, Row
 
-ROWS = [(name, spec.row) for name, spec in HELD.items()]
+ROWS = [(name, spec.to_rten.row) for name, spec in HELD.items()]
 
 # Attributes of the newest ONNX operators that RTen does not support with any value: legalisation rewrites them, and the
 # remaining ones are refused.
@@ -34,7 +34,7 @@ def test_rows_are_the_operator_types():
 
 def test_attribute_tables_are_covered():
     """Every attribute table belongs to an operator, and every field of it has a row of a matching kind."""
-    assert set(UNIONS["OperatorAttrs"]) == {spec.row.attrs for spec in HELD.values() if spec.row.attrs}
+    assert set(UNIONS["OperatorAttrs"]) == {spec.to_rten.row.attrs for spec in HELD.values() if spec.to_rten.row.attrs}
     for op_type, row in ROWS:
         if not row.attrs:
             assert row.fields == ()
@@ -119,4 +119,4 @@ def test_output_limits_are_not_above_onnx():
 
 def test_rows_are_plain():
     """Rows can be compared and printed as data."""
-    assert HELD["Abs"].row == Row(1)
+    assert HELD["Abs"].to_rten.row == Row(1)

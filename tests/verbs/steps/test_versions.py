@@ -86,7 +86,6 @@ def test_versions_are_written(options: dict[str, Any], found: tuple[int, int], e
         ),
         ("convert m.onnx n.onnx --runtime onnxruntime==0.1", 2, "the known releases of onnxruntime are 1.8"),
         ("convert m.onnx n.onnx --runtime ort", 2, "no runtime is called 'ort'; did you mean onnxruntime?"),
-        ("convert m.onnx n.rten --rten-target 0.27", 2, "--runtime names a runtime and its release: rten==0.27"),
     ],
 )
 def test_the_command(line: str, code: int, words: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dim, ValueType
-    from formats.rten.operators.shared.spec import RangeRule
+    from formats.rten.operators.shared.spec import Rule
 
 MAX_SIZE: Final = (1 << 31) - 1
 UNBOUNDED: Final = Interval()
 MAX_EXPONENT: Final = 64  # of e, for which an interval is computed
-_EXACT: Final[set[RangeRule]] = set()
+_EXACT: Final[set[Rule[Interval]]] = set()
 
-R = TypeVar("R", bound="RangeRule")
+R = TypeVar("R", bound="Rule[Interval]")
 
 
 def exact(rule: R) -> R:
@@ -43,7 +43,7 @@ def exact(rule: R) -> R:
     return rule
 
 
-def is_exact(rule: RangeRule | None) -> bool:
+def is_exact(rule: Rule[Interval] | None) -> bool:
     """Whether the operators with a rule round nothing."""
     return rule in _EXACT
 
@@ -54,7 +54,7 @@ def sizes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return Interval(0, MAX_DIM)
 
 
-def indices(default_axis: int) -> RangeRule:
+def indices(default_axis: int) -> Rule[Interval]:
     """Places along the axis of a node, below its dim."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -85,15 +85,15 @@ def signs(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 def union(*intervals: Interval) -> Interval:
     """The smallest interval that contains all given intervals."""
-    leasts = [each.least for each in intervals]
-    greatests = [each.greatest for each in intervals]
+    leasts = [interval.least for interval in intervals]
+    greatests = [interval.greatest for interval in intervals]
     return Interval(
         None if None in leasts else min(number for number in leasts if number is not None),
         None if None in greatests else max(number for number in greatests if number is not None),
     )
 
 
-def of(*places: int) -> RangeRule:
+def of(*places: int) -> Rule[Interval]:
     """The elements are those of some of the inputs."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -118,7 +118,7 @@ def averages_and_zero(node: Node, scope: Scope, types: list[ValueType]) -> Inter
     return with_zero(node, scope, types)
 
 
-def between(low: int | None, high: int | None) -> RangeRule:
+def between(low: int | None, high: int | None) -> Rule[Interval]:
     """Between two numbers, whatever the inputs are."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -127,7 +127,7 @@ def between(low: int | None, high: int | None) -> RangeRule:
     return rule
 
 
-def rising(function: Callable[[float], float], low: int | None, high: int | None) -> RangeRule:
+def rising(function: Callable[[float], float], low: int | None, high: int | None) -> Rule[Interval]:
     """A function of the first input that never falls; `low` and `high` are its limits."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -141,7 +141,7 @@ def rising(function: Callable[[float], float], low: int | None, high: int | None
     return rule
 
 
-def gated(least: int) -> RangeRule:
+def gated(least: int) -> Rule[Interval]:
     """Not below a number, and not above the first input or zero: it is multiplied by a number from zero to one."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -184,17 +184,17 @@ def padded(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return union(scope.range_of(node.input[0]), scope.range_of(value) if value else Interval(0, 0))
 
 
-def _is_natural(held: Interval) -> bool:
+def _is_natural(interval: Interval) -> bool:
     """Whether no number is negative."""
-    return held.least is not None and held.least >= 0
+    return interval.least is not None and interval.least >= 0
 
 
 def _corners(function: Callable[[int, int], int], first: Interval, second: Interval) -> Interval:
     """The interval of a function whose extremes are at the corners of two intervals; unbounded if one of these is."""
     if None in first or None in second:
         return UNBOUNDED
-    found = [function(a, b) for a, b in product(first, second) if a is not None and b is not None]
-    return Interval(min(found), max(found))
+    values = [function(a, b) for a, b in product(first, second) if a is not None and b is not None]
+    return Interval(min(values), max(values))
 
 
 def _operands(node: Node, scope: Scope) -> tuple[Interval, Interval]:
@@ -242,8 +242,8 @@ def quotients(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
             return UNBOUNDED
         is_natural = _is_natural(first) and _is_natural(second)
         return Interval(0 if is_natural else -magnitude, magnitude)
-    found = _corners(lambda a, b: a // b, first, second), _corners(lambda a, b: -(-a // b), first, second)
-    return union(*found)
+    rounded = _corners(lambda a, b: a // b, first, second), _corners(lambda a, b: -(-a // b), first, second)
+    return union(*rounded)
 
 
 def remainders(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -268,11 +268,11 @@ def negated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 @exact
 def magnitudes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The absolute value. The least integer of its type has no positive counterpart, and counts as the one after it."""
-    held = scope.range_of(node.input[0])
-    least = 0 if held.least is None or held.least < 0 else held.least
-    if held.least == -MAX_SIZE - 1:
-        held = Interval(-MAX_SIZE, held.greatest)
-    return Interval(least, None if None in held else max(abs(number or 0) for number in held))
+    interval = scope.range_of(node.input[0])
+    least = 0 if interval.least is None or interval.least < 0 else interval.least
+    if interval.least == -MAX_SIZE - 1:
+        interval = Interval(-MAX_SIZE, interval.greatest)
+    return Interval(least, None if None in interval else max(abs(number or 0) for number in interval))
 
 
 def powers(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -287,17 +287,17 @@ def powers(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 @exact
 def largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The largest of the inputs."""
-    held = [scope.range_of(name) for name in node.input if name]
-    leasts = [each.least for each in held if each.least is not None]
-    return Interval(max(leasts, default=None), union(*held).greatest)
+    intervals = [scope.range_of(name) for name in node.input if name]
+    leasts = [interval.least for interval in intervals if interval.least is not None]
+    return Interval(max(leasts, default=None), union(*intervals).greatest)
 
 
 @exact
 def least(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The least of the inputs."""
-    held = [scope.range_of(name) for name in node.input if name]
-    greatests = [each.greatest for each in held if each.greatest is not None]
-    return Interval(union(*held).least, min(greatests, default=None))
+    intervals = [scope.range_of(name) for name in node.input if name]
+    greatests = [interval.greatest for interval in intervals if interval.greatest is not None]
+    return Interval(union(*intervals).least, min(greatests, default=None))
 
 
 @exact
@@ -316,12 +316,12 @@ def _dim(dim: Dim) -> int:
     return dim if isinstance(dim, int) else MAX_DIM
 
 
-def _times(held: Interval, count: int) -> Interval:
-    low, high = held
+def _times(interval: Interval, count: int) -> Interval:
+    low, high = interval
     return Interval(None if low is None else min(low * count, low, 0), None if high is None else max(high * count, 0))
 
 
-def totals(node: Node, scope: Scope, types: list[ValueType], held: Interval | None = None) -> Interval:
+def totals(node: Node, scope: Scope, types: list[ValueType], elements: Interval | None = None) -> Interval:
     """The elements added up. Their number is the product of the lengths of the reduced axes."""
     dims = types[0].dims
     axes = scope.ints(node.input[1]) if len(node.input) > 1 and node.input[1] else ()
@@ -331,7 +331,7 @@ def totals(node: Node, scope: Scope, types: list[ValueType], held: Interval | No
         count = prod(_dim(dims[normalize(axis, len(dims))]) for axis in axes)
     else:
         count = prod(map(_dim, dims))
-    return _times(scope.range_of(node.input[0]) if held is None else held, min(count, MAX_SIZE))
+    return _times(scope.range_of(node.input[0]) if elements is None else elements, min(count, MAX_SIZE))
 
 
 def running_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -345,11 +345,11 @@ def elements_multiplied(node: Node, scope: Scope, types: list[ValueType]) -> Int
     """The elements multiplied, if their number is known, or if they are the dims of a tensor."""
     if scope.is_shape(node.input[0]):
         return Interval(0, MAX_SIZE)
-    dims, held = types[0].dims, scope.range_of(node.input[0])
-    if dims is None or None in held or not all(isinstance(dim, int) for dim in dims) or prod(map(_dim, dims)) > 64:
-        return Interval(0, None) if _is_natural(held) else UNBOUNDED
-    size = max(1, *(abs(number or 0) for number in held)) ** prod(map(_dim, dims))
-    return Interval(0 if _is_natural(held) else -size, size)
+    dims, interval = types[0].dims, scope.range_of(node.input[0])
+    if dims is None or None in interval or not all(isinstance(dim, int) for dim in dims) or prod(map(_dim, dims)) > 64:
+        return Interval(0, None) if _is_natural(interval) else UNBOUNDED
+    size = max(1, *(abs(number or 0) for number in interval)) ** prod(map(_dim, dims))
+    return Interval(0 if _is_natural(interval) else -size, size)
 
 
 def matrix_products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -388,8 +388,8 @@ def absolute_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interva
 
 def square_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The squares of the elements added up."""
-    held = magnitudes(node, scope, types)
-    return totals(node, scope, types, Interval(0, None if held.greatest is None else held.greatest**2))
+    interval = magnitudes(node, scope, types)
+    return totals(node, scope, types, Interval(0, None if interval.greatest is None else interval.greatest**2))
 
 
 @exact

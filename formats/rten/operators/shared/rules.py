@@ -1,9 +1,7 @@
-"""Rules that operators of several families share: dims, element types and contents of outputs.
+"""What operators of several families share: rules for dims, element types, contents and deviations, and rewritings.
 
-A rule for dims gets the node, its scope and the types of its inputs. It returns the dims of the outputs in order. If an
-entry is missing at the end, or is `None`, it is unknown. A dimension is a size, a name that means one size in the whole
-model, or `None`. Rules know the newest form of each operator only, and may raise any LookupError, TypeError, ValueError
-or ArithmeticError for a malformed node: the scope treats this as "unknown".
+A rule for dims returns the dims of the outputs in order. If an entry is missing at the end, or is `None`, it is
+unknown. A dimension is a size, a name that means one size in the whole model, or `None`.
 
 A rule for contents returns the elements of a small integer tensor, so that computed shapes are known. A scalar or
 vector is known as the tuple of its elements: numbers, names of dimensions, or `None`.
@@ -12,18 +10,23 @@ vector is known as the tuple of its elements: numbers, names of dimensions, or `
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import INT32, INT64
+from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import get_int
+from formats.rten.graph.attributes import find, get_int, get_ints
+from formats.rten.operators.shared.spec import Deviation, because
+from formats.rten.types import BYTES, INTS
+from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from formats.ir.model import Node
+    from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.shared.spec import ContentsRule, ElementRule
+    from formats.rten.operators.shared.spec import DeviationRule, Rewriting, Rule
+    from formats.rten.target import Fault
 
 MAX_CONTENTS = 64  # longer vectors are data, not shapes
 INDEX_TYPES = (INT32, INT64)
@@ -39,9 +42,9 @@ def same_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
     return scope.contents_of(node.input[0])
 
 
-def stretch(held: Dims, length: int) -> Dims:
+def stretch(elements: Dims, length: int) -> Dims:
     """One element, repeated for each of the others."""
-    return held * length if len(held) == 1 else held
+    return elements * length if len(elements) == 1 else elements
 
 
 def pairs(first: Dims, second: Dims) -> Iterator[tuple[Dim, Dim]]:
@@ -64,7 +67,7 @@ def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neut
     return tuple(result)
 
 
-def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> ContentsRule:
+def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> Rule[Dims | None]:
     """The rule for a function of two numbers; a name is kept if the second number is `neutral`."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -75,11 +78,6 @@ def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) 
 
 MAX_RANK = 64  # a tensor with more axes is impossible
 MAX_SIZE = 1 << 63  # no tensor has so many elements
-
-
-def unknown(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Nothing is known."""
-    return []
 
 
 def scalar(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -170,33 +168,144 @@ def reduced(dims: Dims | None, axes: Sequence[int] | None, keep: int) -> Dims | 
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
 
 
-def always(elem_type: int) -> ElementRule:
+def always(elem_type: int) -> Rule[Sequence[int | None]]:
     """One element type, always."""
 
-    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
-        return elem_type
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return (elem_type,)
 
     return rule
 
 
-def of_attribute(name: str, default: int | None) -> ElementRule:
+def of_attribute(name: str, default: int | None) -> Rule[Sequence[int | None]]:
     """The element type that an attribute gives; by default a type, or that of the first input for `None`."""
 
-    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
-        return get_int(node, name) or (types[0].elem_type if default is None else default)
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return (get_int(node, name) or (types[0].elem_type if default is None else default),)
 
     return rule
 
 
-def of_any_input(node: Node, types: list[ValueType], output: int) -> int | None:
+def of_any_input(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
     """The element type that all inputs share."""
-    return next((entry.elem_type for entry in types if entry.elem_type), None)
+    return (next((entry.elem_type for entry in types if entry.elem_type), None),)
 
 
-def of_either(first: int, second: int) -> ElementRule:
+def of_either(first: int, second: int) -> Rule[Sequence[int | None]]:
     """The element type that two inputs share."""
 
-    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
-        return types[first].elem_type or types[second].elem_type
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return (types[first].elem_type or types[second].elem_type,)
 
     return rule
+
+
+def in_order(*rules: Rule[Sequence[int | None]]) -> Rule[Sequence[int | None]]:
+    """The element types of several outputs, by a rule for each."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return [elem_type for one in rules for elem_type in one(node, scope, types)]
+
+    return rule
+
+
+_NOT_FLOATS: Final = INTS | BYTES | {BOOL}
+
+
+def of_floats(deviation: Deviation) -> DeviationRule:
+    """The rule that reports a deviation if the first input may have floats."""
+
+    def rule(node: Node, context: Context) -> tuple[Deviation, ...]:
+        return () if context.elem_type(node.input[0]) in _NOT_FLOATS else (deviation,)
+
+    return rule
+
+
+SPREAD: Final = Deviation("it becomes products with zeros, which spread NaN and infinities", SPECIAL)
+ANY_NAN: Final = Deviation("if there are NaNs, RTen and onnxruntime may choose different numbers", SPECIAL)
+NAN_ORDER: Final = of_floats(ANY_NAN)
+
+
+def without_gaps(node: Node, context: Context) -> list[Node]:
+    """RTen skips inputs that are omitted, ONNX has none."""
+    return context.changed([name for name in node.input if name])
+
+
+def promoted(**places: int) -> Rewriting:
+    """A rewriting that turns integer attributes into inputs, at the given places."""
+
+    @because("In newer operator sets, the attribute is an input")
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        attributes = {name: place for name, place in places.items() if find(node, name) is not None}
+        if not attributes:
+            return None
+        inputs = list(node.input)
+        for name, place in attributes.items():
+            inputs += [""] * (place + 1 - len(inputs))
+            inputs[place] = context.int64([get_int(node, name)] if name == "k" else get_ints(node, name) or ())
+        return context.changed(inputs, without=attributes)
+
+    return rewriting
+
+
+def dropped(*names: str) -> Rewriting:
+    """A rewriting that removes attributes without effect on inference."""
+
+    @because("The attribute has no effect in inference")
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        return context.changed(without=names) if any(find(node, name) for name in names) else None
+
+    return rewriting
+
+
+WITHOUT_CONSUMED: Final = (dropped("consumed_inputs"),)  # an attribute of operator set 1, which says nothing
+
+
+@because("Before operator set 7, the attributes broadcast and axis said how to broadcast")
+def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
+    names = ("axis", "broadcast", "consumed_inputs")
+    if context.version >= 7 or not any(find(node, name) for name in names):
+        return None
+    first, second = context.input(0), context.input(1)
+    if get_int(node, "broadcast") and find(node, "axis") is not None:
+        rank, width = context.known_rank(first), context.known_rank(second)
+        axis = get_int(node, "axis")
+
+        trailing = rank - (axis + rank if axis < 0 else axis) - width
+        if trailing > 0:
+            second = context.op("Unsqueeze", second, context.int64(range(width, width + trailing)))
+    return context.changed([first, second], without=names)
+
+
+def widened(
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...] = (0,),
+    narrow: Collection[int] = BYTES,
+    fault: Fault | None = None,
+) -> Rewriting:
+    """A rewriting that casts inputs of `narrow` types to 32 bits, and outputs back; without inputs, all are cast.
+
+    If a `fault` is given, the rewriting is only for releases that have it.
+    """
+
+    @because("RTen computes short integers in 32 bits, so results must be wrapped")
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        places = [place for place in inputs or range(len(node.input)) if context.optional(place)]
+        elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
+        if elem_type is None or elem_type not in narrow or (fault and not context.target.deviates(fault)):
+            return None
+        names = list(node.input)
+        for place in places:
+            names[place] = context.cast(names[place], INT32)
+        wide = context.changed(names)[-1]
+        wide.output = [context.names.new(f"{name}/wide") if name else "" for name in node.output]
+        wide.name = None
+        context.emit(wide)
+        return context.replace(
+            *(
+                context.cast(name, elem_type) if name and place in outputs else name
+                for place, name in enumerate(wide.output)
+            )
+        )
+
+    return rewriting

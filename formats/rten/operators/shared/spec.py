@@ -1,4 +1,7 @@
-"""What is known about one operator: an `OperatorSpec`, and its parts.
+"""What is known about one operator: an `OperatorSpec` in four parts. What a part does not say has a default.
+
+`Outputs` says what is known of the outputs of a node before it runs, `ToRten` how a node becomes one that RTen loads,
+`ToOnnx` how RTen's node becomes ONNX's again, and `OnnxLoader` what RTen's own loader of .onnx files takes.
 
 Spec: RTen, schema.fbs and the operator readers; ONNX, Operators.
 """
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, Interval, ValueType
     from formats.rten.graph.makers import Makers
-    from formats.rten.operators.shared.deviations import Deviation
     from formats.rten.target import Target
+    from formats.tensordata.plan import Seen
 
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
 MICROSOFT: Final = "com.microsoft"
@@ -30,38 +33,41 @@ PREVIEW: Final = "ai.onnx.preview"
 TRAINING: Final = "ai.onnx.preview.training"
 RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rten file
 
-# `(node, context)`: the nodes that compute the same, in order, or `None` to leave the node as it is.
+
+class Deviation(NamedTuple):
+    """How RTen's results differ, as a report says it after the operator's name, and when one can see it.
+
+    Each is a constant of its operator's module. What differs for ordinary numbers and what differs for NaN are two.
+    """
+
+    detail: str
+    seen: Seen
+    is_of_nothing: bool = False  # it is about tensors without elements, and not about NaN
+
+
+# The functions in a spec. There are three kinds of them, by what they get:
+#
+# A rule gets a node, its scope and the types of its inputs (for an omitted one, the unknown type), and returns what is
+# known of the node. It may raise any LookupError, TypeError, ValueError or ArithmeticError for a malformed node, which
+# means that nothing is known. It knows the newest form of its operator only.
+T = TypeVar("T")
+Rule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], T]"
+# A rewriting gets a node and the context in which it makes others. It returns the nodes that compute the same, in
+# order, or `None` to leave the node as it is; it raises `Refused` if there is no way. A rule for deviations gets the
+# same, and says how RTen's results differ from ONNX's for the node.
 Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
-# `(node, context)`, for RTen's node with ONNX's inputs: the nodes that compute the same in ONNX.
-Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
-# `(node, context)`: how RTen's results differ from ONNX's for the same node; empty if they do not.
 DeviationRule: TypeAlias = "Callable[[Node, Context], Sequence[Deviation]]"
-# `(node, scope, types of the inputs)`: what is known about the outputs. See `rules.py`.
-DimsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Sequence[Dims | None]]"
-ContentsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Dims | None]"
-RangeRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Interval]"
-# `(node, types of the inputs, place of the output)`: the element type of an output.
-ElementRule: TypeAlias = "Callable[[Node, list[ValueType], int], int | None]"
-# `(node, types of the inputs)`: the inputs of the node's subgraph.
-BodyRule: TypeAlias = "Callable[[Node, list[ValueType]], list[ValueType]]"
-# `(scope, name of the first input, type of the output)`: whether the output has the same numbers in FLOAT.
-ExactRule: TypeAlias = "Callable[[Scope, str, int], bool]"
-# `(node)`: whether something is true of the node.
+# A test gets a node alone, and says whether something is true of it.
 NodeTest: TypeAlias = "Callable[[Node], bool]"
-# `(node)`: the tensor that a node without inputs stands for.
-ConstantRule: TypeAlias = "Callable[[Node], Tensor]"
-# `(node, scope)`: record what the node says of several values together.
-Record: TypeAlias = "Callable[[Node, Scope], None]"
 
 
 class Folding(NamedTuple):
     """How to find the nodes that a rewriting wrote for one node, of which the last has one of the operators `last`.
 
-    `fold` gets that node and the makers of values, and returns the one node, or `None`. `last` is a function, because
-    the module of a family is imported before those of all operators that it uses.
+    `fold` gets that node and the makers of values, and returns the one node, or `None`.
     """
 
-    last: Callable[[], tuple[OperatorSpec, ...]]
+    last: tuple[str, ...]
     fold: Callable[[Node, Makers], Node | None]
 
 
@@ -140,33 +146,6 @@ class Row(NamedTuple):
     since: Release = RELEASES[0]  # the first release that has the operator
 
 
-class OnnxForm(NamedTuple):
-    """How RTen's ONNX loader reads an operator, if its row does not say so, and since when ONNX has this form.
-
-    The loader stops at an attribute that it does not read, and at a value that it does not accept.
-
-    Spec: RTen, op_registry/onnx_registry.rs; ONNX, Changelog.md.
-    """
-
-    row: Row | None = None  # for an operator that only the ONNX loader has
-    takes: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the accepted values
-    inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the indices of the inputs that replace them
-    defaults: Mapping[str, Any] = {}  # the meaning of a missing attribute, if it differs from ONNX
-    is_native: bool = False  # its kernel computes the same as ONNX Runtime's operator for every node that it accepts
-    native_if: Callable[[Node, Scope], bool] | None = None  # the nodes for which that is true, if not all
-    ranks: Mapping[int, int] = {}  # the axes that inputs of a native operator must have
-    # Omitted lists of a window: the entries for each axis of the kernel, and their value.
-    omitted: Mapping[str, tuple[int, int]] = {}
-    pads_alike: bool = False  # it computes the same for SAME_UPPER and for the pads that this means
-    reads_constant: NodeTest | None = None  # whether it reads a node that stands for a tensor
-    lacks_outputs: tuple[int, ...] = ()  # indices of missing outputs before the last one
-    version: int = 13  # the first operator set with the form that rewritings write, including types
-    versions: Mapping[str, int] = {}  # the same for an attribute
-
-
-PLAIN_FORM: Final = OnnxForm()
-
-
 class Subgraphs(NamedTuple):
     """The graphs in a node, for the conversion back to ONNX: how the types of their values follow from the node.
 
@@ -210,77 +189,117 @@ class Signature(NamedTuple):
 UNTYPED: Final = Signature("x")
 
 
-def of_input(place: int) -> ElementRule:
+def unknown(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[Any]:
+    """Nothing is known."""
+    return ()
+
+
+def of_input(place: int) -> Rule[Sequence[int | None]]:
     """The element type of an input."""
 
-    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
-        return types[place].elem_type
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
+        return (types[place].elem_type,)
 
     return rule
 
 
-OF_FIRST: Final = (of_input(0),)
+OF_FIRST: Final = of_input(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class OperatorSpec:
-    """All that is known about one operator, in its newest form. It is also a symbol: each operator has one object."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Outputs:
+    """What is known of the outputs of a node before it runs; `rules.py` and `ranges.py` have what operators share."""
 
-    name: str = field(kw_only=False)
-    row: Row | None = field(default=None, kw_only=False)  # in a .rten file; `None`: no release of RTen has it
-    domain: str = ""
-
-    # What is known about its outputs.
-    dims: DimsRule | None = None
-    elements: tuple[ElementRule, ...] = OF_FIRST  # for each output; the last is for all further ones
-    contents: ContentsRule | None = None  # the contents of a small integer output
-    range: RangeRule | None = None  # the interval of the integers of its outputs
-    places: RangeRule | None = None  # the interval of its second output, if that has places in the first input
-    exact_if: ExactRule | None = None  # whether it rounds nothing, if its rule for intervals does not say so
+    dims: Rule[Sequence[Dims | None]] = unknown  # of each output; a dim is a size, a name of a size, or `None`
+    elements: Rule[Sequence[int | None]] = OF_FIRST  # their element types; the last is for all further outputs
+    contents: Rule[Dims | None] | None = None  # the elements of a small integer output, so that sizes are known
+    range: Rule[Interval] | None = None  # the least and greatest integer of the outputs: RTen has only 32 bits
+    second_range: Rule[Interval] | None = None  # of the second output, if that has places in the first input
+    exact_if: Rule[bool] | None = None  # whether it rounds nothing, if its rule for ranges does not say so
     is_bounding: bool = False  # one known input limits its output, whatever the others contain
-    body: BodyRule | None = None  # the inputs of its subgraph
+    body_inputs: Rule[list[ValueType]] | None = None  # the types of the inputs of its subgraph
     makes_sequence: bool = False
     sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
     sizes_from: tuple[int, ...] = ()  # the inputs whose elements or products are in an output
     is_copy: bool = False  # a small constant that it computes from constants can be read like one
-    constant: ConstantRule | None = None  # it is no node in RTen, but a tensor of the graph
-    record: Record | None = None
-
-    # What a difference in the last bit becomes. See `decisive.py`.
-    rounds: NodeTest | None = None  # whether it rounds, truncates or compares its inputs
+    record: Rule[None] | None = None  # records in the scope what a node says of several values together
+    rounds: NodeTest | None = None  # whether it rounds, truncates or compares, so that the last bit matters
     passes_on: bool = False  # its outputs have the elements of its inputs, moved or changed a little
-    asks_if_rounded: bool = False  # how it is rewritten depends on whether its result is rounded or compared
 
-    # How it is rewritten.
-    older: tuple[Rewriting, ...] = ()
-    rewritings: tuple[Rewriting, ...] = ()
-    narrow: Rewriting | None = None
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToRten:
+    """The way to RTen: how a .rten file stores the operator, how other forms are rewritten, and what then differs."""
+
+    row: Row | None = None  # in a .rten file; `None`: no release of RTen has it
+    older: tuple[Rewriting, ...] = ()  # of forms of older operator sets, which run first
+    rewritings: tuple[Rewriting, ...] = ()  # of forms that RTen lacks or computes otherwise
+    narrow: Rewriting | None = None  # how integers of fewer bits are computed in 32 bits; it runs last
     is_plain: bool = False  # only its attributes, types and used outputs decide how it is rewritten
-    faults: tuple[Fault, ...] = ()  # that its rewritings avoid, or that its deviation reports
+    asks_if_rounded: bool = False  # how it is rewritten depends on whether its result is rounded or compared
+    constant: Callable[[Node], Tensor] | None = None  # the tensor that a node stands for, if it is no node in RTen
     bounds: tuple[int, ...] = ()  # the inputs in which any large number means "no limit"
-
-    onnx: OnnxForm = PLAIN_FORM  # for RTen's ONNX loader
-
-    # On the way back to ONNX.
-    signature: Signature = UNTYPED
-    ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen accepts any number
-    subgraphs: Subgraphs | None = None  # the graphs in it
-    carries_sequences: bool = False  # it passes on both tensors and sequences
-    raised: Raising | None = None  # if ONNX writes the node differently
-    foldings: tuple[Folding, ...] = ()  # find the nodes that its rewritings write, to write it again
-    raised_version: int = 0  # the operator set with the written form, if it is newer than others need
-    raised_deviations: DeviationRule | None = None  # of ONNX's node, from what RTen computes
-    # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.
-    deviations: DeviationRule | None = None
-    unspecified: DeviationRule | None = None  # if ONNX does not define the result, and RTen and onnxruntime differ
-
-    def row_for(self, target: Target) -> Row | None:
-        """How the loader of the target reads the operator; `None` if one of the releases lacks it."""
-        row = self.onnx.row or self.row if target.is_onnx else self.row
-        return row if row is not None and target.has(row) else None
+    faults: tuple[Fault, ...] = ()  # of some releases, which its rewritings avoid or its deviations report
+    deviations: DeviationRule | None = None  # of a node as it is written: on ties, NaN, signed zero, half steps
+    unspecified: DeviationRule | None = None  # where ONNX defines no result, and RTen and onnxruntime differ
 
     @property
     def all_rewritings(self) -> tuple[Rewriting, ...]:
         """The rewritings that a node goes through, in order."""
-        narrow = () if self.narrow is None else (self.narrow,)
-        return (*self.older, *self.rewritings, *narrow)
+        return (*self.older, *self.rewritings, *(() if self.narrow is None else (self.narrow,)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToOnnx:
+    """The way back, from RTen's node to ONNX's."""
+
+    signature: Signature = UNTYPED
+    ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen accepts any number
+    subgraphs: Subgraphs | None = None  # the graphs in it
+    carries_sequences: bool = False  # it passes on both tensors and sequences
+    rewriting: Rewriting | None = None  # of RTen's node with ONNX's inputs, if ONNX writes it otherwise
+    version: int = 0  # the operator set with the written form, if it is newer than others need
+    foldings: tuple[Folding, ...] = ()  # find the nodes that its rewritings for RTen write, to write it again
+    deviations: DeviationRule | None = None  # of ONNX's node, from what RTen computes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxLoader:
+    """What RTen's own loader of .onnx files takes, where the row does not say so, and since when ONNX has this form.
+
+    The loader stops at an attribute that it does not read, and at a value that it does not accept.
+
+    Spec: RTen, op_registry/onnx_registry.rs; ONNX, Changelog.md.
+    """
+
+    row: Row | None = None  # for an operator that only this loader has, or reads in another form
+    takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # attributes without a field: accepted values
+    inputs: Mapping[str, int] = field(default_factory=dict)  # attributes of older sets: the inputs that replace them
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of missing attributes, where ONNX has others
+    is_native: bool = False  # its kernel computes the same as ONNX Runtime's operator for every node that it accepts
+    native_if: Rule[bool] | None = None  # the nodes for which that is true, if not all
+    ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that inputs of a native operator must have
+    # Omitted lists of a window: the entries for each axis of the kernel, and their value.
+    omitted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    pads_alike: bool = False  # it computes the same for SAME_UPPER and for the pads that this means
+    reads_constant: NodeTest | None = None  # whether it reads a node that stands for a tensor
+    lacks_outputs: tuple[int, ...] = ()  # indices of missing outputs before the last one
+    version: int = 13  # the first operator set with the form that rewritings write, including types
+    versions: Mapping[str, int] = field(default_factory=dict)  # the same for an attribute
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorSpec:
+    """All that is known about one operator, in its newest form, in four parts."""
+
+    name: str
+    outputs: Outputs = Outputs()
+    to_rten: ToRten = ToRten()
+    to_onnx: ToOnnx = ToOnnx()
+    onnx_loader: OnnxLoader = OnnxLoader()
+    domain: str = ""
+
+    def row_for(self, target: Target) -> Row | None:
+        """How the loader of the target reads the operator; `None` if one of the releases lacks it."""
+        row = self.onnx_loader.row or self.to_rten.row if target.is_onnx else self.to_rten.row
+        return row if row is not None and target.has(row) else None

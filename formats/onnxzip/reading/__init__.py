@@ -1,1 +1,0 @@
-"""Reading archives: directory, entries, graph."""

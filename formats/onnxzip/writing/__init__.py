@@ -1,1 +1,0 @@
-"""Writing archives, and changing them in place."""

@@ -1,1 +1,0 @@
-"""The FlatBuffers of .ort files."""

@@ -1,1 +1,0 @@
-"""How an .ort file becomes a model."""

@@ -1,1 +1,0 @@
-"""The bytes of a .rten file: the header, the FlatBuffer and its schema."""

@@ -1,0 +1,205 @@
+"""What onnxruntime wrote in layouts of its own becomes ONNX's operators that compute the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import layout_golden
+import numpy as np
+import pytest
+from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+
+import formats
+from formats import Attribute, Model, Node
+from formats.onnxruntime.layouts import in_usual_layout
+from formats.verbs.report import ConversionReport
+
+BLOCKED, CHANNELS_LAST = "com.microsoft.nchwc", "com.ms.internal.nhwc"
+FILES = sorted(layout_golden.GOLDEN.glob("*.ort"))
+CLEAR = [path for path in FILES if not path.name.startswith("random")]
+IMAGE = np.linspace(-1, 2, 2 * 3 * 12 * 12, dtype=np.float32).reshape(2, 3, 12, 12)
+
+
+def results(model: Path | bytes, image: Any = IMAGE) -> list[Any]:
+    """Return what onnxruntime computes of an image."""
+    options = SessionOptions()
+    options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+    data = model if isinstance(model, bytes) else str(model)
+    return list(InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(None, {"x": image}))
+
+
+def check(path: Path, converted: Path | bytes) -> None:
+    """Assert that a converted file computes what the model computes of which the golden file was made."""
+    original = layout_golden.GOLDEN / f"{path.name.split('.')[0]}.onnx"
+    for expected, found in zip(results(original), results(converted), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
+
+
+def domains(model: Model) -> set[str]:
+    """Return the domains that a model imports."""
+    return {entry.domain or "" for entry in model.opset_import}
+
+
+def details(report: ConversionReport, kind: str = "layout") -> list[str]:
+    """Return what a report says of layouts."""
+    return [loss.detail for loss in report.losses if loss.kind == kind]
+
+
+@pytest.mark.parametrize("path", CLEAR, ids=lambda path: path.stem)
+def test_blocked_operators_become_onnx_operators(path: Path, tmp_path: Path) -> None:
+    """All operators on blocks of 8 or 16 channels are ONNX's in the end, with the weights in the usual order."""
+    report = formats.convert(path, tmp_path / "new.onnx", runtime="onnxruntime")
+    model = formats.load(tmp_path / "new.onnx")
+    assert not domains(model) & {BLOCKED, CHANNELS_LAST}
+    assert model.graph is not None
+    found = weights(model)
+    for array in weights(formats.load(layout_golden.GOLDEN / f"{path.name.split('.')[0]}.onnx")):
+        if array.ndim == 4:
+            assert any(starts_with(each, array, is_equal="older" not in path.name) for each in found)
+    check(path, tmp_path / "new.onnx")
+    assert any("became ONNX's operators" in detail for detail in details(report))
+    assert [] == details(report, "own_operators")
+
+
+def starts_with(found: Any, array: Any, *, is_equal: bool) -> bool:
+    """Return whether an array is `array`, or if it may be larger, `array` and then zeros."""
+    if is_equal or found.ndim != 4:
+        return bool(np.array_equal(found, array))
+    filled = np.pad(array, [(0, max(large - small, 0)) for large, small in zip(found.shape, array.shape, strict=True)])
+    return bool(np.array_equal(found, filled))
+
+
+def weights(model: Model) -> list[Any]:
+    """Return the constants of a model as arrays."""
+    assert model.graph is not None
+    return [tensor.numpy() for tensor in model.graph.initializer]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_rten_gets_the_usual_layout(path: Path, tmp_path: Path) -> None:
+    """A .rten file has the same operators, so that going back to ONNX computes the same; or it is refused."""
+    if path not in CLEAR:
+        with pytest.raises(formats.UnsupportedError, match="blocks of 8 or of 16 channels, and nothing in the file"):
+            formats.convert(path, tmp_path / "new.rten")
+        return
+    formats.convert(path, tmp_path / "new.rten", strict=path.name.startswith("many"))
+    formats.convert(tmp_path / "new.rten", tmp_path / "new.onnx")
+    check(path, tmp_path / "new.onnx")
+
+
+def test_the_numbers_of_trained_weights_show_the_blocks(tmp_path: Path) -> None:
+    """If all channels fill blocks of both sizes, the numbers decide, and the report warns of it."""
+    for block in (8, 16):
+        path = layout_golden.GOLDEN / f"trained.{block}.ort"
+        report = formats.convert(path, tmp_path / "new.onnx", runtime="onnxruntime", overwrite=True)
+        assert any(f"weights show {block}" in detail for detail in details(report))
+        with pytest.raises(formats.UnsupportedError, match="nothing in the file says"):
+            formats.convert(path, tmp_path / "new.onnx", runtime="onnxruntime", overwrite=True, strict=True)
+
+
+def test_an_unclear_layout_stays_for_onnxruntime(tmp_path: Path) -> None:
+    """Onnxruntime itself gets the operators as they are, with a warning that they fit one kind of machine."""
+    report = formats.convert(layout_golden.GOLDEN / "random.16.ort", tmp_path / "new.onnx", runtime="onnxruntime")
+    assert BLOCKED in domains(formats.load(tmp_path / "new.onnx"))
+    assert any("only on machines like the one that wrote it" in detail for detail in details(report))
+
+
+def test_without_a_runtime_the_layout_stays(tmp_path: Path) -> None:
+    """A conversion to .onnx keeps the operators, and warns."""
+    report = formats.convert(layout_golden.GOLDEN / "many.16.ort", tmp_path / "new.onnx")
+    assert BLOCKED in domains(formats.load(tmp_path / "new.onnx"))
+    assert any("name a `runtime`" in detail for detail in details(report, "own_operators"))
+
+
+def changed(**values: Any) -> Model:
+    """Return the model of a golden file with other fields of its first Conv on blocks, or other attributes."""
+    model = formats.load(layout_golden.GOLDEN / "many.16.ort")
+    assert model.graph is not None
+    node = next(node for node in model.graph.node if node.domain == BLOCKED and node.op_type == "Conv")
+    for name, value in values.items():
+        if name in ("op_type", "input"):
+            setattr(node, name, value)
+            continue
+        node.attribute = [each for each in node.attribute if each.name != name]
+        kind = {"i": value} if isinstance(value, int) else {"s": value}
+        node.attribute.append(Attribute(name=name, type=2 if "i" in kind else 3, **kind))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"activation": b"Mystery"}, "activation 'Mystery' is not known"),
+        ({"group": 2}, "groups do not read blocks"),
+        ({"input": ["x", "x"]}, "no constants of this graph"),
+        ({"input": ["x"]}, "no constants of this graph"),
+        ({"op_type": "Softmax"}, "Softmax has a form on blocks that is not known"),
+    ],
+)
+def test_unknown_forms_are_refused(values: dict[str, Any], words: str) -> None:
+    """A form whose meaning is not known is refused with its place and a way out."""
+    with pytest.raises(formats.UnsupportedError, match=words) as caught:
+        in_usual_layout(changed(**values))
+    assert caught.value.where == "graph.node[0]"
+    assert "extended" in str(caught.value)
+
+
+def test_readers_of_blocks_that_are_not_known_are_refused() -> None:
+    """An operator that reads a blocked value must be one that onnxruntime lets read it."""
+    model = changed()
+    assert model.graph is not None
+    blocked = next(node.input[0] for node in model.graph.node if node.op_type == "ReorderOutput")
+    model.graph.node.append(Node(op_type="Softmax", input=[blocked], output=["z"]))
+    with pytest.raises(formats.UnsupportedError, match="Softmax reads a blocked value"):
+        in_usual_layout(model)
+
+
+def test_operators_with_the_channels_last() -> None:
+    """Operators of backends that have the channels last compute the same between two Transposes."""
+    model = formats.loads((layout_golden.GOLDEN / "trained.onnx").read_bytes())
+    assert model.graph is not None
+    (conv, sigmoid) = model.graph.node
+    model.graph.node = [
+        Node(
+            op_type="Transpose",
+            input=["x"],
+            output=["l"],
+            attribute=[Attribute(name="perm", type=7, ints=[0, 2, 3, 1])],
+        ),
+        Node(
+            op_type="Conv", domain=CHANNELS_LAST, input=["l", *conv.input[1:]], output=["m"], attribute=conv.attribute
+        ),
+        Node(
+            op_type="Transpose",
+            input=["m"],
+            output=["c"],
+            attribute=[Attribute(name="perm", type=7, ints=[0, 3, 1, 2])],
+        ),
+        sigmoid,
+    ]
+    conv.attribute.append(Attribute(name="kernel_shape", type=7, ints=[7, 7]))
+    model.opset_import.append(formats.OperatorSetId(domain=CHANNELS_LAST, version=13))
+    usual = in_usual_layout(model).model
+    assert CHANNELS_LAST not in domains(usual)
+    check(layout_golden.GOLDEN / "trained.16.ort", formats.dumps(usual, "onnx"))
+
+
+def test_unknown_operators_with_the_channels_last_stay() -> None:
+    """An operator with another meaning, or of unknown rank, keeps its domain and the import of it."""
+    model = formats.loads((layout_golden.GOLDEN / "trained.onnx").read_bytes())
+    assert model.graph is not None
+    model.graph.node += [
+        Node(op_type="Resize", domain=CHANNELS_LAST, input=["c"], output=["z"]),
+        Node(op_type="LRN", domain=CHANNELS_LAST, input=["z"], output=["q"]),
+    ]
+    model.opset_import.append(formats.OperatorSetId(domain=CHANNELS_LAST, version=13))
+    usual = in_usual_layout(model).model
+    assert CHANNELS_LAST in domains(usual)
+    assert usual == model
+
+
+def test_other_models_are_not_copied() -> None:
+    """A model without such operators is returned itself."""
+    model = formats.loads((layout_golden.GOLDEN / "trained.onnx").read_bytes())
+    assert in_usual_layout(model).model is model
