@@ -1,4 +1,4 @@
-"""Write the schema modules of the package from the schema texts next to this script, and what is made from its code.
+"""Write what the package has of the schema texts next to this script, of its own code, and of other packages.
 
 `python schemas/generate.py` writes them; with `--check` it only says whether they are current.
 """
@@ -22,7 +22,7 @@ import option_rows  # noqa: E402
 import ort_operators  # noqa: E402
 
 TARGETS = (
-    ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/wire/schema.py"),
+    ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/wire/schema.txt"),
     ("schemas/onnx.proto", onnx_stub.generate, "formats/onnx_compat/protos/classes.pyi"),
 )
 FROM_CODE = (

@@ -1,4 +1,4 @@
-"""The part of the proto2 language that `onnx.proto` uses, and the Python module made from it.
+"""The part of the proto2 language that `onnx.proto` uses, and the rows made from it.
 
 All other parts of the language (imports, groups, maps, services, defaults) are refused, with the line.
 """
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tokens import SchemaError, Token, TokenReader, tuple_entry
+from tokens import SchemaError, Token, TokenReader
 
 FIXED = {"double", "fixed32", "fixed64", "float", "sfixed32", "sfixed64"}
 VARINT = {"bool", "int32", "int64", "sint32", "sint64", "uint32", "uint64"}
@@ -28,35 +28,15 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-HEADER = '''"""The ONNX messages as rows: what each field number of each message is.
-
-Generated from schemas/onnx.proto by `python schemas/generate.py`; change that file, not this one.
+HEADER = """\
+# The messages and enums of ONNX. `schema.py` reads them.
+#
+# Generated from schemas/onnx.proto by `python schemas/generate.py`; change that file, not this one.
+#
+# A line below the name of a message is a field: its number, name, kind, label, the name of its type if the kind is
+# `message` or `enum`, `packed` if it is, and the oneof that it is in. What a field does not have is `-`.
+# A line below the name of an enum is a number and its name.
 """
-
-from __future__ import annotations
-
-from typing import NamedTuple
-
-
-class MessageField(NamedTuple):
-    """One field of a message.
-
-    `kind` is the scalar type's name in proto2, "enum" or "message"; the last two name theirs in `type_name`,
-    a key of `ENUMS` or `MESSAGES`. `label` is "optional", "required" or "repeated". `packed` says that a
-    repeated scalar is written as one length-delimited run. `oneof` names the group of which at most one field
-    may be set.
-    """
-
-    number: int
-    name: str
-    kind: str
-    label: str
-    type_name: str = ""
-    packed: bool = False
-    oneof: str = ""
-
-
-'''
 
 
 class Field(NamedTuple):
@@ -90,32 +70,22 @@ class Schema:
 
 
 def generate(source_text: str) -> str:
-    """Return the text of `formats/onnxpb/wire/schema.py` for the text of `onnx.proto`.
+    """Return the text of `formats/onnxpb/wire/schema.txt` for the text of `onnx.proto`.
 
     Raises: SchemaError if the text is not proto2, or uses more of it than this module supports.
     """
     schema = parse(source_text)
-    lines = ["MESSAGES: dict[str, tuple[MessageField, ...]] = {"]
+    lines = []
     for name, message in schema.messages.items():
-        lines += tuple_entry(name, [_row(row) for row in message.fields])
-    lines += ["}", "", "ENUMS: dict[str, dict[str, int]] = {"]
+        lines += ["", f"message {name}", *map(_row, message.fields)]
     for name, values in schema.enums.items():
-        lines.append(f'    "{name}": {{')
-        lines += [f'        "{value_name}": {value},' for value_name, value in values.items()]
-        lines.append("    },")
-    lines += ["}", ""]
-    return HEADER + "\n".join(lines)
+        lines += ["", f"enum {name}", *(f"{value} {value_name}" for value_name, value in values.items())]
+    return HEADER + "".join(f"{line}\n" for line in lines)
 
 
 def _row(row: Field) -> str:
-    arguments = [str(row.number), f'"{row.name}"', f'"{row.kind}"', f'"{row.label}"']
-    if row.type_name:
-        arguments.append(f'"{row.type_name}"')
-    if row.packed:
-        arguments.append("packed=True")
-    if row.oneof:
-        arguments.append(f'oneof="{row.oneof}"')
-    return f"MessageField({', '.join(arguments)})"
+    words = (row.name, row.kind, row.label, row.type_name, "packed" if row.packed else "", row.oneof)
+    return " ".join((str(row.number), *(word or "-" for word in words)))
 
 
 def parse(source_text: str) -> Schema:

@@ -1,4 +1,4 @@
-"""Writes `formats/onnxpb/operator_rows.py`: what each version of ONNX's operator sets has, from `onnx.defs`."""
+"""Writes `formats/onnxpb/operator_rows.txt`: what each version of ONNX's operator sets has, from `onnx.defs`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = "formats/onnxpb/operator_rows.py"
-HEAD = '''"""ONNX's operators in all versions, as text: `operator_sets.py` reads the rows that a model needs.
-
-Generated from onnx.defs by `python schemas/generate.py`; do not edit.
-
-A line is an operator, and its forms from the oldest on, each as `version inputs outputs attributes`; a form holds
-until the next one. Inputs and outputs are the fewest, and a letter for each: `S` single, `O` optional, `V` any
-number. Attributes have the number of their type, and `!` if they are required. The form of a deprecated operator is
-`version -`.
+TARGET = "formats/onnxpb/operator_rows.txt"
+HEAD = """\
+# ONNX's operators in all versions: what each version of an operator set has. `operator_sets.py` reads it.
+#
+# Generated from onnx.defs by `python schemas/generate.py`; do not edit.
+#
+# The section [newest] has the newest known version of each set. A line of another section is an operator, and its forms
+# from the oldest on, each as `version inputs outputs attributes`; a form holds until the next one. Inputs and outputs
+# are the fewest, and a letter for each: `S` single, `O` optional, `V` any number. Attributes have the number of their
+# type, and `!` if they are required. The form of a deprecated operator is `version -`.
 """
-# ruff: noqa: E501 - a row is a line
-
-from __future__ import annotations
-
-from typing import Final
-
-'''
 LETTERS = {"Single": "S", "Optional": "O", "Variadic": "V"}
 INFINITE = (1 << 31) - 1
 
 
 def generate() -> str:
-    """The text of the module; the present one if `onnx` is missing or has older operator sets."""
+    """The text of the file; the present one if `onnx` is missing or has older operator sets."""
     path = ROOT / TARGET
     try:
         from onnx import defs, helper
@@ -39,30 +33,26 @@ def generate() -> str:
     if is_older():
         return path.read_text("utf-8")
     newest = _newest(defs, helper)
-    lines = [HEAD, f"NEWEST: Final = {newest!r}\n".replace("'", '"'), *table(_row)]
-    return "".join(lines)
+    return "".join((HEAD, "[newest]\n", *(f"{domain} {version}\n" for domain, version in newest.items()), *table(_row)))
 
 
 def table(row: Callable[[str, list[Any]], str]) -> Iterator[str]:
-    """The text of `ROWS`: for each domain, a line for each operator, which `row` makes of its name and its schemas."""
+    """The text of a section for each domain: a line for each operator, made by `row` of its name and its schemas."""
     from onnx import defs
 
     rows: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for schema in defs.get_all_schemas_with_history():
         rows[schema.domain or "ai.onnx"][schema.name].append(schema)
-    yield "ROWS: Final = {\n"
     for domain, operators in sorted(rows.items()):
-        yield f'    "{domain}": """\\\n'
+        yield f"[{domain}]\n"
         yield from (f"{row(name, schemas)}\n" for name, schemas in sorted(operators.items()))
-        yield '""",\n'
-    yield "}\n"
 
 
 def is_older() -> bool:
-    """Whether the installed `onnx` has older operator sets than the one that made the modules."""
+    """Whether the installed `onnx` has older operator sets than the one that made the files."""
     from onnx import defs, helper
 
-    from formats.onnxpb.operator_rows import NEWEST
+    from formats.onnxpb.operator_sets import NEWEST
 
     newest = _newest(defs, helper)
     return any(newest.get(domain, 0) < version for domain, version in NEWEST.items())

@@ -1,4 +1,4 @@
-"""Writes `formats/onnxpb/operator_types.py`: the types that each version of an operator accepts, from `onnx.defs`."""
+"""Writes `formats/onnxpb/operator_types.txt`: the types that each version of an operator accepts, from `onnx.defs`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = "formats/onnxpb/operator_types.py"
-HEAD = '''"""The types of ONNX's operators in all versions, as text: `operator_sets.py` reads what a model needs.
-
-Generated from onnx.defs by `python schemas/generate.py`; do not edit.
-
-A line of `ROWS` is an operator, and its versions from the oldest on, each as `version inputs outputs name=set`. Each
-input and output has its type, or the name of the types that it may have, which are a line of `SETS`: its number, from 0
-on, is behind the name. A `*` follows where the inputs of one parameter may have several types. A set has the types of
-elements of its tensors, and other types in full. What equals the version before is only its number. A deprecated
-operator is `version !`.
+TARGET = "formats/onnxpb/operator_types.txt"
+HEAD = """\
+# The types of ONNX's operators in all versions. `operator_sets.py` reads what a model needs.
+#
+# Generated from onnx.defs by `python schemas/generate.py`; do not edit.
+#
+# A line of [sets] has the types that an input or output may have: those of elements of its tensors, and other types in
+# full. A line of another section is an operator, and its versions from the oldest on, each as
+# `version inputs outputs name=set`. Each input and output has its type, or the name of the types that it may have, with
+# the number of their line in [sets], from 0 on. A `*` follows where the inputs of one parameter may have several types.
+# What equals the version before is only its number. A deprecated operator is `version !`.
 """
-# ruff: noqa: E501 - a row is a line
-
-from __future__ import annotations
-
-from typing import Final
-
-'''
 
 
 def generate() -> str:
-    """The text of the module; the present one if `onnx` is missing or has older operator sets."""
+    """The text of the file; the present one if `onnx` is missing or has older operator sets."""
     path = ROOT / TARGET
     try:
         from onnx import defs
@@ -45,8 +39,7 @@ def generate() -> str:
     every = [schema for schema in defs.get_all_schemas_with_history() if not schema.deprecated]
     counts = Counter(_set(each.allowed_type_strs) for schema in every for each in schema.type_constraints)
     sets = {text: number for number, (text, _) in enumerate(sorted(counts.items(), key=lambda item: (-item[1], item)))}
-    lines = [HEAD, 'SETS: Final = """\\\n', *(f"{text}\n" for text in sets), '"""\n']
-    return "".join((*lines, *table(partial(_row, sets=sets))))
+    return "".join((HEAD, "[sets]\n", *(f"{text}\n" for text in sets), *table(partial(_row, sets=sets))))
 
 
 def _row(name: str, schemas: list[Any], sets: dict[str, int]) -> str:

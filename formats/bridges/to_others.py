@@ -116,7 +116,7 @@ def _joined(writes: list[PlacedWrite]) -> bytes:
     return b"".join([write.source.view() for write in writes])
 
 
-# Write the IR's content into an empty message: from its bytes, or from its fields if there are too many bytes.
+# onnx_ir
 
 
 def to_onnx_ir(model: Any) -> Any:

@@ -32,7 +32,7 @@ from formats.ir.model import (
 )
 from formats.ir.storage import from_numpy
 from formats.onnxpb.newer_parts import FIELDS, newer_parts
-from formats.onnxpb.operator_rows import NEWEST as SETS
+from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
 from formats.words import listed

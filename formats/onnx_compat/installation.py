@@ -1,24 +1,20 @@
-"""Our message classes, `load`, `save` and similar functions in the place of those of `onnx`, for a whole process.
+"""The modules of `onnx` over our message classes, and these in the place of those of `onnx` for a whole process.
+
+    from formats.onnxpb import checker, helper
+
+Such a module is the code of the installed `onnx`, executed once more, in a module with a name of ours. Its own imports
+of `onnx` lead to `formats.onnxpb`, so that it makes our messages and uses our `load` and `save`. The modules of `onnx`
+itself do not change. `defs` and the native code are those of `onnx`: the messages that they make are of its classes.
 
     import formats.onnxpb
 
     formats.onnxpb.install()  # or: with formats.onnxpb.install(): ...
     import a_program_that_imports_onnx
 
-All modules that are imported get them, wherever one of their names is a class or function of `onnx`. Modules that are
-imported later find them in `onnx`. Out of reach is what a program stored elsewhere before: in an object, a tuple, a
-default of a parameter or a name inside a function. So install before the program is imported.
-
-Spec: the `onnx` package (1.17 to 1.23).
-
-The modules of `onnx` over our message classes, as modules of `formats.onnxpb`.
-
-    from formats.onnxpb import checker, helper
-    from formats.onnxpb.reference import ReferenceEvaluator
-
-Each is the code of the installed `onnx`, executed once more, in a module with a name of ours. Its own imports of `onnx`
-lead to `formats.onnxpb`, so that it makes our messages and uses our `load` and `save`. The modules of `onnx` itself
-do not change. `defs` and the native code are those of `onnx`: the messages that they make are of its classes.
+All modules that are imported get our classes, `load`, `save` and similar functions, wherever one of their names is a
+class or function of `onnx`. Modules that are imported later find them in `onnx`. Out of reach is what a program stored
+elsewhere before: in an object, a tuple, a default of a parameter or a name inside a function. So install before the
+program is imported.
 
 Spec: the `onnx` package (1.17 to 1.23).
 """
@@ -40,14 +36,15 @@ from formats.extras import needed
 from formats.onnx_compat import io
 from formats.onnx_compat.protos import classes
 from formats.onnx_compat.protos.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
+from formats.onnx_compat.protos.descriptor import FILE
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.unknown_fields import UnknownFieldSet
+from formats.onnxpb.wire.schema import ENUMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
-
 
 ROOT, ONNX = "formats.onnxpb", "onnx"
 OWN_EXTERNAL_DATA = "_external_data_helper_of_onnx"
@@ -57,6 +54,20 @@ AS_THEY_ARE = (
     "tools",
 )
 NAMES = ("__version__", "ONNX_ML", "OperatorProto", "OperatorSetProto")  # of `onnx`, which are not modules
+
+
+OWN = "formats"
+# The classes of protobuf's native code that programs ask `isinstance` about, each with ours.
+NATIVE = (
+    ("Message", (ProtoMessage,)),
+    ("RepeatedCompositeContainer", (RepeatedMessages,)),
+    ("RepeatedScalarContainer", (RepeatedScalars, RepeatedNumbers)),
+)
+_lock = RLock()
+_installed: list[Installation] = []
+
+
+# Modules of `onnx` over our classes
 
 
 def of_onnx(name: str) -> Any:
@@ -92,11 +103,11 @@ def spec_of(fullname: str) -> ModuleSpec | None:
         return ModuleSpec(fullname, _AsItIs(theirs))
     outer = theirs.rpartition(".")[0]
     path = onnx.__path__ if outer == ONNX else getattr(find_spec(outer), "submodule_search_locations", None)
-    found = PathFinder.find_spec(theirs, path)
-    if found is None or found.origin is None:
+    spec_of_onnx = PathFinder.find_spec(theirs, path)
+    if spec_of_onnx is None or spec_of_onnx.origin is None:
         return None
-    spec = spec_from_loader(fullname, _Copy(fullname, found.origin))
-    if spec is not None and found.submodule_search_locations is not None:
+    spec = spec_from_loader(fullname, _Copy(fullname, spec_of_onnx.origin))
+    if spec is not None and spec_of_onnx.submodule_search_locations is not None:
         spec.submodule_search_locations = []  # so that only `spec_of` finds what is in this package
     return spec
 
@@ -109,16 +120,11 @@ class _Classes(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the classes into the module."""
-        from formats.onnx_compat.protos import classes
-        from formats.onnx_compat.protos.descriptor import FILE
-
-        vars(module).update(names_of_classes(classes), DESCRIPTOR=FILE)
+        vars(module).update(_names_of_classes(), DESCRIPTOR=FILE)
 
 
-def names_of_classes(classes: ModuleType) -> dict[str, Any]:
+def _names_of_classes() -> dict[str, Any]:
     """The message classes, enums and constants, by the names that they have in `onnx`."""
-    from formats.onnxpb.wire.schema import ENUMS
-
     top = [name for name in classes.CLASSES if "." not in name]
     for name in ENUMS:
         top += [name, *ENUMS[name]] if "." not in name else []
@@ -170,15 +176,7 @@ def _import(
     return builtins.__import__(name, globals, locals, fromlist or (), level)
 
 
-OWN = "formats"
-# The classes of protobuf's native code that programs ask `isinstance` about, each with ours.
-NATIVE = (
-    ("Message", (ProtoMessage,)),
-    ("RepeatedCompositeContainer", (RepeatedMessages,)),
-    ("RepeatedScalarContainer", (RepeatedScalars, RepeatedNumbers)),
-)
-_lock = RLock()
-_installed: list[Installation] = []
+# Our classes in the modules of `onnx`
 
 
 class Installation:
@@ -222,7 +220,7 @@ class Installation:
                     module[name] = value
             if self._before:
                 for module in _others():
-                    if id(module) in self._known or _is_of_onnx(module):
+                    if id(module) in self._known or _package_of(module) == ONNX:
                         self._give_back(module, own)
 
     def _give_back(self, module: dict[str, Any], theirs: dict[int, Any]) -> None:
@@ -264,19 +262,19 @@ def _pairs() -> list[tuple[Any, Any]]:
     with needed("onnx", "programs over formats.onnxpb.install"):
         onnx = import_module("onnx")
         modules = [import_module(f"onnx.{name}") for name in ("onnx_ml_pb2", "onnx_data_pb2")]
-    found: list[tuple[Any, Any]] = []
-    for name, own in names_of_classes(classes).items():
-        found += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
-    found += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
+    pairs: list[tuple[Any, Any]] = []
+    for name, own in _names_of_classes().items():
+        pairs += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
+    pairs += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
     with needed("google.protobuf", "programs over formats.onnxpb.install"):
         native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
     if native.__module__ != __name__:  # as it is if it was replaced already
-        found.append((native, _for_both(native)))
+        pairs.append((native, _for_both(native)))
     with suppress(ImportError):  # protobuf without its native code
         natives = import_module("google._upb._message")
         kinds = [(vars(natives)[name], own) for name, own in NATIVE]
-        found += [(kind, _kind_of_both(kind, own)) for kind, own in kinds if not isinstance(kind, _KindOfBoth)]
-    return [(theirs, own) for theirs, own in found if theirs is not own]
+        pairs += [(kind, _kind_of_both(kind, own)) for kind, own in kinds if not isinstance(kind, _KindOfBoth)]
+    return [(theirs, own) for theirs, own in pairs if theirs is not own]
 
 
 def _for_both(native: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -308,14 +306,10 @@ def _kind_of_both(native: type[Any], own: tuple[type[Any], ...]) -> type[Any]:
 
 def _others() -> list[dict[str, Any]]:
     """The names of every module that is not ours."""
-    modules: list[ModuleType] = [module for module in list(sys.modules.values()) if module is not None]
-    return [
-        names
-        for module in modules
-        if isinstance(names := getattr(module, "__dict__", None), dict)
-        and str(names.get("__name__", "")).partition(".")[0] != OWN
-    ]
+    modules = (getattr(module, "__dict__", None) for module in list(sys.modules.values()))
+    return [names for names in modules if isinstance(names, dict) and _package_of(names) != OWN]
 
 
-def _is_of_onnx(names: dict[str, Any]) -> bool:
-    return str(names.get("__name__", "")).partition(".")[0] == ONNX
+def _package_of(names: dict[str, Any]) -> str:
+    """The package of the module that has these names."""
+    return str(names.get("__name__", "")).partition(".")[0]

@@ -8,7 +8,8 @@
 They accept and return the message classes of `formats.onnxpb`. A function that accepts a message also accepts an object
 of the IR. No function changes a message that it is given.
 
-Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and similar functions; onnx-light for what that package lacks.
+Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and similar functions; onnx-light for what that package lacks,
+and its "Encrypted model I/O".
 """
 # ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
 
@@ -20,9 +21,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from formats.codecs import contract, lookup
+from formats.codecs.contract import ReadOptions
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
-from formats.onnx_compat.loading import DEFAULTS, ParseOptions, name_of, parse_part, read_model, read_whole
+from formats.onnx_compat.loading import DEFAULTS, ParseOptions, name_of, parse_part, read_model
 from formats.onnx_compat.protos.classes import ModelProto, TensorProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
 from formats.onnx_compat.protos.message import ProtoMessage
@@ -30,6 +32,8 @@ from formats.onnx_compat.protos.values import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, is_whole, plan_message, plan_whole
 from formats.onnxpb import serialization
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
+from formats.onnxpb.encryption import crypt
+from formats.onnxpb.options import CryptOptions
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
@@ -39,17 +43,22 @@ from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from formats.codecs.contract import Codec
+    from formats.codecs.keys import Key
     from formats.onnxpb.serialization import ProtoSerializer
     from formats.tensordata.sources.source import Source
 
 __all__ = [
     "load",
+    "load_encrypted",
+    "load_encrypted_string",
     "load_from_string",
     "load_model",
     "load_model_from_string",
     "load_tensor",
     "load_tensor_from_string",
     "save",
+    "save_encrypted",
+    "save_encrypted_string",
     "save_model",
     "save_tensor",
 ]
@@ -98,8 +107,8 @@ def load_tensor(f: Readable, format: str | None = None) -> TensorProto:
     source, path = _source(f, DEFAULTS)
     form = _form_to_write(path, format)
     with protobuf_errors(name_of(form)):
-        found: TensorProto = adopted(parse_part(Tensor, source, form))
-        return found
+        tensor: TensorProto = adopted(parse_part(Tensor, source, form))
+        return tensor
 
 
 def load_tensor_from_string(s: Text, format: str | None = None) -> TensorProto:
@@ -134,9 +143,7 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
     form = _form_to_read(source, path, format)
     with protobuf_errors(name_of(form)):
         try:
-            if form is CODEC and (whole := read_whole(source, options)) is not None:
-                return whole
-            found: ModelProto = adopted(read_model(source, path, form, options))
+            model: ModelProto = adopted(read_model(source, path, form, options))
         except DecodeError as error:
             if error.path in (None, path):  # if it is not about a data file
                 from formats.codecs import foreign
@@ -144,7 +151,7 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
                 cut = isinstance(error, TruncatedError)
                 error.path, error.message = path, foreign.explained(error.message, source, path, is_truncated=cut)
             raise
-        return found
+        return model
 
 
 def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
@@ -166,8 +173,8 @@ def _form_to_read(source: Source, path: Path | None, format: str | None) -> Code
         return _form(format)
     extension = path.suffix.lower() if path else ""
     name = serialization.registry.get_format_from_file_extension(extension) if extension else None
-    if name and (found := serialization.registry.registered(name)):
-        return found
+    if name and (serializer := serialization.registry.registered(name)):
+        return serializer
     for text in (TEXT_CODEC, JSON_CODEC):
         if extension in text.extensions:
             return text
@@ -289,5 +296,56 @@ def _form(format: str) -> Codec | ProtoSerializer:
 
     Raises: OptionError.
     """
-    found = serialization.registry.registered(format)
-    return found or lookup.by_name(FORMATS.get(format, format))
+    serializer = serialization.registry.registered(format)
+    return serializer or lookup.by_name(FORMATS.get(format, format))
+
+
+# Encrypted models, with onnx-light's functions and terms
+
+
+def save_encrypted(
+    proto: Any, f: str | os.PathLike[str], key: Key | str | bytes, *, encryption: str = crypt.GCM.title
+) -> None:
+    """Write a model to an encrypted file, with all its weights.
+
+    `encryption` is "AES-256-GCM", "ChaCha20-Poly1305" or "AES-256-CBC". The last, which onnx-light uses by default,
+    does not detect changes and forgeries.
+
+    Raises: CryptError if it cannot be encrypted; TensorDataError if weights are missing; OSError.
+    """
+    execute(_encrypted(proto, Path(f), key, encryption), EngineOptions(overwrite=True))
+
+
+def load_encrypted(f: str | os.PathLike[str], key: Key | str | bytes, *, encryption: str | None = None) -> ModelProto:
+    """The ModelProto in an encrypted file; its weights are decrypted when they are read.
+
+    The file may be of each kind that shows whether it was changed, or of the kind `encryption` only, where that is
+    given: "AES-256-CBC" opens what cannot show it.
+
+    Raises: CryptError if the key is wrong, the file was tampered with or is of another kind; DecodeError; OSError.
+    """
+    return _decrypted(File.open(f).span(), Path(f), key, encryption)
+
+
+def save_encrypted_string(proto: Any, key: Key | str | bytes, *, encryption: str = crypt.GCM.title) -> bytes:
+    """The bytes of an encrypted file, as `save_encrypted` writes it."""
+    return to_bytes(_encrypted(proto, Path("model.onnxc"), key, encryption))
+
+
+def load_encrypted_string(data: bytes, key: Key | str | bytes, *, encryption: str | None = None) -> ModelProto:
+    """The ModelProto in the bytes of an encrypted file, as `load_encrypted` reads it."""
+    return _decrypted(Literal(data), None, key, encryption)
+
+
+def _encrypted(proto: Any, path: Path, key: Key | str | bytes, encryption: str) -> WritePlan:
+    return crypt.plan_model(unwrap(proto), path, CryptOptions(key, crypt.by_title(encryption).number))
+
+
+def _decrypted(source: Source, path: Path | None, key: Key | str | bytes, encryption: str | None) -> ModelProto:
+    allowed = None
+    if encryption is not None:
+        wanted = crypt.by_title(encryption)
+        crypt.check_variant(source, wanted)
+        allowed = None if wanted.tag_nbytes else wanted.number
+    model: ModelProto = adopted(crypt.read_model(source, path, ReadOptions(key=key, allow_encryption=allowed)))
+    return model

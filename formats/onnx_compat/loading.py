@@ -1,12 +1,10 @@
 """How `load` and similar functions read a message: where its external data are, and which weights stay in their file.
 
-Spec: the `onnx` package (1.23), `onnx.load`; onnx-light for what that lacks.
-
-Which weights `load` reads at once, and which it leaves in their files, as far as one can notice.
-
 What is small is read at once, as `onnx` does: the file may then change or go away. What is larger stays in its file
 until it is needed. A process may have only so many files open, so the files of further models are closed, and opened
 again when their weights are needed.
+
+Spec: the `onnx` package (1.23), `onnx.load`; onnx-light for what that lacks.
 """
 
 from __future__ import annotations
@@ -21,15 +19,15 @@ from weakref import WeakSet
 from formats.codecs.contract import MAX_DEPTH, Codec, ReadOptions
 from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
-from formats.ir.archive_link import KEYS, ArchiveLink, without_link
+from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor, remove
-from formats.onnx_compat.protos.classes import CLASSES, ModelProto, unwrap
+from formats.onnx_compat.protos.classes import CLASSES, unwrap
 from formats.onnx_compat.saving import BESIDE
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.text.textfile import read_text
-from formats.onnxpb.wire.decoder import decode, decode_whole
+from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.engine import EngineOptions, materialise
 from formats.tensordata.sources.source import Literal, Source
 
@@ -39,56 +37,12 @@ if TYPE_CHECKING:
     from formats.onnxpb.serialization import ProtoSerializer
     from formats.tensordata.file import File
 
-
 AT_ONCE_BYTES = 64 << 20  # of a model file, and of all its other files together; reading them takes some 20 ms
 KEPT_OPEN = 200  # files; a process may often have 1024, of which models are not the only user
 REMEDY = "load the model again, with num_threads=0 if its file may change: then all weights are read at once"
 WEIGHTS = SOURCE_FIELDS["TensorProto"] - {"external_source"}  # those of the message
 
 _open: WeakSet[File] = WeakSet()
-
-
-def read_small(source: Source) -> Source:
-    """The source, read into memory if it is small."""
-    return Literal(source.read()) if source.nbytes <= AT_ONCE_BYTES else source
-
-
-def read_small_weights(tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Read the weights that are in files into memory, if they are small together; tensors may also be messages."""
-    places = in_files(tensors)
-    if sum(source.nbytes for _, _, source in places) <= AT_ONCE_BYTES:
-        read_now(places, 1)
-
-
-def in_files(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[Tensor, str, Source]]:
-    """The weights that are not in memory: the tensor, the name of its field, and the source."""
-    return [
-        (tensor, name, source)
-        for _, tensor in tensors
-        for name in WEIGHTS
-        if (source := vars(tensor).get(name)) is not None and not isinstance(source, Literal)
-    ]
-
-
-def read_now(places: list[tuple[Tensor, str, Source]], threads: int) -> None:
-    """Read these weights into memory."""
-    read = materialise([source for _, _, source in places], EngineOptions(threads=max(threads, 0))) if places else []
-    for (tensor, name, _), data in zip(places, read, strict=True):
-        vars(tensor)[name] = Literal(data.toreadonly())
-
-
-def keep(sources: Iterable[Any]) -> None:
-    """Keep the files of these sources open, unless there are many already; no other thread may use them yet."""
-    for file in {file for source in sources if source is not None for file in source.files()}:
-        file.remedy = REMEDY
-        if file in _open:
-            continue
-        if len(_open) < KEPT_OPEN:
-            _open.add(file)
-        else:
-            file.close()
-
-
 Tensors: TypeAlias = list[tuple[str, Tensor]]  # each with its place in the model
 T = TypeVar("T")
 
@@ -160,19 +114,6 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
         raise TypeError(f"{form.title} can hold only models")
     empty = CLASSES[message_class.message]()  # type: ignore[attr-defined]
     return cast("T", unwrap(form.deserialize_proto(source.read(), empty)))
-
-
-def read_whole(source: Source, options: ParseOptions) -> ModelProto | None:
-    """The model in a source, if it is small and has all of its data in it, and the options ask for nothing special."""
-    if options != DEFAULTS:
-        return None
-    source = read_small(source)
-    if not isinstance(source, Literal):
-        return None
-    found: ModelProto | None = decode_whole(source, "ModelProto", ModelProto._tables, options.max_depth)
-    if found is None or not found.HasField("graph") or any(entry.key in KEYS for entry in found.metadata_props):
-        return None  # `read_model` knows about external data, links and what is missing
-    return found
 
 
 def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer, options: ParseOptions) -> Model:
@@ -264,3 +205,47 @@ def _limit(tensors: Tensors, limit: int) -> None:
 def name_of(form: Codec | ProtoSerializer) -> str:
     """The name of a format."""
     return form.name if isinstance(form, Codec) else form.supported_format
+
+
+# What is read at once, and which files stay open
+
+
+def read_small(source: Source) -> Source:
+    """The source, read into memory if it is small."""
+    return Literal(source.read()) if source.nbytes <= AT_ONCE_BYTES else source
+
+
+def read_small_weights(tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Read the weights that are in files into memory, if they are small together; tensors may also be messages."""
+    places = in_files(tensors)
+    if sum(source.nbytes for _, _, source in places) <= AT_ONCE_BYTES:
+        read_now(places, 1)
+
+
+def in_files(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[Tensor, str, Source]]:
+    """The weights that are not in memory: the tensor, the name of its field, and the source."""
+    return [
+        (tensor, name, source)
+        for _, tensor in tensors
+        for name in WEIGHTS
+        if (source := vars(tensor).get(name)) is not None and not isinstance(source, Literal)
+    ]
+
+
+def read_now(places: list[tuple[Tensor, str, Source]], threads: int) -> None:
+    """Read these weights into memory."""
+    read = materialise([source for _, _, source in places], EngineOptions(threads=max(threads, 0))) if places else []
+    for (tensor, name, _), data in zip(places, read, strict=True):
+        vars(tensor)[name] = Literal(data.toreadonly())
+
+
+def keep(sources: Iterable[Any]) -> None:
+    """Keep the files of these sources open, unless there are many already; no other thread may use them yet."""
+    for file in {file for source in sources if source is not None for file in source.files()}:
+        file.remedy = REMEDY
+        if file in _open:
+            continue
+        if len(_open) < KEPT_OPEN:
+            _open.add(file)
+        else:
+            file.close()

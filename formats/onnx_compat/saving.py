@@ -31,16 +31,14 @@ from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxpb.wire.schema import MESSAGES
-from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, lay_out
+from formats.tensordata.plan import SMALL_BYTES, FilePlan, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.sources.source import Concat, FileSpan, Literal
 
 if TYPE_CHECKING:
     from formats.ir.model import Tensor
     from formats.onnxpb.serialization import ProtoSerializer
-    from formats.tensordata.plan import Segment
     from formats.tensordata.sources.source import Source
 
-ONE_PIECE_BYTES = 1 << 20  # a file up to this size is written in one piece
 BESIDE = (CODEC, TEXT_CODEC, JSON_CODEC)  # the formats whose external data are files next to the model
 _INITIALISER = re.compile(r"(^|\.)initializer\[\d+\]$")
 
@@ -83,11 +81,11 @@ def is_whole(message: ProtoMessage) -> bool:
     """Whether no tensor in a message is in another file, so that the message is written as it is."""
     stack = [message]
     while stack:
-        found = stack.pop()
-        values = found.__dict__
-        if "undecoded" in values and any(left.has_references for left in values["undecoded"].values()):
+        part = stack.pop()
+        values = part.__dict__
+        if any(fields.has_references for fields in values.get("undecoded", {}).values()):
             return False
-        name = found.DESCRIPTOR.scoped_name
+        name = part.DESCRIPTOR.scoped_name
         if name == "TensorProto" and values.get("data_location") == EXTERNAL:
             return False
         for field in _ways_to_tensors()[name]:
@@ -102,10 +100,10 @@ def _ways_to_tensors() -> dict[str, tuple[str, ...]]:
     holders = {"TensorProto"}
     while True:
         ways = {name: tuple(row.name for row in rows if row.type_name in holders) for name, rows in MESSAGES.items()}
-        found = {"TensorProto", *(name for name, fields in ways.items() if fields)}
-        if found == holders:
+        more = {"TensorProto", *(name for name, fields in ways.items() if fields)}
+        if more == holders:
             return ways
-        holders = found
+        holders = more
 
 
 def plan_whole(message: ProtoMessage, path: Path, options: SerializeOptions) -> WritePlan:
@@ -113,7 +111,7 @@ def plan_whole(message: ProtoMessage, path: Path, options: SerializeOptions) -> 
 
     Raises: ValueError if it is larger than the options allow; EncodeError.
     """
-    writes, nbytes = lay_out(_joined(message._segments()))
+    writes, nbytes = lay_out(message._segments(), small_bytes=SMALL_BYTES)
     _limit(nbytes, options)
     return WritePlan((FilePlan(path, nbytes, tuple(writes)),))
 
@@ -144,7 +142,7 @@ def _plan(message: Any, path: Path, form: Codec | ProtoSerializer, options: Seri
 def _plan_part(message: Any, path: Path, form: Codec | ProtoSerializer) -> FilePlan:
     """How to write a message of any class to one file, with its references unchanged."""
     if form is CODEC:
-        writes, nbytes = lay_out(_joined(encode(message)))
+        writes, nbytes = lay_out(encode(message), small_bytes=SMALL_BYTES)
         return FilePlan(path, nbytes, tuple(writes))
     if form is TEXT_CODEC:
         data = textproto.to_text(message).encode()
@@ -156,19 +154,6 @@ def _plan_part(message: Any, path: Path, form: Codec | ProtoSerializer) -> FileP
         assert not isinstance(form, Codec)
         data = form.serialize_proto(wrap(message))
     return FilePlan(path, len(data), (PlacedWrite(0, Literal(data)),))
-
-
-def _joined(segments: list[Segment]) -> list[Segment]:
-    """The segments in one piece if they are small and in memory: then one write costs less than many."""
-    parts: list[bytes | memoryview] = []
-    nbytes = 0
-    for segment in segments:
-        part = segment if isinstance(segment, bytes) else segment.view() if isinstance(segment, Literal) else None
-        nbytes += ONE_PIECE_BYTES if part is None else len(part)
-        if part is None or nbytes > ONE_PIECE_BYTES:
-            return segments
-        parts.append(part)
-    return [b"".join(parts)]
 
 
 class Move(NamedTuple):
@@ -185,14 +170,14 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
     if not moves:
         return None
     is_numbered = options.all_tensors_to_one_file and bool(options.max_external_file_size)
-    given = options.location if options.save_as_external_data and is_numbered else None
+    file_name = options.location if options.save_as_external_data and is_numbered else None
     chosen = OnnxOptions(
-        external_data=given or True,
+        external_data=file_name or True,
         alignment=options.alignment,
         max_external_file_size=options.max_external_file_size or 0,
         one_file_per_tensor=not options.all_tensors_to_one_file,
     )
-    outside = data_files.Outside(chosen)
+    outside = data_files.ExternalLayout(chosen)
     for tensor, source, location in moves:
         if location is not None:
             check_place(location, path)

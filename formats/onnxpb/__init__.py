@@ -10,10 +10,9 @@ if TYPE_CHECKING:
 
 # The names of each module; those of this package are modules. `python schemas/generate.py` writes the stub from this.
 _NAMES = {
-    "onnx_compat.encrypted": "load_encrypted load_encrypted_string save_encrypted save_encrypted_string",
     "onnx_compat.io": (
-        "load load_from_string load_model load_model_from_string load_tensor load_tensor_from_string save "
-        "save_model save_tensor"
+        "load load_encrypted load_encrypted_string load_from_string load_model load_model_from_string load_tensor "
+        "load_tensor_from_string save save_encrypted save_encrypted_string save_model save_tensor"
     ),
     "onnx_compat.loading": "ParseOptions",
     "onnx_compat.protos.classes": (

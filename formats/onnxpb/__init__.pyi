@@ -2,16 +2,19 @@
 
 from typing import Any
 
-from formats.onnx_compat.encrypted import load_encrypted, load_encrypted_string, save_encrypted, save_encrypted_string
 from formats.onnx_compat.installation import Installation, install, uninstall
 from formats.onnx_compat.io import (
     load,
+    load_encrypted,
+    load_encrypted_string,
     load_from_string,
     load_model,
     load_model_from_string,
     load_tensor,
     load_tensor_from_string,
     save,
+    save_encrypted,
+    save_encrypted_string,
     save_model,
     save_tensor,
 )

@@ -27,7 +27,7 @@ from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnx_compat.protos.values import protobuf_errors
 from formats.onnx_compat.saving import SerializeOptions, check_place, is_initialiser, moves_of
 from formats.onnxpb.external.confinement import DataFiles
-from formats.onnxpb.external.data_files import Outside
+from formats.onnxpb.external.data_files import ExternalLayout
 from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
@@ -168,14 +168,14 @@ def convert_model_to_external_data(
         if Path(location).exists():
             raise FileExistsError(f"the data file exists already: {location}")
     one_file = location or f"{uuid1()}.data"
-    givens: dict[int, Any] = {}
-    for where, tensor in walk.tensors(_in_ir(model, givens)):
+    originals: dict[int, Any] = {}
+    for where, tensor in walk.tensors(_in_ir(model, originals)):
         source = tensor.raw_data
         if source is None or source.nbytes < size_threshold or not (convert_attribute or is_initialiser(where)):
             continue
         name = tensor.name or ""
         own_file = name if _FILE_NAME.fullmatch(name) else str(uuid1())
-        set_external_data(givens[id(tensor)], one_file if all_tensors_to_one_file else own_file)
+        set_external_data(originals[id(tensor)], one_file if all_tensors_to_one_file else own_file)
 
 
 def convert_model_from_external_data(model: Any) -> None:
@@ -183,11 +183,11 @@ def convert_model_from_external_data(model: Any) -> None:
 
     Raises: ValueError if one has none, because they were not loaded.
     """
-    givens: dict[int, Any] = {}
-    for where, tensor in walk.external_tensors(_in_ir(model, givens)):
+    originals: dict[int, Any] = {}
+    for where, tensor in walk.external_tensors(_in_ir(model, originals)):
         if tensor.raw_data is None:
             raise ValueError(f"{where}: the tensor has no raw data; load its external data first")
-        _inline(givens[id(tensor)])
+        _inline(originals[id(tensor)])
 
 
 def _inline(tensor: Any) -> None:
@@ -201,10 +201,10 @@ def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str])
 
     Raises: ExternalDataError if they are missing or may not be read; OSError.
     """
-    givens: dict[int, Any] = {}
-    found = _in_ir(tensor, givens)
+    originals: dict[int, Any] = {}
+    ir_tensor = _in_ir(tensor, originals)
     with protobuf_errors():
-        _load([("", found)], givens, DataFiles(Path(base_dir) / "model.onnx"))
+        _load([("", ir_tensor)], originals, DataFiles(Path(base_dir) / "model.onnx"))
 
 
 def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -> None:
@@ -212,24 +212,24 @@ def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -
 
     Raises: ExternalDataError if they are missing or may not be read; OSError.
     """
-    givens: dict[int, Any] = {}
-    found = _in_ir(model, givens)
+    originals: dict[int, Any] = {}
+    ir_model = _in_ir(model, originals)
     with protobuf_errors():
-        files = DataFiles(Path(base_dir) / "model.onnx", link=ArchiveLink.of(found))
-        _load(walk.external_tensors(found), givens, files)
+        files = DataFiles(Path(base_dir) / "model.onnx", link=ArchiveLink.of(ir_model))
+        _load(walk.external_tensors(ir_model), originals, files)
 
 
-def _load(tensors: Iterable[tuple[str, Tensor]], givens: dict[int, Any], files: DataFiles) -> None:
+def _load(tensors: Iterable[tuple[str, Tensor]], originals: dict[int, Any], files: DataFiles) -> None:
     loaded = []
     for where, tensor in list(tensors):
-        source, given = files.find(tensor, where), givens[id(tensor)]
-        values = vars(given)  # sources are the same in a message and in the IR
+        source, original = files.find(tensor, where), originals[id(tensor)]
+        values = vars(original)  # sources are the same in a message and in the IR
         values["raw_data"] = source
         values.pop("external_source", None)
-        _inline(given)
-        loaded.append((where, given))
+        _inline(original)
+        loaded.append((where, original))
     read_small_weights(loaded)
-    keep(vars(given)["raw_data"] for _, given in loaded)
+    keep(vars(original)["raw_data"] for _, original in loaded)
 
 
 def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
@@ -273,11 +273,11 @@ def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) ->
     Raises: ExternalDataError for a location outside; OSError.
     """
     path = Path(filepath) / "model.onnx"
-    outside = Outside(OnnxOptions(external_data=True, alignment=1))
-    givens: dict[int, Any] = {}
-    found = _in_ir(model, givens)
+    outside = ExternalLayout(OnnxOptions(external_data=True, alignment=1))
+    originals: dict[int, Any] = {}
+    ir_model = _in_ir(model, originals)
     with protobuf_errors():
-        moves = [move for move in moves_of(found, path, SerializeOptions()) if move.location is not None]
+        moves = [move for move in moves_of(ir_model, path, SerializeOptions()) if move.location is not None]
         for tensor, source, location in moves:
             check_place(location or "", path, with_model=False)
             outside.add(tensor, source, location)
@@ -287,8 +287,8 @@ def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) ->
             execute(WritePlan((file,)), EngineOptions(overwrite=True))
         spans = [File.open(file.path).span() for file in files]
     for tensor, _, location in moves:
-        place, given = outside.places[id(tensor)], givens[id(tensor)]
-        _refer(given, location or "", place.offset, place.nbytes)
-        vars(given).pop("raw_data", None)
-        vars(given)["external_source"] = spans[place.file].slice(place.offset, place.nbytes)
+        place, original = outside.places[id(tensor)], originals[id(tensor)]
+        _refer(original, location or "", place.offset, place.nbytes)
+        vars(original).pop("raw_data", None)
+        vars(original)["external_source"] = spans[place.file].slice(place.offset, place.nbytes)
     return model

@@ -96,13 +96,15 @@ def _fields_to_look_at(message: str, ir_version: int) -> tuple[dict[str, int], t
 @cache
 def _leading(ir_version: int) -> frozenset[str]:
     """The messages that have a newer field or a type, or lead to one."""
-    found = {name for name in MESSAGES if _TYPES[name] or any(v > ir_version for v in _NEWER.get(name, {}).values())}
+    leading = {name for name in MESSAGES if _TYPES[name] or any(v > ir_version for v in _NEWER.get(name, {}).values())}
     while True:
         rows_of = MESSAGES.items()
-        more = {name for name, rows in rows_of if any(row.kind == "message" and row.type_name in found for row in rows)}
-        if more <= found:
-            return frozenset(found)
-        found |= more
+        more = {
+            name for name, rows in rows_of if any(row.kind == "message" and row.type_name in leading for row in rows)
+        }
+        if more <= leading:
+            return frozenset(leading)
+        leading |= more
 
 
 def _dotted(place: Any) -> str:

@@ -1,12 +1,13 @@
-"""What ONNX's operator sets say of an operator in a version: its inputs, outputs and attributes, and their types."""
+"""What ONNX's operator sets say of an operator in a version: its inputs, outputs and attributes, and their types.
+
+The first lines of `operator_rows.txt` and `operator_types.txt`, next to this module, say how they have it.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
-
-from formats.onnxpb import operator_types
-from formats.onnxpb.operator_rows import NEWEST, ROWS
 
 ONNX = "ai.onnx"  # which a model may also write as ""
 
@@ -59,7 +60,27 @@ class Signature(NamedTuple):
         return self.sets.get(parameter.name) or frozenset((parameter.name,))
 
 
+def _sections(name: str) -> dict[str, list[str]]:
+    """The lines of a file next to this module, by the heading in brackets above them."""
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in Path(__file__).with_name(name).read_text("utf-8").splitlines():
+        if line.startswith("["):
+            lines = sections[line[1:-1]] = []
+        else:
+            lines.append(line)
+    return sections
+
+
+NEWEST = {domain: int(version) for domain, version in map(str.split, _sections("operator_rows.txt")["newest"])}
 _DEPRECATED = Form(None, Parameters(0, ""), {})
+
+
+@cache
+def _rows(file: str, domain: str) -> dict[str, list[str]]:
+    """The forms of each operator of a domain, by its name."""
+    rows = (line.split(" ; ") for line in _sections(file).get(domain, ()))
+    return {name: forms for name, *forms in rows}
 
 
 def newest(domain: str) -> int | None:
@@ -68,15 +89,10 @@ def newest(domain: str) -> int | None:
 
 
 @cache
-def _rows(domain: str) -> dict[str, str]:
-    return dict(line.split(" ; ", 1) for line in ROWS[domain].splitlines())
-
-
-@cache
 def versions_of(domain: str, name: str) -> dict[int, Form]:
     """The forms of an operator, by the version that has each first; none if the set never had the operator."""
-    row = _rows(domain).get(name, "")
-    return {int(first): _form(rest) for first, rest in (form.split(" ", 1) for form in row.split(" ; ") if form)}
+    forms = (form.split(" ", 1) for form in _rows("operator_rows.txt", domain).get(name, ()))
+    return {int(first): _form(rest) for first, rest in forms}
 
 
 def form_of(domain: str, name: str, version: int) -> Form | None:
@@ -102,33 +118,28 @@ def _attribute(text: str) -> tuple[str, tuple[int, bool]]:
 
 
 @cache
-def _type_rows(domain: str) -> dict[str, str]:
-    return dict(line.split(" ; ", 1) for line in operator_types.ROWS.get(domain, "").splitlines())
-
-
-@cache
 def signatures_of(domain: str, name: str) -> dict[int, Signature | None]:
     """The types of an operator by the version that has each first; `None` where it is deprecated."""
-    found: dict[int, Signature | None] = {}
+    signatures: dict[int, Signature | None] = {}
     text = ""
-    for form in filter(None, _type_rows(domain).get(name, "").split(" ; ")):
-        version, _, own = form.partition(" ")
-        text = own or text
-        found[int(version)] = None if text == "!" else _signature(int(version), text)
-    return found
+    for form in _rows("operator_types.txt", domain).get(name, ()):
+        version, _, changed = form.partition(" ")
+        text = changed or text
+        signatures[int(version)] = None if text == "!" else _signature(int(version), text)
+    return signatures
 
 
 @cache
 def signature_of(domain: str, name: str, version: int) -> Signature | None:
     """The types of an operator in a version of its set, or `None` if that version does not have it."""
-    found = signatures_of(domain or ONNX, name)
-    return next((found[first] for first in sorted(found, reverse=True) if first <= version), None)
+    signatures = signatures_of(domain or ONNX, name)
+    return next((signatures[first] for first in sorted(signatures, reverse=True) if first <= version), None)
 
 
 def _signature(since: int, text: str) -> Signature:
     inputs, outputs, *sets = text.split(" ")
-    named = (each.split("=") for each in sets)
-    return Signature(since, _typed(inputs), _typed(outputs), {name: _set(int(number)) for name, number in named})
+    numbers = (text.split("=") for text in sets)
+    return Signature(since, _typed(inputs), _typed(outputs), {name: _sets()[int(number)] for name, number in numbers})
 
 
 def _typed(text: str) -> tuple[Parameter, ...]:
@@ -137,6 +148,7 @@ def _typed(text: str) -> tuple[Parameter, ...]:
 
 
 @cache
-def _set(number: int) -> frozenset[str]:
-    words = operator_types.SETS.splitlines()[number].split(" ")
-    return frozenset(word if "(" in word else f"tensor({word})" for word in words)
+def _sets() -> list[frozenset[str]]:
+    """The sets of types that inputs and outputs may have."""
+    sets = (line.split(" ") for line in _sections("operator_types.txt")["sets"])
+    return [frozenset(word if "(" in word else f"tensor({word})" for word in words) for words in sets]

@@ -33,8 +33,8 @@ class UnknownFieldSet(Sequence[UnknownField]):
     """The unknown fields of a message at the creation of this object, in their order."""
 
     def __init__(self, message: Any) -> None:
-        known = message if isinstance(message, (ProtoMessage, Message)) else unwrap(message)
-        self._fields = _fields(vars(known).get("unknown_fields", b""))
+        own = message if isinstance(message, (ProtoMessage, Message)) else unwrap(message)
+        self._fields = _fields(vars(own).get("unknown_fields", b""))
 
     @overload
     def __getitem__(self, index: int) -> UnknownField: ...

@@ -2,9 +2,9 @@
 
 A type is written as in ONNX's operator sets: `tensor(float)`, `seq(tensor(float))`, `map(string,float)`.
 
-Spec: ONNX operators; the page "Contrib Operators" of onnxruntime for com.microsoft.
+The package `onnx` also infers shapes: `inferred` gives it the model without its weights.
 
-Types and shapes of values, inferred by the package onnx from a model without its weights.
+Spec: ONNX operators; the page "Contrib Operators" of onnxruntime for com.microsoft.
 """
 
 from __future__ import annotations
@@ -125,23 +125,23 @@ def tensor_text(number: int | None, word: str = "tensor") -> str:
 
 def value_types(model: Model) -> Found:
     """The types of the values of all graphs that are known, by the place of their graph and by name."""
-    found: Found = {}
+    types_by_graph: Found = {}
     versions: dict[str, int] = {}
     for entry in model.opset_import:
         domain = entry.domain or ONNX
         versions[domain] = max(versions.get(domain, 0), entry.version or 0)
     if model.graph is not None:
-        _follow(model.graph, "graph", ChainMap(), [], versions, found)
-    return found
+        _follow(model.graph, "graph", ChainMap(), [], versions, types_by_graph)
+    return types_by_graph
 
 
 def _follow(
     graph: Graph,
     where: str,
     outer: ChainMap[str, str],
-    given: Sequence[str],
+    passed_types: Sequence[str],
     versions: Versions,
-    found: Found,
+    types_by_graph: Found,
 ) -> list[str]:
     """Find the types in a graph and in its subgraphs; those of its inputs may be `given`. Return those of its results.
 
@@ -149,23 +149,23 @@ def _follow(
     """
     own = dict.fromkeys((each.name or "" for each in graph.input), "")
     own.update((name, "") for node in graph.node for name in node.output)
-    own.update((each.name or "", text) for each, text in zip(graph.input, given, strict=False))
+    own.update((each.name or "", text) for each, text in zip(graph.input, passed_types, strict=False))
     own.update((each.name or "", text) for each in _described(graph) if (text := type_text(each.type)))
     tensors = [*graph.initializer, *(each.values for each in entries(graph, "sparse_initializer") if each.values)]
     own.update((each.name or "", text) for each in tensors if (text := tensor_text(each.data_type)))
     types = outer.new_child(own)
-    found[where] = own
+    types_by_graph[where] = own
     for index, node in enumerate(graph.node):
-        known = [types.get(name, "") for name in node.input]
+        input_types = [types.get(name, "") for name in node.input]
         inner: dict[str, list[str]] = {}
         for attribute in entries(node, "attribute"):
             if attribute.g is not None:
                 place = walk.inner_place(walk.inner_place(where, "node", index), "attribute", None, attribute)
-                passed = _passed(node, known, len(attribute.g.input))
+                passed = _passed(node, input_types, len(attribute.g.input))
                 inner[attribute.name or ""] = _follow(
-                    attribute.g, walk.inner_place(place, "g"), types, passed, versions, found
+                    attribute.g, walk.inner_place(place, "g"), types, passed, versions, types_by_graph
                 )
-        for name, text in zip(node.output, types_made(node, known, inner, versions), strict=False):
+        for name, text in zip(node.output, types_made(node, input_types, inner, versions), strict=False):
             if name and text and not own[name]:
                 own[name] = text
     return [types.get(each.name or "", "") for each in graph.output]
@@ -177,35 +177,35 @@ def _described(graph: Graph) -> Iterator[ValueInfo]:
     yield from graph.input
 
 
-def _passed(node: Node, given: list[str], count: int) -> list[str]:
+def _passed(node: Node, input_types: list[str], count: int) -> list[str]:
     """The types of the inputs of a graph in a node."""
     if node.op_type == "Loop":
-        return [INT64, "tensor(bool)", *given[2:]]
+        return [INT64, "tensor(bool)", *input_types[2:]]
     if node.op_type == "Scan":
-        return given[len(given) - count :]  # before version 9, the lengths of the sequences come first
+        return input_types[len(input_types) - count :]  # before version 9, the lengths of the sequences come first
     if node.op_type == "SequenceMap":
-        return [_inside(each, "seq") or each for each in given]
+        return [_inside(each, "seq") or each for each in input_types]
     return []
 
 
-def types_made(node: Node, given: list[str], inner: Mapping[str, list[str]], versions: Versions) -> list[str]:
+def types_made(node: Node, input_types: list[str], inner: Mapping[str, list[str]], versions: Versions) -> list[str]:
     """The types of the outputs of a node whose inputs, and the results of whose graphs, have these types."""
     name, domain, count = node.op_type or "", node.domain or ONNX, len(node.output)
     signature = signature_of(domain, name, versions.get(domain, 0))
     if signature is None:
         row = _MADE.get(name) if domain in MICROSOFT else None
-        return [_by_row(row[min(index, len(row) - 1)], given) for index in range(count)] if row else []
+        return [_by_row(row[min(index, len(row) - 1)], input_types) for index in range(count)] if row else []
     own = _RULES.get((domain, name))
-    made = [] if own is None else own(node, given, inner)
-    by_schema = [_by_schema(signature, index, given) for index in range(count)]
+    made = [] if own is None else own(node, input_types, inner)
+    by_schema = [_by_schema(signature, index, input_types) for index in range(count)]
     return [*(text or other for text, other in zip(made, by_schema, strict=False)), *by_schema[len(made) :]]
 
 
-def _by_row(word: str, given: Sequence[str]) -> str:
-    return f"tensor({word})" if not word.isdigit() else given[int(word)] if int(word) < len(given) else ""
+def _by_row(word: str, input_types: Sequence[str]) -> str:
+    return f"tensor({word})" if not word.isdigit() else input_types[int(word)] if int(word) < len(input_types) else ""
 
 
-def _by_schema(signature: Signature, index: int, given: Sequence[str]) -> str:
+def _by_schema(signature: Signature, index: int, input_types: Sequence[str]) -> str:
     """The type of an output: the only one that it may have, or that of an input with the same name for it."""
     if not signature.outputs:
         return ""
@@ -214,16 +214,16 @@ def _by_schema(signature: Signature, index: int, given: Sequence[str]) -> str:
     if len(allowed) == 1:
         return next(iter(allowed))
     last = len(signature.inputs) - 1
-    inputs = [(text, signature.inputs[min(place, last)]) for place, text in enumerate(given) if signature.inputs]
+    inputs = [(text, signature.inputs[min(place, last)]) for place, text in enumerate(input_types) if signature.inputs]
     return next((text for text, each in inputs if text and each == output and output.is_same), "")
 
 
 # Operators whose attributes, graphs or containers say what they make
 
 
-def _by_attribute(node: Node, given: list[str], _: object) -> list[str]:
+def _by_attribute(node: Node, input_types: list[str], _: object) -> list[str]:
     name, missing = BY_ATTRIBUTE[node.op_type or ""]
-    return [_said(node, name) or (_first(given) if missing == "0" else missing)]
+    return [_said(node, name) or (_first(input_types) if missing == "0" else missing)]
 
 
 def _said(node: Node, name: str) -> str:
@@ -243,8 +243,8 @@ def _attribute(node: Node, name: str) -> Attribute | None:
     return next((each for each in entries(node, "attribute") if each.name == name), None)
 
 
-def _first(given: Sequence[str]) -> str:
-    return given[0] if given else ""
+def _first(input_types: Sequence[str]) -> str:
+    return input_types[0] if input_types else ""
 
 
 def _inside(text: str, word: str) -> str:
@@ -257,55 +257,59 @@ def _container(word: str, text: str) -> list[str]:
 
 
 def _constant(node: Node, *_: object) -> list[str]:
-    for each in entries(node, "attribute"):
-        if each.sparse_tensor is not None and each.sparse_tensor.values is not None:
-            return [tensor_text(each.sparse_tensor.values.data_type)]
-        if each.t is not None or each.name in _OF_CONSTANT:
-            return [tensor_text(each.t.data_type) if each.t is not None else _OF_CONSTANT[each.name or ""]]
+    for attribute in entries(node, "attribute"):
+        if attribute.sparse_tensor is not None and attribute.sparse_tensor.values is not None:
+            return [tensor_text(attribute.sparse_tensor.values.data_type)]
+        if attribute.t is not None or attribute.name in _OF_CONSTANT:
+            return [
+                tensor_text(attribute.t.data_type) if attribute.t is not None else _OF_CONSTANT[attribute.name or ""]
+            ]
     return []
 
 
-def _quantized(node: Node, given: list[str], _: object) -> list[str]:
-    return [_said(node, "output_dtype") or (given[2] if len(given) > 2 and node.input[2] else "tensor(uint8)")]
+def _quantized(node: Node, input_types: list[str], _: object) -> list[str]:
+    return [
+        _said(node, "output_dtype") or (input_types[2] if len(input_types) > 2 and node.input[2] else "tensor(uint8)")
+    ]
 
 
-def _dequantized(node: Node, given: list[str], _: object) -> list[str]:
-    return [_said(node, "output_dtype") or (given[1] if len(given) > 1 else "")]
+def _dequantized(node: Node, input_types: list[str], _: object) -> list[str]:
+    return [_said(node, "output_dtype") or (input_types[1] if len(input_types) > 1 else "")]
 
 
 def _empty_sequence(node: Node, *_: object) -> list[str]:
     return _container("seq", _said(node, "dtype") or FLOAT)
 
 
-def _sequence(_: Node, given: list[str], __: object) -> list[str]:
-    return _container("seq", _first(given))
+def _sequence(_: Node, input_types: list[str], __: object) -> list[str]:
+    return _container("seq", _first(input_types))
 
 
-def _element(_: Node, given: list[str], __: object) -> list[str]:
-    return [_inside(_first(given), "seq")]
+def _element(_: Node, input_types: list[str], __: object) -> list[str]:
+    return [_inside(_first(input_types), "seq")]
 
 
-def _optional(node: Node, given: list[str], _: object) -> list[str]:
+def _optional(node: Node, input_types: list[str], _: object) -> list[str]:
     attribute = _attribute(node, "type")
-    return _container("optional", _first(given) if attribute is None else type_text(attribute.tp))
+    return _container("optional", _first(input_types) if attribute is None else type_text(attribute.tp))
 
 
-def _optional_element(_: Node, given: list[str], __: object) -> list[str]:
-    return [_inside(_first(given), "optional") or _first(given)]
+def _optional_element(_: Node, input_types: list[str], __: object) -> list[str]:
+    return [_inside(_first(input_types), "optional") or _first(input_types)]
 
 
-def _normalized(node: Node, given: list[str], _: object) -> list[str]:
+def _normalized(node: Node, input_types: list[str], _: object) -> list[str]:
     stash = _said(node, "stash_type") or FLOAT
-    return [_first(given), stash, stash]
+    return [_first(input_types), stash, stash]
 
 
-def _attended(_: Node, given: list[str], __: object) -> list[str]:
-    return [_first(given), given[3] if len(given) > 3 and given[3] else _first(given)]
+def _attended(_: Node, input_types: list[str], __: object) -> list[str]:
+    return [_first(input_types), input_types[3] if len(input_types) > 3 and input_types[3] else _first(input_types)]
 
 
-def _trained(node: Node, given: list[str], _: object) -> list[str]:
+def _trained(node: Node, input_types: list[str], _: object) -> list[str]:
     count = len(node.output) // (3 if node.op_type == "Adam" else 2)  # of tensors, each with a momentum or two
-    return given[2 : 2 + count] * 3
+    return input_types[2 : 2 + count] * 3
 
 
 def _branch(_: Node, __: object, inner: Mapping[str, list[str]]) -> list[str]:
@@ -313,9 +317,9 @@ def _branch(_: Node, __: object, inner: Mapping[str, list[str]]) -> list[str]:
     return [text or second for text, second in zip(one, other, strict=True)] if len(one) == len(other) else one or other
 
 
-def _loop(_: Node, given: list[str], inner: Mapping[str, list[str]]) -> list[str]:
+def _loop(_: Node, input_types: list[str], inner: Mapping[str, list[str]]) -> list[str]:
     made = inner.get("body", [])[1:]  # the first result of a body is its condition
-    return [text or other for text, other in zip_longest(made, given[2:], fillvalue="")]
+    return [text or other for text, other in zip_longest(made, input_types[2:], fillvalue="")]
 
 
 def _scan(_: Node, __: object, inner: Mapping[str, list[str]]) -> list[str]:
@@ -333,16 +337,16 @@ def _cast_map(node: Node, *_: object) -> list[str]:
 
 
 def _labels(node: Node, *_: object) -> list[str]:
-    for each in entries(node, "attribute"):
-        if each.name == "values_tensor" and each.t is not None:
-            return [tensor_text(each.t.data_type)]
-        if (word := (each.name or "").removeprefix("values_")) in ("floats", "int64s", "strings"):
+    for attribute in entries(node, "attribute"):
+        if attribute.name == "values_tensor" and attribute.t is not None:
+            return [tensor_text(attribute.t.data_type)]
+        if (word := (attribute.name or "").removeprefix("values_")) in ("floats", "int64s", "strings"):
             return [f"tensor({word.removesuffix('s')})"]
     return []
 
 
-def _vectorized(_: Node, given: list[str], __: object) -> list[str]:
-    value = _inside(_first(given), "map").partition(",")[2]
+def _vectorized(_: Node, input_types: list[str], __: object) -> list[str]:
+    value = _inside(_first(input_types), "map").partition(",")[2]
     return [f"tensor({value})"] if value else []
 
 
@@ -370,6 +374,8 @@ _RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, l
     ("ai.onnx.ml", "LabelEncoder"): _labels,
 }
 
+
+# Inference by the package onnx
 
 SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
@@ -408,18 +414,18 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
         return None
     try:
         try:
-            found = onnx.shape_inference.infer_shapes(data, strict_mode=strict, data_prop=True)
+            with_shapes = onnx.shape_inference.infer_shapes(data, strict_mode=strict, data_prop=True)
         except Exception as error:
             if KNOWN_TWICE not in str(error):
                 raise
-            found = onnx.shape_inference.infer_shapes(data, strict_mode=strict)
+            with_shapes = onnx.shape_inference.infer_shapes(data, strict_mode=strict)
     except Exception as error:  # of several kinds: InferenceError, or what C++ raises
         if strict:
             raise EditError(_one_line(error)) from None
         return None
-    if isinstance(found, onnx.ModelProto):
-        found = found.SerializeToString()
-    return decode(Literal(found), Model)
+    if isinstance(with_shapes, onnx.ModelProto):
+        with_shapes = with_shapes.SerializeToString()
+    return decode(Literal(with_shapes), Model)
 
 
 def _one_line(error: Exception) -> str:

@@ -77,7 +77,7 @@ def _forbidden_fields(tensor: Tensor) -> frozenset[str]:
     """The names of the forbidden fields of a decoded tensor; those with another wire type are unknown fields of it."""
     unknown: dict[str, Any] = {}
     source = Literal(tensor.unknown_fields)
-    decoder = Decoder(source, MAX_DEPTH, family=_graph_tables(), visit=lambda fields, depth: None)
+    decoder = Decoder(source, MAX_DEPTH, _graph_tables(), visit=lambda fields, depth: None)
     decoder.merge(unknown, _graph_tables()["TensorProto"], 0, source.nbytes, 0)
     return frozenset(name for name in FORBIDDEN if name in unknown or vars(tensor).get(name) not in (None, []))
 
@@ -170,7 +170,7 @@ class _Visitor:
     def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
         self.judge = judge
         self.tables = _graph_tables()
-        self.decoder = Decoder(source, max_depth, family=self.tables, visit=self.visit)
+        self.decoder = Decoder(source, max_depth, self.tables, visit=self.visit)
 
     def read(self, message: str, start: int, stop: int, depth: int) -> dict[str, Any]:
         """The fields of a message in a range of the source that are not visited.

@@ -19,7 +19,7 @@ from formats.collector import collector_paused
 from formats.errors import OptionError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.onnxpb.codecs import CODEC
-from formats.onnxpb.external.data_files import Outside, check_shared_data, left_behind
+from formats.onnxpb.external.data_files import ExternalLayout, check_shared_data, left_behind
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
@@ -321,7 +321,7 @@ def _plan(
             users.setdefault(content, {})[number] = None
             first.setdefault(content, source)
     locations = _locations([tuple(numbers) for numbers in users.values()], destinations, options.external_data)
-    outside = Outside(chosen)
+    outside = ExternalLayout(chosen)
     for of_model in weights:
         for _, tensor, source in of_model.outside:
             content = contents[id(source)]

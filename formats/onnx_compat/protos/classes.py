@@ -25,14 +25,12 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
     """The class of a message, with its fields, their numbers and its enums."""
     fields = descriptor.fields
     oneofs = descriptor.oneofs_by_name
-    texts = [field.name for field in fields if field.kind == "string" and not field.is_repeated and not field.siblings]
     members: dict[str, Any] = {
         "__doc__": descriptor.ir_class.__doc__,
         "__module__": __name__,
         "__qualname__": descriptor.scoped_name,
         "DESCRIPTOR": descriptor,
         "_properties": {field.name: property_of(field) for field in fields},
-        "_texts": frozenset(texts),
         "_oneofs": {name: tuple(each.name for each in oneof.fields) for name, oneof in oneofs.items()},
         "_singular": frozenset(field.name for field in fields if not field.is_repeated),
     }
@@ -49,10 +47,9 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
 
 CLASSES = {name: _message_class(descriptor) for name, descriptor in DESCRIPTORS.items()}
 for _class in CLASSES.values():
-    _repeated = [each for each in _class._properties.values() if isinstance(each, RepeatedProperty)]
-    for _property in _repeated:
-        _property.connect()
-    _class._lists_of_texts = {each.name: each.container for each in _repeated if each.container.holds_texts}
+    for _property in _class._properties.values():
+        if isinstance(_property, RepeatedProperty):
+            _property.connect()
 _FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made)
 ProtoMessage._tables = tables_of(_FAMILY)
 for _name, _descriptor in DESCRIPTORS.items():

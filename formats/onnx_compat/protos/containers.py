@@ -11,12 +11,12 @@ from __future__ import annotations
 import struct
 from collections.abc import MutableSequence
 from contextlib import suppress
+from operator import index
 from pickle import PickleError
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast, overload
-from weakref import ref
 
-from formats.onnx_compat.protos.copies import COPIERS, all_copied, copied
-from formats.onnx_compat.protos.values import State, state_of
+from formats.onnx_compat.protos.copies import copied
+from formats.onnx_compat.protos.values import state_of
 from formats.onnxpb.text.textfile import INTEGER_RANGES
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal, Source
@@ -131,7 +131,7 @@ class Repeated(list[T]):
     __lt__ = __le__ = __gt__ = __ge__ = _not_ordered
 
     def __deepcopy__(self, memo: object) -> Self:
-        return cast("Self", self.own(all_copied(self) if self.holds_messages else self))  # type: ignore[type-var]
+        return cast("Self", self.own(map(copied, cast("Any", self)) if self.holds_messages else self))
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise PickleError("a repeated field cannot be pickled; make it a list first")
@@ -154,23 +154,6 @@ class RepeatedTexts(RepeatedScalars[T]):
     __slots__ = ()
     holds_texts = True
 
-    def _all_stored(self, values: Any) -> list[Any]:
-        items = list(_iterable(values))
-        return items if are_texts(items) else [self._stored(item) for item in items]
-
-
-def are_texts(items: list[Any]) -> bool:
-    """Whether all items are texts that a field can hold as they are; otherwise, each must be checked.
-
-    Raises: UnicodeEncodeError for half of a surrogate pair.
-    """
-    if set(map(type, items)) != {str}:
-        return False
-    text = "".join(items)
-    if not text.isascii():
-        text.encode()
-    return True
-
 
 class RepeatedMessages(Repeated[M]):
     """A repeated field of messages; added messages are copied."""
@@ -182,16 +165,10 @@ class RepeatedMessages(Repeated[M]):
     def _stored(self, value: Any) -> Any:
         if type(value) is self.message_class:
             return copied(value)
-        found = self.message_class._taken(value)
-        if found is None:
+        new_copy = self.message_class._taken(value)
+        if new_copy is None:
             raise TypeError(f"expected a message of {self.message_class}, got {type(value)}")
-        return found  # a copy already
-
-    def _all_stored(self, values: Any) -> list[Any]:
-        items = list(_iterable(values))
-        if {*map(type, items)} == {self.message_class}:  # most arguments
-            return all_copied(items)
-        return [self._stored(item) for item in items]
+        return new_copy  # a copy already
 
     def add(self, **values: Any) -> M:
         """Append a new message with the fields `values`."""
@@ -230,8 +207,6 @@ def _made_classes(field: FieldDescriptor) -> tuple[type[Repeated[Any]], type[Rep
     own: Any = type(base.__name__, (base,), members)
     of_unset: Any = type(base.__name__, (own,), {"__slots__": ("_owner",), "__module__": __name__})
     own.own = own
-    if not own.holds_messages:
-        COPIERS[own] = COPIERS[of_unset] = own
     return own, of_unset
 
 
@@ -255,21 +230,19 @@ class RepeatedNumbers(MutableSequence[T]):
     def _source(self) -> Source | None:
         return self._values.get(self._field.name)
 
-    def _read(self) -> list[Any]:
+    def _read(self) -> np.ndarray[Any, Any]:
         """The elements, which must not be changed."""
         source = self._source
-        if source is None:
-            return []
-        known, elements = self._state.decoded
-        if known is not source:
-            elements = _decoded(source, self._field.kind).tolist()
-            _LAST.remember(self._state, source, elements)
-        return elements
+        decoded_source, elements = self._state.decoded
+        if source is None or decoded_source is not source:
+            elements = _decoded(source or Literal(b""), self._field.kind)
+            self._state.decoded = source, elements
+        return cast("np.ndarray[Any, Any]", elements)
 
     def _edit(self) -> list[Any]:
         """The elements for a change; the caller then passes them to `_store`."""
         self._touch()
-        return list(self._read())
+        return list(self)
 
     def _store(self, items: list[Any]) -> None:
         """Set the field to the elements `items`."""
@@ -304,7 +277,7 @@ class RepeatedNumbers(MutableSequence[T]):
         return len(self._read())
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._read())
+        return iter(self._read().tolist())
 
     @overload
     def __getitem__(self, key: SupportsIndex) -> T: ...
@@ -313,7 +286,7 @@ class RepeatedNumbers(MutableSequence[T]):
     def __getitem__(self, key: slice) -> list[T]: ...
 
     def __getitem__(self, key: Any) -> Any:
-        return self._read()[key]
+        return self._read()[key if isinstance(key, slice) else index(key)].tolist()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         new = self._all_stored(value if isinstance(key, slice) else (value,))
@@ -340,12 +313,8 @@ class RepeatedNumbers(MutableSequence[T]):
         self._touch()
         if not new:
             return
-        source, (known, elements) = self._source, self._state.decoded
-        grown = Growing.of(source, _encoded(new, self._field.kind))
-        self._values[self._field.name] = grown
-        if known is source and source is not None:
-            elements.extend(new)
-            _LAST.remember(self._state, grown, elements)
+        self._state.decoded = (None, None)  # which may use the buffer that grows
+        self._values[self._field.name] = Growing.of(self._source, _encoded(new, self._field.kind))
 
     def MergeFrom(self, other: Iterable[T]) -> None:  # noqa: N802 - protobuf's name
         """Append the elements of `other`."""
@@ -374,7 +343,7 @@ class RepeatedNumbers(MutableSequence[T]):
 
         Raises: ValueError if there is none.
         """
-        del self[self._read().index(value)]
+        del self[list(self).index(value)]
 
     def __iadd__(self, values: Any) -> Any:
         raise TypeError("a repeated field does not support +=; use extend")
@@ -382,10 +351,10 @@ class RepeatedNumbers(MutableSequence[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (RepeatedNumbers, list)):
             return NotImplemented
-        return self._read() == list(other)
+        return list(self) == list(other)
 
     def __repr__(self) -> str:
-        return repr(self._read())
+        return repr(list(self))
 
     def __deepcopy__(self, memo: object) -> RepeatedNumbers[T]:
         owner: ProtoMessage = self._field.containing_type._concrete_class()
@@ -397,25 +366,7 @@ class RepeatedNumbers(MutableSequence[T]):
         raise PickleError("a repeated field cannot be pickled; make it a list first")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return _decoded(self._source or Literal(b""), self._field.kind).astype(dtype or _NUMPY_NAMES[self._field.kind])
-
-
-class _Last:
-    """The state that has the elements of the source that was decoded last: as objects they take much more memory."""
-
-    def __init__(self) -> None:
-        self._state: ref[State] | None = None
-
-    def remember(self, state: State, source: Source, elements: list[Any]) -> None:
-        """Keep the elements of a source in a state, and those that were kept before no longer."""
-        before = None if self._state is None else self._state()
-        if before is not None and before is not state:
-            before.decoded = (None, [])
-        state.decoded = (source, elements)
-        self._state = ref(state)
-
-
-_LAST = _Last()
+        return self._read().astype(dtype or _NUMPY_NAMES[self._field.kind])
 
 
 class Growing(Source):

@@ -15,7 +15,6 @@ from formats.ir.model import remove
 from formats.onnx_compat.protos.containers import (
     Repeated,
     RepeatedNumbers,
-    are_texts,
     container_class,
 )
 from formats.onnx_compat.protos.copies import copied
@@ -84,7 +83,7 @@ class Scalar(Property):
             self._clear_siblings(values)
 
 
-class Place(Scalar):
+class SourceBytes(Scalar):
     """Bytes that are a source, as in the IR. A program that reads the field reads them from the source."""
 
     __slots__ = ()
@@ -114,11 +113,11 @@ class Submessage(Property):
         if message is None:
             return self
         unset = state_of(message).unset
-        found = in_use(unset, self.name)
-        if found is None:
-            found = made(self._class, {"_state": State((message, self.name))})
-            unset[self.name] = ref(found)
-        return found
+        submessage = in_use(unset, self.name)
+        if submessage is None:
+            submessage = made(self._class, {"_state": State((message, self.name))})
+            unset[self.name] = ref(submessage)
+        return submessage
 
     @property
     def _class(self) -> type[ProtoMessage]:
@@ -152,9 +151,9 @@ class Submessage(Property):
         """Clear the field; the message that it has becomes independent."""
         values = message.__dict__
         values.pop(self.name, None)
-        if "_state" in values and (held := in_use(state_of(message).unset, self.name)) is not None:
+        if "_state" in values and (in_use_before := in_use(state_of(message).unset, self.name)) is not None:
             del state_of(message).unset[self.name]
-            state_of(held).parent = None
+            state_of(in_use_before).parent = None
 
 
 class RepeatedProperty(Property):
@@ -180,21 +179,16 @@ class RepeatedProperty(Property):
             container = self._of_unset()
             container._owner = message
         else:
-            left = values["undecoded"].get(name) if "undecoded" in values else None
-            container = self.container(self._decoded(message, left) if left else ())
+            undecoded = values["undecoded"].get(name) if "undecoded" in values else None
+            container = self.container(self._decoded(message, undecoded) if undecoded else ())
         return values.setdefault(name, container)
 
-    def _decoded(self, message: ProtoMessage, left: Undecoded) -> list[Any]:
+    def _decoded(self, message: ProtoMessage, undecoded: Undecoded) -> list[Any]:
         """The elements of an undecoded list."""
-        return left.of(message._tables).decode()
+        return undecoded.of(message._tables).decode()
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
         """Append a constructor's argument; for messages, also dictionaries of their fields."""
-        if self.container.holds_texts and isinstance(value, (list, tuple)):
-            items = list(value)
-            if are_texts(items):  # most arguments
-                message.__dict__[self.name] = self.container(items)
-                return
         container = self.__get__(message)
         if not self.container.holds_messages:
             container.extend(value)
@@ -231,11 +225,11 @@ class NumbersProperty(Property):
         if message is None:
             return self
         numbers = state_of(message).numbers
-        found = in_use(numbers, self.name)
-        if found is None:
-            found = RepeatedNumbers(message, self.descriptor)
-            numbers[self.name] = ref(found)
-        return found
+        container = in_use(numbers, self.name)
+        if container is None:
+            container = RepeatedNumbers(message, self.descriptor)
+            numbers[self.name] = ref(container)
+        return container
 
     def __set__(self, message: ProtoMessage, value: Any) -> None:  # with it, Python reads the field here
         self.assign(message, value)
@@ -252,9 +246,9 @@ class NumbersProperty(Property):
     def clear(self, message: ProtoMessage) -> None:
         """Clear the field; a container of it that is in use keeps its elements and becomes independent."""
         values = message.__dict__
-        if "_state" in values and (held := in_use(state_of(message).numbers, self.name)) is not None:
+        if "_state" in values and (in_use_before := in_use(state_of(message).numbers, self.name)) is not None:
             del state_of(message).numbers[self.name]
-            held._release()
+            in_use_before._release()
         values.pop(self.name, None)
 
 
@@ -264,4 +258,4 @@ def property_of(descriptor: FieldDescriptor) -> Property:
         return NumbersProperty(descriptor) if descriptor.in_place else RepeatedProperty(descriptor)
     if descriptor.message_type:
         return Submessage(descriptor)
-    return (Place if descriptor.in_place else Scalar)(descriptor)
+    return (SourceBytes if descriptor.in_place else Scalar)(descriptor)

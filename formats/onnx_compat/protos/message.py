@@ -1,16 +1,9 @@
-"""The common base of all message classes: protobuf's behaviour over the dictionary of the fields that are set.
+"""The class of which all message classes are: protobuf's behaviour over the dictionary of the fields that are set.
 
-An unset submessage can be read; it becomes part of its message when it is first changed.
+An unset submessage can be read; it becomes part of its message when it is first changed. Merging and copying share
+weights, as sources never change. `repr` of large messages is short, as in `onnx`: counts instead of elements.
 
-Spec: google.protobuf.message (protobuf 7).
-
-The short texts of large messages, as `repr` returns them in `onnx`: counts instead of the elements of lists.
-
-Spec: the `onnx` package (1.23), `onnx/__init__.py`.
-
-Messages merged and compared by their fields, as protobuf does it.
-
-Weights are shared, not copied: sources never change.
+Spec: google.protobuf.message (protobuf 7); the `onnx` package (1.23), `onnx/__init__.py`.
 """
 
 # ruff: noqa: N802 - the methods have protobuf's names
@@ -21,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from formats.collector import collector_paused
 from formats.errors import FormatError
-from formats.onnx_compat.protos.copies import all_copied, copied, in_ir
+from formats.onnx_compat.protos.copies import copied, in_ir
 from formats.onnx_compat.protos.values import Valued, as_protobufs, forget_state, in_use, state_of
-from formats.onnxpb.wire.decoder import decode_checked
+from formats.onnxpb.wire.decoder import decode_in
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.sources.source import Concat, Literal
 
@@ -32,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.onnx_compat.loading import ParseOptions
-    from formats.onnx_compat.protos.containers import Repeated
     from formats.onnx_compat.protos.descriptor import Descriptor, FieldDescriptor
     from formats.onnx_compat.protos.field_properties import Property, Submessage
     from formats.onnx_compat.protos.values import State
@@ -40,146 +32,6 @@ if TYPE_CHECKING:
     from formats.onnxpb.wire.tables import Tables
     from formats.tensordata.plan import Segment
     from formats.tensordata.sources.source import Source
-
-
-if TYPE_CHECKING:
-    from formats.onnx_compat.protos.descriptor import FieldDescriptor
-    from formats.tensordata.sources.source import Source
-
-
-def merge(target: ProtoMessage, source: ProtoMessage) -> None:
-    """Set every field of `source` in `target`: repeated ones are appended, messages merged.
-
-    Parts of `target` that are in use stay in use, also unset ones. Afterwards, the two share only what cannot change.
-    """
-    values = target.__dict__
-    given = source.__dict__
-    for name in fields_held(source):
-        field = source._properties[name].descriptor
-        if field.in_place:
-            source_of_both = _joined(values.get(name), given[name]) if field.is_repeated else given[name]
-            if source_of_both is not None:
-                values[name] = source_of_both
-        elif field.is_repeated:
-            elements = getattr(source, name)
-            if elements:
-                list.extend(getattr(target, name), all_copied(elements) if field.message_type else elements)
-        elif field.message_type:
-            _merge_message(target, name, given[name])
-        else:
-            values[name] = given[name]
-        for sibling in field.siblings:
-            values.pop(sibling, None)
-    if "unknown_fields" in given:
-        values["unknown_fields"] = values.get("unknown_fields", b"") + given["unknown_fields"]
-    if "external_source" in given:
-        values["external_source"] = given["external_source"]
-
-
-def _merge_message(target: ProtoMessage, name: str, given: ProtoMessage) -> None:
-    """Merge a message into a field."""
-    values = target.__dict__
-    present = values.get(name)
-    if present is None and "_state" in values:
-        present = in_use(state_of(target).unset, name)
-        if present is not None:
-            present._touch()
-    if present is None:
-        values[name] = copied(given)
-    else:
-        merge(present, given)
-
-
-def fields_held(*messages: ProtoMessage) -> list[str]:
-    """The names of the fields that at least one of these messages of one class has."""
-    known = messages[0]._properties
-    found = {name: None for each in messages for name in (*vars(each), *vars(each).get("undecoded", ()))}
-    return [name for name in found if name in known]
-
-
-def same(one: ProtoMessage, other: ProtoMessage) -> bool:
-    """Whether two messages of one class have the same fields set to the same values, bit for bit."""
-    mine, theirs = vars(one), vars(other)
-    if mine.get("unknown_fields", b"") != theirs.get("unknown_fields", b""):
-        return False
-    for name in fields_held(one, other):
-        field = one._properties[name].descriptor
-        if field.in_place or not field.is_repeated:
-            if not _same_values(mine.get(name), theirs.get(name), field):
-                return False
-        elif not _same_elements(getattr(one, name), getattr(other, name), field):
-            return False
-    return True
-
-
-def _same_elements(left: list[Any], right: list[Any], field: FieldDescriptor) -> bool:
-    if field.message_type:
-        return len(left) == len(right) and all(map(same, left, right))
-    return repr(left) == repr(right) if field.kind in ("float", "double") else left == right
-
-
-def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
-    if left is right:
-        return True
-    if field.in_place and field.is_repeated:
-        return _joined(None, left) == _joined(None, right)
-    if left is None or right is None:
-        return False
-    if field.message_type:
-        return same(left, right)
-    # The texts of two floats are equal if their bits are, except for NaN.
-    return bool(repr(left) == repr(right) if field.kind in ("float", "double") else left == right)
-
-
-def _joined(first: Source | None, second: Source | None) -> Source | None:
-    """Two sequences as one, without empty ones; `None` if both are empty."""
-    parts = [part for part in (first, second) if part is not None and part.nbytes]
-    return parts[0] if len(parts) == 1 else Concat.of(*parts) if parts else None
-
-
-def model_text(model: Any) -> str:
-    """The text of a ModelProto."""
-    parts = [f"ir_version={model.ir_version}", *_opsets(model)]
-    parts += [
-        f"{name}={value!r}"
-        for name in ("domain", "producer_name", "producer_version")
-        if (value := getattr(model, name))
-    ]
-    parts += [f"graph={graph_text(model.graph)}"] if model.HasField("graph") else []
-    return f"ModelProto({', '.join((*parts, *_counts(model, ('functions',))))})"
-
-
-def graph_text(graph: Any) -> str:
-    """The text of a GraphProto."""
-    counts = (*_counts(graph, ("input", "output")), *_counts(graph, ("initializer",)), *_counts(graph, ("node",)))
-    return f"GraphProto({', '.join((repr(graph.name), *counts, *_counts(graph, ('value_info',))))})"
-
-
-def function_text(function: Any) -> str:
-    """The text of a FunctionProto."""
-    parts = [f"{name}={value!r}" for name in ("domain", "overload") if (value := getattr(function, name))]
-    parts += [*_opsets(function), *_counts(function, ("input", "output"))]
-    parts += [f"attribute={list(function.attribute)}"] if function.attribute else []
-    return f"FunctionProto({', '.join((repr(function.name), *parts, *_counts(function, ('node',))))})"
-
-
-def _opsets(message: Any) -> list[str]:
-    versions = {entry.domain: entry.version for entry in message.opset_import}
-    return [f"opset_import={versions}"] if versions else []
-
-
-def _counts(message: Any, names: tuple[str, ...]) -> list[str]:
-    """The numbers of elements, in the form of `onnx`."""
-    words = {"input": "inputs", "output": "outputs", "initializer": "initializers", "node": "nodes"}
-    return [f"{name}=<{count} {words.get(name, name)}>" for name in names if (count := len(getattr(message, name)))]
-
-
-SHORT_TEXTS: dict[str, Callable[[ProtoMessage], str]] = {
-    "ModelProto": model_text,
-    "GraphProto": graph_text,
-    "FunctionProto": function_text,
-}
-
 
 M = TypeVar("M", bound="ProtoMessage")
 
@@ -208,8 +60,6 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
     DESCRIPTOR: ClassVar[Descriptor]
     _properties: ClassVar[dict[str, Property]]  # by name, in the order of the numbers of the fields
-    _texts: ClassVar[frozenset[str]]  # the fields to which a text is assigned without another effect
-    _lists_of_texts: ClassVar[dict[str, type[Repeated[str]]]]  # their containers
     _singular: ClassVar[frozenset[str]]
     _oneofs: ClassVar[dict[str, tuple[str, ...]]]  # their fields
     _tables: ClassVar[Tables]  # those of all messages
@@ -218,20 +68,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
         """A message with the given fields: values, messages or dictionaries of their fields, iterables of those."""
         if arguments:
             raise TypeError("No positional arguments allowed")
-        if not values:
-            return
-        texts, lists, fields = self._texts, self._lists_of_texts, self.__dict__
         for name, value in values.items():
-            if value.__class__ is str and name in texts and value.isascii():  # most arguments
-                fields[name] = value
-                continue
-            if value.__class__ is list and name in lists:  # most others
-                for item in value:
-                    if item.__class__ is not str or not item.isascii():
-                        break
-                else:
-                    fields[name] = lists[name](value)
-                    continue
             if value is not None:
                 (self._properties.get(name) or self._field(name)).fill(self, value)
 
@@ -244,22 +81,18 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a scalar field."""
-        values = self.__dict__
-        if value.__class__ is str and name in self._texts and value.isascii() and "_state" not in values:
-            values[name] = value  # most assignments
-        elif name in self._properties:
-            self._properties[name].assign(self, value)
-        else:
+        if name not in self._properties:
             raise AttributeError(f"Assignment not allowed (no field {name!r} in protocol message object).")
+        self._properties[name].assign(self, value)
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name!r} cannot be deleted; `ClearField` clears a field")
 
     def _field(self, name: Any) -> Property:
-        found = self._properties.get(_name(name))
-        if found is None:
+        field_property = self._properties.get(_name(name))
+        if field_property is None:
             raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no field "{_name(name)}".')
-        return found
+        return field_property
 
     def _touch(self) -> None:
         """Make the message part of its parent."""
@@ -393,12 +226,12 @@ class ProtoMessage(Valued, metaclass=MessageType):
         return bool(kept)
 
     def _of_class(self: M, other: Any, method: str) -> M:
-        found = self._taken(other)
-        if found is None:
+        own = self._taken(other)
+        if own is None:
             raise TypeError(
                 f"Parameter to {method}() must be instance of same class: expected {type(self)} got {type(other)}."
             )
-        return found
+        return own
 
     def __copy__(self: M) -> M:
         return copied(self)
@@ -414,8 +247,8 @@ class ProtoMessage(Valued, metaclass=MessageType):
         self.ParseFromString(state["serialized"])
 
     def __eq__(self, other: object) -> bool:
-        found = self._taken(other)
-        return NotImplemented if found is None else same(self, found)
+        own = self._taken(other)
+        return NotImplemented if own is None else same(self, own)
 
     # Bytes
 
@@ -493,11 +326,11 @@ class ProtoMessage(Valued, metaclass=MessageType):
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, {type(data).__name__} found")
         try:
-            found: M = decode_checked(Literal(bytes(data)), cls.DESCRIPTOR.scoped_name, cls._tables)
+            message: M = decode_in(cls._tables, cls.DESCRIPTOR.scoped_name, Literal(bytes(data)), at_once=True)[0]
         except FormatError as error:
             as_protobufs(error)
             raise
-        return found
+        return message
 
     def _segments(self) -> list[Segment]:
         try:
@@ -521,3 +354,145 @@ def _name(name: Any) -> str:
     if not isinstance(name, str):
         raise ValueError(f"Expected a field name, but got non-string argument {name!r}.")  # noqa: TRY004
     return name
+
+
+# Merging and comparing
+
+
+def merge(target: ProtoMessage, source: ProtoMessage) -> None:
+    """Set every field of `source` in `target`: repeated ones are appended, messages merged.
+
+    Parts of `target` that are in use stay in use, also unset ones. Afterwards, the two share only what cannot change.
+    """
+    values = target.__dict__
+    source_values = source.__dict__
+    for name in fields_held(source):
+        field = source._properties[name].descriptor
+        if field.in_place:
+            source_of_both = (
+                _joined(values.get(name), source_values[name]) if field.is_repeated else source_values[name]
+            )
+            if source_of_both is not None:
+                values[name] = source_of_both
+        elif field.is_repeated:
+            elements = getattr(source, name)
+            if elements:
+                list.extend(getattr(target, name), map(copied, elements) if field.message_type else elements)
+        elif field.message_type:
+            _merge_message(target, name, source_values[name])
+        else:
+            values[name] = source_values[name]
+        for sibling in field.siblings:
+            values.pop(sibling, None)
+    if "unknown_fields" in source_values:
+        values["unknown_fields"] = values.get("unknown_fields", b"") + source_values["unknown_fields"]
+    if "external_source" in source_values:
+        values["external_source"] = source_values["external_source"]
+
+
+def _merge_message(target: ProtoMessage, name: str, source: ProtoMessage) -> None:
+    """Merge a message into a field."""
+    values = target.__dict__
+    present = values.get(name)
+    if present is None and "_state" in values:
+        present = in_use(state_of(target).unset, name)
+        if present is not None:
+            present._touch()
+    if present is None:
+        values[name] = copied(source)
+    else:
+        merge(present, source)
+
+
+def fields_held(*messages: ProtoMessage) -> list[str]:
+    """The names of the fields that at least one of these messages of one class has."""
+    properties = messages[0]._properties
+    names = {name: None for message in messages for name in (*vars(message), *vars(message).get("undecoded", ()))}
+    return [name for name in names if name in properties]
+
+
+def same(one: ProtoMessage, other: ProtoMessage) -> bool:
+    """Whether two messages of one class have the same fields set to the same values, bit for bit."""
+    mine, theirs = vars(one), vars(other)
+    if mine.get("unknown_fields", b"") != theirs.get("unknown_fields", b""):
+        return False
+    for name in fields_held(one, other):
+        field = one._properties[name].descriptor
+        if field.in_place or not field.is_repeated:
+            if not _same_values(mine.get(name), theirs.get(name), field):
+                return False
+        elif not _same_elements(getattr(one, name), getattr(other, name), field):
+            return False
+    return True
+
+
+def _same_elements(left: list[Any], right: list[Any], field: FieldDescriptor) -> bool:
+    if field.message_type:
+        return len(left) == len(right) and all(map(same, left, right))
+    return repr(left) == repr(right) if field.kind in ("float", "double") else left == right
+
+
+def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
+    if left is right:
+        return True
+    if field.in_place and field.is_repeated:
+        return _joined(None, left) == _joined(None, right)
+    if left is None or right is None:
+        return False
+    if field.message_type:
+        return same(left, right)
+    # The texts of two floats are equal if their bits are, except for NaN.
+    return bool(repr(left) == repr(right) if field.kind in ("float", "double") else left == right)
+
+
+def _joined(first: Source | None, second: Source | None) -> Source | None:
+    """Two sequences as one, without empty ones; `None` if both are empty."""
+    parts = [part for part in (first, second) if part is not None and part.nbytes]
+    return parts[0] if len(parts) == 1 else Concat.of(*parts) if parts else None
+
+
+# Short texts
+
+
+def model_text(model: Any) -> str:
+    """The text of a ModelProto."""
+    parts = [f"ir_version={model.ir_version}", *_opsets(model)]
+    parts += [
+        f"{name}={value!r}"
+        for name in ("domain", "producer_name", "producer_version")
+        if (value := getattr(model, name))
+    ]
+    parts += [f"graph={graph_text(model.graph)}"] if model.HasField("graph") else []
+    return f"ModelProto({', '.join((*parts, *_counts(model, ('functions',))))})"
+
+
+def graph_text(graph: Any) -> str:
+    """The text of a GraphProto."""
+    counts = (*_counts(graph, ("input", "output")), *_counts(graph, ("initializer",)), *_counts(graph, ("node",)))
+    return f"GraphProto({', '.join((repr(graph.name), *counts, *_counts(graph, ('value_info',))))})"
+
+
+def function_text(function: Any) -> str:
+    """The text of a FunctionProto."""
+    parts = [f"{name}={value!r}" for name in ("domain", "overload") if (value := getattr(function, name))]
+    parts += [*_opsets(function), *_counts(function, ("input", "output"))]
+    parts += [f"attribute={list(function.attribute)}"] if function.attribute else []
+    return f"FunctionProto({', '.join((repr(function.name), *parts, *_counts(function, ('node',))))})"
+
+
+def _opsets(message: Any) -> list[str]:
+    versions = {entry.domain: entry.version for entry in message.opset_import}
+    return [f"opset_import={versions}"] if versions else []
+
+
+def _counts(message: Any, names: tuple[str, ...]) -> list[str]:
+    """The numbers of elements, in the form of `onnx`."""
+    words = {"input": "inputs", "output": "outputs", "initializer": "initializers", "node": "nodes"}
+    return [f"{name}=<{count} {words.get(name, name)}>" for name in names if (count := len(getattr(message, name)))]
+
+
+SHORT_TEXTS: dict[str, Callable[[ProtoMessage], str]] = {
+    "ModelProto": model_text,
+    "GraphProto": graph_text,
+    "FunctionProto": function_text,
+}

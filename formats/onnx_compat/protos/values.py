@@ -5,9 +5,8 @@ The fields of a tensor that can be weights are sources, as in the IR. Others are
 default. Besides its fields, a message may have there, under the names that the IR has for them, `undecoded` lists,
 `unknown_fields`, and the `external_source` of a tensor; and its `_state`.
 
-Errors that are also those of protobuf and of `onnx`, so that a program which catches theirs catches ours.
-
-This happens only if these packages are in use: a program that names their errors has imported them.
+Its errors are also those of protobuf and of `onnx` if these packages are in use, so that a program which catches theirs
+catches ours: a program that names their errors has imported them.
 """
 
 from __future__ import annotations
@@ -22,9 +21,6 @@ from formats.ir.model import Fielded, set_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-if TYPE_CHECKING:
     from weakref import ref
 
     from formats.tensordata.sources.source import Source
@@ -66,7 +62,8 @@ class State:
 
     `parent` is the message and the name of the field in it that this message sets when it is first changed. `unset` has
     the messages that were read from unset fields, by their names, while they are in use, and `numbers` the containers
-    of fields that are sources. `decoded` is the source of such a field that was last decoded, with its elements.
+    of fields that are sources. `decoded` is the source of such a field that was last decoded, with an array of its
+    elements.
     """
 
     __slots__ = ("__weakref__", "decoded", "numbers", "parent", "unset")
@@ -75,16 +72,16 @@ class State:
         self.parent = parent
         self.unset: dict[str, ref[Any]] = {}
         self.numbers: dict[str, ref[Any]] = {}
-        self.decoded: tuple[Source | None, list[Any]] = (None, [])
+        self.decoded: tuple[Source | None, Any] = (None, None)
 
 
 def state_of(message: Any) -> State:
     """The state of a message, which is made if it has none."""
     values = message.__dict__
-    found: State | None = values.get("_state")
-    if found is None:
-        found = values["_state"] = State()
-    return found
+    state: State | None = values.get("_state")
+    if state is None:
+        state = values["_state"] = State()
+    return state
 
 
 def forget_state(message: Any) -> None:
@@ -96,8 +93,8 @@ def forget_state(message: Any) -> None:
 
 def in_use(parts: dict[str, ref[Any]], name: str) -> Any:
     """The part with this name if it is in use, or `None`."""
-    known = parts.get(name)
-    return None if known is None else known()
+    reference = parts.get(name)
+    return None if reference is None else reference()
 
 
 _THEIRS: tuple[tuple[type[FormatError], str, str], ...] = (

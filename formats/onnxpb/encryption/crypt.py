@@ -254,9 +254,9 @@ def check_variant(source: Source, wanted: Variant) -> None:
 
     Raises: CryptError if it has another one, or none.
     """
-    found = sniff_variant(read_ciphertext(source, 0, min(source.nbytes, len(CBC.magic))))
-    if found is not wanted:
-        raise CryptError(f"the model is encrypted with {found.title}, not with {wanted.title}")
+    variant = sniff_variant(read_ciphertext(source, 0, min(source.nbytes, len(CBC.magic))))
+    if variant is not wanted:
+        raise CryptError(f"the model is encrypted with {variant.title}, not with {wanted.title}")
 
 
 def _decrypt_cbc(pieces: Pieces, decrypt_cbc: Any) -> Source:

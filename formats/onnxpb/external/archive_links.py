@@ -45,8 +45,8 @@ def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
     """
     source = file.span()
     if source.nbytes != link.nbytes:
-        found = f"the archive has {source.nbytes} bytes, but had {link.nbytes} when the graph was linked to it"
-        raise ExternalDataError(f"{found}; {RELINK}")
+        change = f"the archive has {source.nbytes} bytes, but had {link.nbytes} when the graph was linked to it"
+        raise ExternalDataError(f"{change}; {RELINK}")
     try:
         entries = _entries_in(source)
     except DecodeError as error:

@@ -1,20 +1,10 @@
-"""The layout of data files: which tensors they contain, where, and their names.
+"""The data files of a model: which tensors each contains and where, its name, and who else refers to it.
 
-Spec: onnx.proto, `TensorProto.external_data`.
+`transformers.js` finds data files by their number, and by names made from the model's name. If another model in the
+folder refers to a data file, replacing the file changes that model, too.
 
-How transformers.js finds the data files of a model: by their number, and by names made from the model's name.
-
-Spec: @huggingface/transformers 4.3.1, src/utils/model-loader.js and src/utils/hub/constants.js.
-
-The checksums in a model for its external data.
-
-Spec: onnx.proto, `TensorProto.external_data`: `checksum` is the SHA-1 of the whole file at `location`.
-
-Data files that exist before a model is written: those of other models, and those that no model will use afterwards.
-
-If another model in the folder refers to a data file, replacing the file changes that model, too.
-
-Spec: onnx.proto, `TensorProto.external_data`.
+Spec: onnx.proto, `TensorProto.external_data`: `checksum` is the SHA-1 of the whole file at `location`;
+@huggingface/transformers 4.3.1, src/utils/model-loader.js and src/utils/hub/constants.js.
 """
 
 from __future__ import annotations
@@ -60,7 +50,7 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
 
 
-class Moving(NamedTuple):
+class MovedTensor(NamedTuple):
     """A tensor whose bytes are written to a data file; `where` is its place in the model."""
 
     where: str
@@ -68,7 +58,7 @@ class Moving(NamedTuple):
     source: Source
 
 
-class Place(NamedTuple):
+class TensorPlace(NamedTuple):
     """The place of a tensor's bytes: the data file with this number, `offset` bytes from the `start` of its data."""
 
     file: int
@@ -121,14 +111,14 @@ def _zeros(nbytes: int) -> Segment:
     return Concat.of(*nbytes // SMALL_BYTES * [block], block.slice(0, nbytes % SMALL_BYTES))
 
 
-class Outside:
+class ExternalLayout:
     """The layout of a model's data files, and the `places` of its tensors in them, by their `id`."""
 
     def __init__(self, options: OnnxOptions) -> None:
         self.options = options
         self.files: list[DataFile] = []
-        self.places: dict[int, Place] = {}
-        self._place_of: dict[tuple[object, ...], Place] = {}
+        self.places: dict[int, TensorPlace] = {}
+        self._place_of: dict[tuple[object, ...], TensorPlace] = {}
         self._last: dict[str | None, int] = {}  # for each location, and without one, the last file
 
     def add(self, tensor: Tensor, source: Source, location: str | None = None) -> None:
@@ -140,17 +130,17 @@ class Outside:
             self.files[place.file].add(place.offset, source)
         self.places[id(tensor)] = place
 
-    def _new_place(self, label: str, nbytes: int, location: str | None) -> Place:
+    def _new_place(self, label: str, nbytes: int, location: str | None) -> TensorPlace:
         """A place at the end of the last file, or at the start of a new one."""
         index = self._last.get(location)
         if index is not None and (location is not None or not self.options.one_file_per_tensor):
             size = self.files[index].nbytes
             offset = size + -size % self.options.aligned_to
             if location is not None or offset + nbytes <= (self.options.most_nbytes or inf):
-                return Place(index, offset, nbytes)
+                return TensorPlace(index, offset, nbytes)
         self._last[location] = len(self.files)
         self.files.append(DataFile(label, location))
-        return Place(len(self.files) - 1, 0, nbytes)
+        return TensorPlace(len(self.files) - 1, 0, nbytes)
 
     def names(self, destination: Path) -> list[str]:
         """The names of the data files: their locations, or names that RTen's own loader accepts, too.
@@ -169,8 +159,8 @@ class Outside:
             return []
         if self.options.data_names is not None:
             return transformers_js_names(destination, len(files))
-        given = self.options.external_data if isinstance(self.options.external_data, str) else None
-        name = f"{destination.name}.data" if given is None else given
+        chosen_name = self.options.external_data if isinstance(self.options.external_data, str) else None
+        name = f"{destination.name}.data" if chosen_name is None else chosen_name
         check_location(name)
         if Path(name).name != name or name.casefold() == destination.name.casefold():  # one file, on some systems
             raise OptionError(f"`external_data` is {name!r}, but must be another file in the model's own directory")
@@ -179,7 +169,7 @@ class Outside:
             return _names_by_tensor([file.label for file in files], destination.stem)
         if count == 1 or not self.options.max_external_file_size:
             return [name] * count
-        stem, extension = (destination.stem, ".data") if given is None else (Path(name).stem, Path(name).suffix)
+        stem, extension = (destination.stem, ".data") if chosen_name is None else (Path(name).stem, Path(name).suffix)
         return [f"{stem}-{index:05}-of-{count:05}{extension}" for index in range(1, count + 1)]
 
 
@@ -195,6 +185,8 @@ def _names_by_tensor(labels: list[str], stem: str) -> list[str]:
         names[candidate.lower()] = candidate
     return list(names.values())
 
+
+# Names for transformers.js
 
 TRANSFORMERS_JS_EXTENSION = ".onnx"
 TRANSFORMERS_JS_MAX_FILES = 100  # MAX_EXTERNAL_DATA_CHUNKS
@@ -228,6 +220,9 @@ def browser_losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
             yield Loss("browser_limit", "", detail, INTERFACE)
 
 
+# Data files that exist before a model is written
+
+
 def checksums_of(model: Model) -> Iterator[Checksum]:
     """The checksum that each tensor has for its file, and that the linked archive has for its entries."""
     yield from archive_links.checksums_of(model)
@@ -258,13 +253,13 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
             detail = f"{path.name} cannot be read, so it may also have its weights in {listed}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, USE))
             continue
-        found = names & references
-        if found:
-            detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
+        shared = names & references
+        if shared:
+            detail = f"{path.name} also has its weights in {', '.join(sorted(shared))}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail, INTERFACE))
             if not overwrite:
                 reason = f"the data file exists, and {path.name} uses it; choose another name with `external_data`"
-                raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
+                raise FileExistsError(errno.EEXIST, reason, str(folder / min(shared)))
     return losses
 
 

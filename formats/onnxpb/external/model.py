@@ -19,7 +19,7 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
 from formats.ir.storage import entries_of, raw_source, with_raw_data, with_reference
 from formats.onnxpb.external.confinement import DataFiles
-from formats.onnxpb.external.data_files import Moving, Outside, browser_losses, transformers_js_settings
+from formats.onnxpb.external.data_files import ExternalLayout, MovedTensor, browser_losses, transformers_js_settings
 from formats.onnxpb.wire.decoder import decode_and_look
 from formats.onnxpb.wire.encoder import encode, referring
 from formats.tensordata.plan import (
@@ -111,15 +111,15 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     return plan._replace(settings=settings, losses=(*plan.losses, *browser_losses(plan.files)))
 
 
-def laid_out(moving: list[Moving], options: OnnxOptions) -> Outside:
+def laid_out(moved_tensors: list[MovedTensor], options: OnnxOptions) -> ExternalLayout:
     """The data files of these tensors."""
     if options.is_safetensors:
-        from formats.onnxpb.external.safetensors import SafetensorsFiles
+        from formats.onnxpb.external.safetensors import SafetensorsLayout
 
-        return SafetensorsFiles(options, moving)
-    data_files = Outside(options)
-    for each in moving:
-        data_files.add(each.tensor, each.source)
+        return SafetensorsLayout(options, moved_tensors)
+    data_files = ExternalLayout(options)
+    for moved in moved_tensors:
+        data_files.add(moved.tensor, moved.source)
     return data_files
 
 
@@ -129,7 +129,7 @@ class Weights(NamedTuple):
     All other tensors are written unchanged.
     """
 
-    outside: list[Moving]
+    outside: list[MovedTensor]
     inside: dict[int, Source]
     losses: list[Loss]
     read_at_load: list[str]  # the places of small constants that stay inside whatever the threshold is
@@ -164,7 +164,7 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
         if external_entries := entries_of(tensor):
             weights.losses.extend(_left_behind(external_entries, where, is_outside and options.checksum))
         if is_outside:
-            weights.outside.append(Moving(where, tensor, source))
+            weights.outside.append(MovedTensor(where, tensor, source))
         elif tensor.data_location == EXTERNAL:
             weights.inside[id(tensor)] = source
     if staying:
@@ -184,8 +184,8 @@ def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: 
     if options.external_data and options.size_threshold >= FROM_BYTES:
         return set()
     small = [(where, tensor) for where, tensor in movable if tensor.data_type != STRING and is_small(tensor)]
-    found = read_at_load(model, {tensor.name or "" for where, tensor in small if not in_attribute(where)})
-    return {id(tensor) for where, tensor in small if in_attribute(where) or tensor.name in found}
+    names = read_at_load(model, {tensor.name or "" for where, tensor in small if not in_attribute(where)})
+    return {id(tensor) for where, tensor in small if in_attribute(where) or tensor.name in names}
 
 
 def _kept(initializers: Sequence[Tensor], weights: Weights) -> Iterator[Loss]:
@@ -196,7 +196,7 @@ def _kept(initializers: Sequence[Tensor], weights: Weights) -> Iterator[Loss]:
             "is: onnxruntime reads them before data files"
         )
         yield Loss("kept_in_graph", weights.read_at_load[0], detail, USE)
-    others = (*(each.where for each in weights.outside), *weights.read_at_load, *weights.not_possible)
+    others = (*(moved.where for moved in weights.outside), *weights.read_at_load, *weights.not_possible)
     of_main_graph = sum(where.startswith("graph.initializer") for where in others)
     number = sum(tensor.data_type != STRING for tensor in initializers) - of_main_graph
     if number:
@@ -205,7 +205,7 @@ def _kept(initializers: Sequence[Tensor], weights: Weights) -> Iterator[Loss]:
         yield Loss("kept_in_graph", "", detail, USE)
 
 
-def _beyond_limit(data_files: Outside, destination: Path) -> Iterator[Loss]:
+def _beyond_limit(data_files: ExternalLayout, destination: Path) -> Iterator[Loss]:
     """The data files that are larger than the limit, because a single tensor is."""
     limit = data_files.options.max_external_file_size
     sizes = {data_files.files[index].nbytes: name for index, name in enumerate(data_files.names(destination))}
@@ -225,7 +225,7 @@ class PlacedModel(NamedTuple):
     inside: Mapping[int, Source]
 
 
-def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Sequence[Loss] = ()) -> WritePlan:
+def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses: Sequence[Loss] = ()) -> WritePlan:
     """How to write models to one folder, with their own and their shared data files.
 
     Raises: EncodeError or ExternalDataError as `plan_model` does.

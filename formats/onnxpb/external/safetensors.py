@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import Region
 from formats.errors import EncodeError
 from formats.ir import dtypes
-from formats.onnxpb.external.data_files import DataFile, Outside, Place
+from formats.onnxpb.external.data_files import DataFile, ExternalLayout, TensorPlace
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import place_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.ir.model import Tensor
-    from formats.onnxpb.external.data_files import Moving
+    from formats.onnxpb.external.data_files import MovedTensor
     from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.sources.source import Source
 
@@ -147,25 +147,25 @@ class SafetensorsFile(DataFile):
         return b"".join([length, b"{", text, b"}", b" " * (start - len(length) - len(text) - len("{}"))])
 
 
-class SafetensorsFiles(Outside):
+class SafetensorsLayout(ExternalLayout):
     """The layout of a model's `.safetensors` files, with the names of the tensors.
 
     If several tensors have the same name, it gets a number at its end, even if they go to different files.
     """
 
-    def __init__(self, options: OnnxOptions, moving: list[Moving]) -> None:
+    def __init__(self, options: OnnxOptions, moving: list[MovedTensor]) -> None:
         super().__init__(options)
         wishes = [_text(each.tensor.name or each.where) for each in moving]
         taken = {*wishes, METADATA}
         self._padding = (name for number in count() if (name := f"{PADDING}{number}") not in taken)
         self._next_padding = next(self._padding)
-        self._kept: dict[tuple[object, ...], tuple[Place, str]] = {}
+        self._kept: dict[tuple[object, ...], tuple[TensorPlace, str]] = {}
         self._current: SafetensorsFile | None = None
         self._most_nbytes = options.most_nbytes or inf
         for each, name in zip(moving, _distinct(wishes, taken), strict=True):
             self.places[id(each.tensor)] = self._place(each, name)
 
-    def _place(self, moving: Moving, name: str) -> Place:
+    def _place(self, moving: MovedTensor, name: str) -> TensorPlace:
         """The place of a tensor: that of another one with the same bytes, type and dims, or a new one."""
         tensor, source = moving.tensor, moving.source
         key = (*place_of(source), tensor.data_type, *tensor.dims)
@@ -180,7 +180,7 @@ class SafetensorsFiles(Outside):
         self._kept.setdefault(key, (place, name))
         return place
 
-    def _new_place_for(self, name: str, tensor: Tensor, source: Source) -> Place:
+    def _new_place_for(self, name: str, tensor: Tensor, source: Source) -> TensorPlace:
         file = self._current
         if file is not None:
             entries, offset, size = file.entries_for(name, tensor, source.nbytes, self._next_padding)
@@ -192,7 +192,7 @@ class SafetensorsFiles(Outside):
             self._next_padding = next(self._padding)
         file.add_entries(entries)
         file.add(offset, source)
-        return Place(len(self.files) - 1, offset, source.nbytes)
+        return TensorPlace(len(self.files) - 1, offset, source.nbytes)
 
 
 def _text(name: str) -> str:
@@ -202,14 +202,14 @@ def _text(name: str) -> str:
 
 def _distinct(wishes: list[str], taken: set[str]) -> Iterator[str]:
     """A name for each wanted one: itself, or with a number if another tensor or the format has this name."""
-    given = {METADATA}
+    used = {METADATA}
     numbers: Counter[str] = Counter()
     for wish in wishes:
         name = wish
-        while name in given or (name != wish and name in taken):
+        while name in used or (name != wish and name in taken):
             numbers[wish] += 1
             name = f"{wish}_{numbers[wish] + 1}"
-        given.add(name)
+        used.add(name)
         yield name
 
 

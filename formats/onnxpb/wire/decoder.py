@@ -68,7 +68,6 @@ INLINE_BYTES = 1 << 8  # data this small is kept in memory, which takes less of 
 CUT_NUMBER = "the last number of a packed field is cut"
 FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request costs time
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
-CHECKED_BYTES = 1 << 9  # the same for lists that are checked at once: they are decoded only once
 RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
 NUMPY_BYTES = 1 << 15  # of numbers in a row: decoding fewer one by one takes no longer than importing numpy
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
@@ -85,13 +84,7 @@ class DepthError(LimitError):
     """Messages are nested too deeply."""
 
 
-def decode(
-    source: Source,
-    message_class: type[T],
-    max_depth: int = MAX_DEPTH,
-    *,
-    at_once: bool = False,
-) -> T:
+def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *, at_once: bool = False) -> T:
     """The message in `source`, with its weights as slices of `source`.
 
     Messages may be nested up to `max_depth`. A long list of nodes, value infos or small tensors is decoded when it is
@@ -99,78 +92,35 @@ def decode(
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
-    message, _ = _decoded(source, message_class, max_depth, at_once)
+    name: str = message_class.message  # type: ignore[attr-defined]
+    message: T = decode_in(tables(), name, source, max_depth, at_once=at_once)[0]
     return message
 
 
 def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -> tuple[T, bool]:
     """The message as `decode` returns it, and whether some tensor in it may have external data."""
-    message, decoder = _decoded(source, message_class, max_depth)
-    return message, decoder.may_have_references()
+    return decode_in(tables(), message_class.message, source, max_depth)  # type: ignore[attr-defined]
 
 
-def decode_whole(source: Literal, name: str, family: Tables, max_depth: int) -> Any | None:
-    """The message with this name in `source`, as `decode` returns it; `None` if a tensor may have external data.
-
-    `family` has the tables of the classes to make.
+def decode_in(
+    family: Tables, name: str, source: Source, max_depth: int = MAX_DEPTH, *, at_once: bool = False
+) -> tuple[Any, bool]:
+    """The message with this name, of the classes of the family, and whether some tensor may have external data.
 
     Raises: DecodeError as `decode` does.
     """
     values: dict[str, Any] = {}
     with collector_paused():
-        decoder = Decoder(source, max_depth, family=family)
+        decoder = Decoder(source, max_depth, family, at_once=at_once)
         decoder.merge(values, family[name], 0, source.nbytes, 0)
         decoder.join()
-    return None if decoder.may_have_references() else _made(family[name], values)
-
-
-def decode_checked(source: Literal, name: str, family: Tables) -> Any:
-    """The message with this name in `source`, all of which was decoded, so that nothing can be wrong later.
-
-    `family` has the tables of the classes to make. The lists that `decode` would leave undecoded keep their bytes, and
-    their elements for the first who reads them: a list that nobody reads is copied and written as it is.
-
-    Raises: DecodeError with the file offset and the dotted place where the bytes are wrong.
-    """
-    values: dict[str, Any] = {}
-    table = family[name]
-    with collector_paused():
-        decoder = Decoder(source, MAX_DEPTH, least=CHECKED_BYTES, family=family)
-        try:
-            decoder.merge(values, table, 0, source.nbytes, 0)
-            decoder.join()
-            if decoder.messages + sum(fields.check() for fields in decoder.left) <= MAX_MESSAGES:
-                return _made(table, values)
-        except FormatError:
-            pass
-        values = {}
-        decoder = Decoder(source, MAX_DEPTH, at_once=True, family=family)
-        decoder.merge(values, table, 0, source.nbytes, 0)  # which finds the place, from the start of the message
-        decoder.join()
-    return _made(table, values)
-
-
-def _decoded(
-    source: Source,
-    message_class: type[T],
-    max_depth: int = MAX_DEPTH,
-    at_once: bool = False,
-) -> tuple[T, Decoder]:
-    """The message, and what decoded it."""
-    message = _new(message_class)
-    table = tables()[message_class.message]  # type: ignore[attr-defined]
-    with collector_paused():
-        decoder = Decoder(source, max_depth, at_once)
-        decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
-        decoder.join()
-    return message, decoder
+        return _made(family[name], values), decoder.may_have_references()
 
 
 class Decoder:
     """The source that is decoded, and what was read of it so far.
 
-    `at_once` leaves nothing undecoded; with `least`, lists of this size are left that are checked afterwards. `family`
-    has the tables of the messages to make, by default those of the IR.
+    `family` has the tables of the messages to make. `at_once` leaves nothing undecoded.
 
     If there is `visit`, unknown fields are dropped, and it is called with the fields and the depth of each message that
     `family` says is visited. These are not kept, so there may be any number of them.
@@ -182,9 +132,9 @@ class Decoder:
         self,
         source: Source,
         max_depth: int,
+        family: Tables,
+        *,
         at_once: bool = False,
-        least: int = 0,
-        family: Tables | None = None,
         visit: Callable[[dict[str, Any], int], None] | None = None,
     ) -> None:
         self.source = source
@@ -192,15 +142,13 @@ class Decoder:
         self.inline_bytes = INLINE_BYTES if is_near else FAR_INLINE_BYTES
         self.max_depth = max_depth
         self.at_once = at_once
-        self.is_checked = least > 0
-        self.least = least or BULK_BYTES
         self.visit = visit
         self.visited: set[bytes] = set()  # attributes with nothing to visit: most nodes have the same ones
         self.messages = 0
         self.max_messages = inf if visit else MAX_MESSAGES
         self.has_references = False  # of what was decoded
         self.left: list[FieldsInSource] = []  # what was not
-        self.tables = tables() if family is None else family
+        self.tables = family
         self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
@@ -373,13 +321,13 @@ class Decoder:
         """
         if self.at_once:
             return None
-        left: dict[str, FieldsInSource] = values.get("undecoded", {})
-        moved = row.inner is self.tensor and sizes[1] >= MOVED_BYTES and not self.is_checked
-        if row.name not in left and row.name not in values and sizes[0] >= self.least and not moved:
+        lists: dict[str, FieldsInSource] = values.get("undecoded", {})
+        moved = row.inner is self.tensor and sizes[1] >= MOVED_BYTES
+        if row.name not in lists and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
             fields = FieldsInSource(self, table, row.name, depth)
-            left = values["undecoded"] = {**left, row.name: fields}
+            lists = values["undecoded"] = {**lists, row.name: fields}
             self.left.append(fields)
-        return left.get(row.name)
+        return lists.get(row.name)
 
     def leave(
         self,
@@ -399,7 +347,7 @@ class Decoder:
         origin, depth = place
         undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
         if undecoded:
-            has_references = not self.is_checked and self.look_for_references(row, data, start, stop)
+            has_references = self.look_for_references(row, data, start, stop)
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 

@@ -1,17 +1,13 @@
 """The elements of a repeated field as they are in the source, until somebody reads them.
 
-The fields that are the same bytes at the start and at the end of two sequences of fields.
-
-If two long lists differ in few elements, only the elements between these ends must be decoded to find the differences.
-
 Spec: Protocol Buffers, "Encoding".
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING, Any
 
 from formats.collector import collector_paused
 from formats.errors import FormatError
@@ -20,56 +16,9 @@ from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.varints import ends_of_fields
 from formats.tensordata.sources.source import Literal, Source
 
-
-class EqualEnds(NamedTuple):
-    """The equal fields at the start and at the end: their number, and their size in bytes."""
-
-    first_count: int
-    first_nbytes: int
-    last_count: int
-    last_nbytes: int
-
-
-def equal_ends(mine: bytes, theirs: bytes) -> EqualEnds:
-    """The equal fields at both ends of two sequences of whole fields, which all have a length; each counts once."""
-    most = min(len(mine), len(theirs))
-    stops = ends_of_fields(mine, 0)
-    first_count = bisect_right(stops, _equal_nbytes(mine, theirs, most, at_end=False))
-    first_nbytes = stops[first_count - 1] if first_count else 0
-    shared = _equal_nbytes(mine, theirs, most - first_nbytes, at_end=True)
-    # These bytes can begin inside a field, so both sequences are searched for a place where a field begins.
-    sizes = [_sizes_of_ends([first_nbytes, *stops[first_count:]], shared)]
-    sizes.append(_sizes_of_ends([first_nbytes, *ends_of_fields(theirs, first_nbytes)], shared))
-    last_nbytes = max(sizes[0] & sizes[1])
-    return EqualEnds(first_count, first_nbytes, sum(0 < size <= last_nbytes for size in sizes[0]), last_nbytes)
-
-
-def _sizes_of_ends(places: list[int], most: int) -> set[int]:
-    """The number of bytes from each of some places to the last of them, up to `most`."""
-    return {places[-1] - place for place in places if places[-1] - place <= most}
-
-
-def _equal_nbytes(mine: bytes, theirs: bytes, most: int, *, at_end: bool) -> int:
-    """The number of equal bytes at the start or `at_end`, up to `most`."""
-
-    def are_equal(start: int, stop: int) -> bool:
-        if at_end:
-            return mine[len(mine) - stop : len(mine) - start] == theirs[len(theirs) - stop : len(theirs) - start]
-        return mine[start:stop] == theirs[start:stop]
-
-    if are_equal(0, most):
-        return most
-    equal, different = 0, most
-    while different - equal > 1:
-        middle = (equal + different) // 2
-        if are_equal(equal, middle):
-            equal = middle
-        else:
-            different = middle
-    return equal
-
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.decoder import Decoder
     from formats.onnxpb.wire.tables import MessageTable, Tables
@@ -107,7 +56,7 @@ class FieldsInSource:
         if self._is_doubtful and not self._has_references and not self.known:
             self._is_doubtful = False
             try:
-                elements, self._has_references, _ = self._decode()
+                elements, self._has_references = self._decode()
             except FormatError:  # who reads the elements gets the error
                 self._has_references = True
             else:
@@ -157,23 +106,13 @@ class FieldsInSource:
         except IndexError:
             return self._decode()[0]
 
-    def check(self) -> int:
-        """Decode the elements for the first who reads them, or see that all can be; the number of messages in them.
-
-        Raises: DecodeError.
-        """
-        self._is_doubtful = False
-        elements, self._has_references, count = self._decode()
-        self._decoded.append(elements)
-        return count
-
-    def _decode(self) -> tuple[list[Any], bool, int]:
-        """The elements, whether some of them hold a tensor with external data, and how many messages were read."""
+    def _decode(self) -> tuple[list[Any], bool]:
+        """The elements, and whether some of them hold a tensor with external data."""
         for file in self.source.files():
             file.check_unchanged()
         values: dict[str, Any] = {}
         table = self.tables[self.message]
-        decoder = self._decoder_class(self.source, self.max_depth, at_once=True, family=self.tables)
+        decoder = self._decoder_class(self.source, self.max_depth, self.tables, at_once=True)
         try:
             with collector_paused():
                 for start, stop in self.ranges:
@@ -185,30 +124,41 @@ class FieldsInSource:
         except FormatError as error:
             error.path = error.path or next((file.path for file in self.source.files()), None)
             raise
-        return values[self.name], decoder.has_references, decoder.messages
+        return values[self.name], decoder.has_references
 
     def differing(self, other: Undecoded) -> Differing | None:
-        """The elements between the equal ends of the lists."""
-        if not isinstance(other, FieldsInSource) or not self._is_one_run or not other._is_one_run:
+        """The elements between the equal ends of the lists; of two long lists that differ little, few are decoded."""
+        if not isinstance(other, FieldsInSource) or not self._is_one_range or not other._is_one_range:
             return None
-        ends = equal_ends(self._run(), other._run())
+        mine, theirs = self._encoded_elements(), other._encoded_elements()
+        first_count = _count_equal(mine, theirs)
+        last_count = _count_equal(reversed(mine[first_count:]), reversed(theirs[first_count:]))
+        first_nbytes = sum(map(len, mine[:first_count]))
+        last_nbytes = sum(map(len, mine[len(mine) - last_count :]))
         try:
-            between = self._between(ends), other._between(ends)
+            own_between = self._between(first_nbytes, last_nbytes)
+            return Differing(first_count, own_between, other._between(first_nbytes, last_nbytes), last_count)
         except FormatError:  # decoding all of them will find the place
             return None
-        return Differing(ends.first_count, *between, ends.last_count)
 
     @property
-    def _is_one_run(self) -> bool:
+    def _is_one_range(self) -> bool:
         return len(self.ranges) == 1 and not self.known
 
-    def _run(self) -> bytes:
+    def _encoded_elements(self) -> list[bytes]:
+        """The fields of the elements in the only range, each as its bytes."""
         ((start, stop),) = self.ranges
-        return self.source.read(start, stop - start)
+        data = self.source.read(start, stop - start)
+        return [data[begin:end] for begin, end in pairwise((0, *ends_of_fields(data, 0)))]
 
-    def _between(self, ends: EqualEnds) -> list[Any]:
-        """The elements of a list in one range that are not at its ends."""
+    def _between(self, first_nbytes: int, last_nbytes: int) -> list[Any]:
+        """The elements in the only range without those at its ends."""
         ((start, stop),) = self.ranges
         between = copy(self)
-        between.ranges, between._decoded = [(start + ends.first_nbytes, stop - ends.last_nbytes)], []
-        return between.decode() if stop - start > ends.first_nbytes + ends.last_nbytes else []
+        between.ranges, between._decoded = [(start + first_nbytes, stop - last_nbytes)], []
+        return between.decode() if stop - start > first_nbytes + last_nbytes else []
+
+
+def _count_equal(mine: Iterable[bytes], theirs: Iterable[bytes]) -> int:
+    """The number of equal elements at the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(mine, theirs, strict=False)))

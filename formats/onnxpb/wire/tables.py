@@ -93,14 +93,16 @@ class MessageTable:
 
     def layout(self, names: tuple[str, ...]) -> list[FieldToWrite]:
         """How to write the fields with these names, in the order in which they are written; others are omitted."""
-        found = self._layouts.get(names)
-        if found is None:
+        to_write = self._layouts.get(names)
+        if to_write is None:
             fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)
             rows = [self.by_name[name] for name in fields]
-            found = [FieldToWrite(row.name, tag, _short(tag), row.action, row.repeated, row.inner) for tag, row in rows]
+            to_write = [
+                FieldToWrite(row.name, tag, _short(tag), row.action, row.repeated, row.inner) for tag, row in rows
+            ]
             if len(self._layouts) < MAX_LAYOUTS:
-                self._layouts[names] = found
-        return found
+                self._layouts[names] = to_write
+        return to_write
 
 
 def decoded_text(data: bytes) -> str:

@@ -12,12 +12,13 @@ import pytest
 
 import formats.onnxpb
 
+_NAMES = runpy.run_path(str(Path(__file__).with_name("behaviours.py")))
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     name: value
-    for name, value in runpy.run_path(str(Path(__file__).with_name("behaviours.py"))).items()
-    if callable(value) and getattr(value, "__module__", None) == "<run_path>"
+    for name, value in _NAMES.items()
+    if getattr(value, "__module__", None) == "<run_path>" and name not in ("small_model", "error_of")
 }
-FUNCTIONS.update(runpy.run_path(str(Path(__file__).with_name("texts_and_containers.py")))["BEHAVIOURS"])
+FUNCTIONS.update(_NAMES["BEHAVIOURS"])
 ON_PURPOSE = {
     "dict_of": "`vars` of a message has the fields that are set, where protobuf gives what is in its class",
     "extend_partial": "`extend` appends all or nothing, where protobuf appends what is in front of a wrong message",

@@ -8,7 +8,6 @@ import pickle
 from typing import Any
 from weakref import ref
 
-import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
@@ -16,10 +15,12 @@ from protos import encoded, protos
 
 import formats
 from formats import onnxpb
+from formats.errors import DecodeError
 from formats.ir import walk
 from formats.ir.model import Message
 from formats.onnx_compat.protos.classes import CLASSES
 from formats.onnx_compat.protos.values import Valued
+from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
 
@@ -126,14 +127,6 @@ def test_messages_are_freed_at_once() -> None:
         gc.enable()
 
 
-def test_elements_of_one_source_are_kept_at_a_time() -> None:
-    """The decoded numbers of a tensor are kept until those of another one are read."""
-    first, second = (onnxpb.TensorProto(float_data=np.arange(100)) for _ in range(2))
-    assert sum(first.float_data) == sum(second.float_data) == 4950
-    states = [vars(tensor)["_state"] for tensor in (first, second)]
-    assert [len(state.decoded[1]) for state in states] == [0, 100]
-
-
 def test_unknown_numbers_of_enums_go_both_ways() -> None:
     """A number that its enum does not have is an unknown field of a message, also in one that is merged in parts."""
     unknown = b"\xa0\x01\x63"  # AttributeProto.type = 99
@@ -146,3 +139,49 @@ def test_unknown_numbers_of_enums_go_both_ways() -> None:
     assert (
         onnxpb.NodeProto.FromString(outer).SerializeToString() == onnx.NodeProto.FromString(outer).SerializeToString()
     )
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("change", ["node", "value_info", "initializer"])
+def test_copies_are_independent(first: int, change: str) -> None:
+    """A model and its copy do not share what either reads and changes, in any order."""
+    pair = [onnxpb.ModelProto.FromString(DATA)]
+    pair.append(copy.deepcopy(pair[0]))
+    changed, other = pair[first], pair[1 - first]
+    getattr(changed.graph, change)[3].name = "changed"
+    assert getattr(other.graph, change)[3].name != "changed"
+    assert other == model()
+    assert other.SerializeToString() == DATA != changed.SerializeToString()
+
+
+@pytest.mark.parametrize(("field", "tag"), [("node", 0x0A), ("initializer", 0x2A), ("value_info", 0x6A)])
+def test_all_is_checked_when_it_is_parsed(field: str, tag: int) -> None:
+    """A wrong element of a long list is refused by the parser, with its place."""
+    damaged = model().graph.SerializeToString() + bytes((tag, 2, 0x0A, 0x7F))  # an element that is cut off
+    with pytest.raises(DecodeError, match=rf"{field}\[300\]"):
+        onnxpb.GraphProto.FromString(damaged)
+
+
+def test_the_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lists of a message together have one limit."""
+    monkeypatch.setattr(decoder, "MAX_MESSAGES", 900)
+    with pytest.raises(DecodeError, match="messages"):
+        onnxpb.ModelProto.FromString(DATA)
+
+
+@pytest.mark.parametrize("library", [onnx, onnxpb], ids=["onnx", "ours"])
+@pytest.mark.parametrize("is_set", [False, True])
+def test_parts_that_are_held(library: Any, is_set: bool) -> None:
+    """`CopyFrom` sets the unset parts that a program holds; those that were set become independent, as in `onnx`."""
+    given = library.TypeProto()
+    given.tensor_type.shape.dim.add().dim_value = 2
+    info = library.ValueInfoProto(name="x")
+    if is_set:
+        info.type.tensor_type.shape.SetInParent()
+    tensor_type, shape = info.type.tensor_type, info.type.tensor_type.shape
+    dim = shape.dim
+    info.type.CopyFrom(given)
+    assert [info.type.tensor_type is tensor_type, info.type.tensor_type.shape is shape] == [not is_set] * 2
+    assert len(dim) == (0 if is_set else 1)
+    info.type.tensor_type.shape.dim[0].dim_value = 7
+    assert [each.dim_value for each in dim] == ([] if is_set else [7])

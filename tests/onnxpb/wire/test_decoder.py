@@ -6,8 +6,7 @@ import copy
 import pickle
 import time
 import typing
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -122,20 +121,6 @@ def test_unknown_fields_survive() -> None:
     assert data == encoded(node)
 
 
-def test_order_of_unknown_fields() -> None:
-    """Unknown fields before and after the operator of a node keep their order."""
-    data = b"\xa2\x06\x01a" + b"\x22\x04Relu" + b"\xa2\x06\x01b"
-    assert b"\xa2\x06\x01a\xa2\x06\x01b" == decode(Literal(data), ir.Node).unknown_fields
-
-
-def test_empty_packed_list_behind_an_operator() -> None:
-    """An attribute with an empty packed list is read, and equals one without the field."""
-    data = b"\x22\x04Relu" + b"\x2a\x05\x0a\x01a\x42\x00"
-    node = decode(Literal(data), ir.Node)
-    assert onnx.NodeProto.FromString(data).SerializeToString() == encoded(node)
-    assert [] == node.attribute[0].ints
-
-
 def test_many_parts_are_joined_once() -> None:
     """A message in a hundred thousand parts takes proportional time, for unknown fields and for typed data.
 
@@ -223,41 +208,6 @@ def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     decode(Literal(b"\x0a\x00" * 1000), ir.Graph)
     with pytest.raises(LimitError, match="messages"):
         decode(Literal(b"\x0a\x00" * 1001), ir.Graph)
-
-
-def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages of equal nodes count for each node."""
-    monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
-    node = b"\x22\x01X" + b"\x2a\x00" * 100
-    with pytest.raises(LimitError, match="more than 1000 messages"):
-        decode(Literal((b"\x0a\xcb\x01" + node) * 15), ir.Graph)
-
-
-ENTRY = ir.StringStringEntry(key="k", value="v")
-TYPE = ir.Type(tensor_type=ir.TensorType(elem_type=1, shape=ir.TensorShape(dim=[ir.Dimension(dim_value=1)] * 6)))
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda count: ir.Model(metadata_props=[ENTRY] * (count - 1)),
-        lambda count: ir.Graph(value_info=[ir.ValueInfo(metadata_props=[ENTRY] * 9)] * ((count - 1) // 10), name="g"),
-        lambda count: ir.Graph(node=[ir.Node(metadata_props=[ENTRY] * 9)] * ((count - 1) // 10), name="g"),
-        lambda count: ir.Graph(value_info=[ir.ValueInfo(type=TYPE)] * ((count - 1) // 10), name="g"),
-        lambda count: ir.Tensor(external_data=[ENTRY] * (count - 1)),
-    ],
-    ids=["model", "value_info", "node", "type", "external_data"],
-)
-def test_messages_count_however_they_are_read(
-    made: Callable[[int], ir.Message], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Entries of metadata and of references, and parts of types, count like other messages."""
-    monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
-    for count in (980, 1000):
-        assert decode(Literal(encoded(made(count))), type(made(count))) == made(count)
-    many = made(1020)
-    with pytest.raises(LimitError, match="more than 1000 messages"):
-        assert decode(Literal(encoded(many)), type(many)) == many  # reads what was left for later
 
 
 def test_large_unknown_fields() -> None:
@@ -484,48 +434,6 @@ def test_nodes_that_are_alike_are_not_one() -> None:
     assert [expected, bulky_graph().node[2].SerializeToString()] == [encoded(second), encoded(graph.node[2])]
 
 
-def test_each_node_has_its_own_attributes() -> None:
-    """However many nodes' attributes are read, each node has its own, and all of them are right."""
-    proto = bulky_graph()
-    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
-    lists = [id(node.attribute) for node in graph.node]
-    assert len(lists) == len(set(lists))
-    assert len({id(attribute) for node in graph.node for attribute in node.attribute}) == 2 * len(lists)
-    assert proto.SerializeToString() == encoded(graph)
-    copied = copy.deepcopy(graph.node[0])
-    assert copied == graph.node[0]
-    copied.attribute.clear()
-    assert 2 == len(graph.node[0].attribute)
-
-
-def test_several_threads_read_what_nodes_have_alike() -> None:
-    """Several threads may read nodes at once: each node has all of its attributes, and only its own."""
-    proto = bulky_graph(4000)
-    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
-    nodes = graph.node
-    with ThreadPoolExecutor(8) as pool:
-        lists = [*pool.map(lambda node: node.attribute, nodes)]
-    assert len({id(attribute) for attributes in lists for attribute in attributes}) == 2 * len(nodes)
-    assert proto.SerializeToString() == encoded(graph)
-
-
-def test_fields_of_alike_nodes_that_are_no_attributes() -> None:
-    """Metadata of a node belong to it, wherever in the node they are; fields with messages are decoded at once."""
-    tail = onnx.NodeProto(op_type="Relu", metadata_props=[onnx.StringStringEntryProto(key="k", value="v")])
-    more = onnx.NodeProto(attribute=[onnx.AttributeProto(name="x", type=2, i=1)], overload="o")
-    spread = onnx.NodeProto(device_configurations=[onnx.NodeDeviceConfigurationProto(sharding_spec=[{}])])
-    data = b""
-    for name, parts in (("a", [tail, more, tail]), ("b", [tail, more, tail]), ("c", [tail, spread]), ("d", [spread])):
-        content = b"".join(part.SerializeToString() for part in [onnx.NodeProto(input=[name]), *parts])
-        data += b"\x0a" + encode_varint(len(content)) + content
-    graph, proto = decode(Literal(data), ir.Graph), onnx.GraphProto.FromString(data)
-    assert proto.SerializeToString() == encoded(graph)
-    assert ["kk", "kk", "k", ""] == ["".join(entry.key or "" for entry in node.metadata_props) for node in graph.node]
-    assert [1, 1, 0, 0] == [len(node.attribute) for node in graph.node]
-    assert [0, 0, 1, 1] == [len(node.device_configurations) for node in graph.node]
-    assert proto.SerializeToString() == encoded(graph)
-
-
 def external_tensor() -> onnx.TensorProto:
     """Return a tensor with external data and with metadata."""
     entries = [{"key": "location", "value": "w.bin"}, {"key": "offset", "value": "4096"}]
@@ -558,18 +466,6 @@ def test_removed_external_data_are_gone() -> None:
     assert places_of(tensor) == {}
     assert tensor.external_data == []
     assert [entry.key for entry in tensor.metadata_props] == ["k"]
-
-
-def test_external_data_that_are_not_usual() -> None:
-    """Entries of external data may be in parts; if they are deeper than allowed, they are refused."""
-    parts = [external_tensor(), onnx.TensorProto(doc_string="d"), external_tensor()]
-    tensor = decode(Literal(b"".join(part.SerializeToString() for part in parts)), ir.Tensor)
-    assert ["w.bin", "4096"] * 2 == [entry.value for entry in vars(tensor)["external_data"]]
-    data = Literal(external_tensor().SerializeToString())
-    assert places_of(decode(data, ir.Tensor, max_depth=1)) == places_of(decode(data, ir.Tensor))
-    with pytest.raises(LimitError) as caught:
-        decode(data, ir.Tensor, max_depth=0)
-    assert caught.value.where == "external_data[0]"
 
 
 def test_tensors_in_lists_left_in_the_file() -> None:
@@ -611,15 +507,6 @@ def test_depth_is_limited() -> None:
     assert "deep" == decode(Literal(data), ir.Graph, max_depth=4).node[-1].attribute[0].g.node[0].name  # type: ignore[union-attr]
     with pytest.raises(LimitError, match="more than 3 deep"):
         print(decode(Literal(data), ir.Graph, max_depth=3).node)
-
-
-def test_a_node_that_comes_in_parts() -> None:
-    """Fields of a node that occur twice, before and after its operator, are merged, in every such node."""
-    node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)])
-    constant = onnx.NodeProto(op_type="Constant", attribute=[onnx.AttributeProto(name="value", t=onnx.TensorProto())])
-    for part in (node, constant):
-        data = part.SerializeToString() * 9
-        assert onnx.NodeProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.Node))
 
 
 NODE_PARTS = [
@@ -728,125 +615,6 @@ def outcome_in_onnx(data: bytes) -> bytes | None:
         return None
 
 
-def test_tensors_share_no_dims() -> None:
-    """Tensors with equal dims have lists of their own."""
-    graph = decode(Literal(2 * (b"\x2a\x0a\x08\x02\x10\x01\x42\x01w\x4a\x01a")), ir.Graph)
-    graph.initializer[0].dims.append(3)
-    assert [2] == graph.initializer[1].dims
-
-
-def test_a_name_that_is_not_utf8() -> None:
-    """A name that is not UTF-8 is read and written unchanged, also in one of many nodes."""
-    data = b"\x0a\x06\x0a\x01a\x12\x01b" + b"\x0a\x09\x0a\x01a\x12\x01\xff\x22\x01X" + b"\x0a\x03\x22\x01X"
-    graph = decode(Literal(data), ir.Graph)
-    assert data == encoded(graph)
-    assert (["a"], ["\udcff"], "X") == (graph.node[1].input, graph.node[1].output, graph.node[1].op_type)
-
-
-@pytest.mark.parametrize("nbytes", [1, 2, 3, 4])
-def test_a_run_of_nodes_that_is_cut(nbytes: int) -> None:
-    """If the last of several nodes is cut, the error says at which byte this node begins."""
-    data = b"\x0a\x03\x22\x01X" * 3
-    with pytest.raises(TruncatedError) as caught:
-        decode(Literal(data[: 5 + nbytes]), ir.Graph)
-    assert 5 == caught.value.file_offset
-
-
-def test_errors_behind_the_names_of_a_node() -> None:
-    """An error in an attribute of a node is reported with its place."""
-    node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)] * 2)
-    graph = onnx.GraphProto(node=[onnx.NodeProto(name="first"), node])
-    data = bytearray(graph.SerializeToString())
-    data[-7] = 0x7F  # the length of the second name
-    with pytest.raises(TruncatedError) as caught:
-        decode(Literal(bytes(data)), ir.Graph)
-    assert (len(data) - 8, "node[1].attribute[1].name") == (caught.value.file_offset, caught.value.where)
-
-
-def typed_value(name: str, *dims: int | str) -> onnx.ValueInfoProto:
-    """A value of the type float32 with that shape."""
-    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
-
-
-def test_messages_with_the_same_bytes_are_not_one() -> None:
-    """Types, dimensions and attributes may be like others in any model; changing one of them changes no other."""
-    proto = onnx.GraphProto(input=[typed_value(name, 2, "n", 3) for name in "abc"], name="types")
-    expected = proto.SerializeToString()
-    first, second = (decode(Literal(expected), ir.Graph) for _ in range(2))
-    changed = first.input[1].type
-    assert changed and changed.tensor_type and changed.tensor_type.shape
-    changed.tensor_type.shape.dim[0].dim_value = 7
-    changed.tensor_type.shape.dim.append(ir.Dimension(dim_value=8))
-    changed.tensor_type.elem_type = 1
-    assert first != second
-    assert [expected, expected] == [encoded(second), encoded(decode(Literal(expected), ir.Graph))]
-    proto.input[1].CopyFrom(typed_value("b", 7, "n", 3, 8))
-    assert proto.SerializeToString() == encoded(first)
-
-
-def test_a_type_that_continues() -> None:
-    """If a type comes in several parts, all parts are in it."""
-    parts = [typed_value("x", 5, "batch").SerializeToString(), typed_value("x", 6).SerializeToString()]
-    decode(Literal(parts[0]), ir.ValueInfo)
-    data = b"".join(parts)
-    assert onnx.ValueInfoProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.ValueInfo))
-
-
-def test_types_are_not_deeper_than_allowed() -> None:
-    """A part of a type that is too deep is refused, with its place."""
-    graph = onnx.GraphProto(input=[typed_value("x", 5)])
-    assert decode(Literal(graph.SerializeToString()), ir.Graph, 5).input
-    with pytest.raises(LimitError, match="nested more than 4 deep") as error:
-        decode(Literal(graph.SerializeToString()), ir.Graph, 4)
-    assert "input[0].type.tensor_type.shape.dim[0]" == error.value.where
-
-
-def test_metadata_of_any_length() -> None:
-    """Entries of metadata are read whatever their size, and are written as they were read."""
-    long = [onnx.StringStringEntryProto(key=f"k{size}", value="v" * size) for size in (0, 1, 127, 128, 16000)]
-    node = onnx.NodeProto(op_type="Relu", input=["x"], metadata_props=long, output=["y"])
-    value = onnx.ValueInfoProto(name="x", metadata_props=long)
-    graph = decode(Literal(onnx.GraphProto(node=[node], value_info=[value]).SerializeToString()), ir.Graph)
-    for proto, found in ((node, graph.node[0]), (value, graph.value_info[0])):
-        assert [(entry.key, entry.value) for entry in long] == [(e.key, e.value) for e in found.metadata_props]
-        assert proto.SerializeToString() == encoded(found)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        b"",  # no fields
-        b"\x0a\x01k",
-        b"\x12\x01v\x0a\x01k",
-        b"\x0a\x01k\x12\x01v\x12\x01w",
-        b"\x0a\x81\x00k\x12\x01v",  # a size that is longer than necessary
-        b"\x0a\x01k\x12\x81\x00v",
-        b"\x0a\x01k\x12\x01v\x18\x05",  # an unknown field
-        b"\x0a\x01k\x12\x02v",  # not whole
-        b"\x0a\x01k\x12\x00v",
-        b"\x0a\x7fk",
-        b"\x0a\x01\xff\x12\x01\xfe",
-    ],
-)
-def test_unusual_metadata(entry: bytes) -> None:
-    """Unusual entries among usual ones are read as `onnx` reads them, and wrong ones are refused at once."""
-    usual = b"\x4a\x06\x0a\x01a\x12\x01b"
-    parts = [usual, b"\x4a" + encode_varint(len(entry)) + entry, usual, b'"\x04Relu', usual]
-    data = b"".join(parts)
-    try:
-        expected = onnx.NodeProto.FromString(data)
-    except Exception:  # protobuf's own
-        with pytest.raises(DecodeError, match=r"metadata_props\[1\]"):
-            decode(Literal(data), ir.Node)
-        return
-    node = decode(Literal(data), ir.Node)
-    assert "Relu" == node.op_type
-    assert [entry.key for entry in expected.metadata_props][:1] == [entry.key for entry in node.metadata_props][:1]
-    assert 4 == len(node.metadata_props)
-    if b"\xff" not in entry:
-        assert expected.SerializeToString() == encoded(node)
-
-
 def test_weights_in_nodes_that_look_like_references() -> None:
     """If the bytes of weights in nodes look like references, decoding the nodes tells that they are none, once."""
     tensor = onnx.TensorProto(raw_data=b"\x70\x01" * 100, name="t")
@@ -866,16 +634,6 @@ def test_weights_in_nodes_that_look_like_references() -> None:
     referring = decode(Literal(graph.SerializeToString()), ir.Graph)
     assert vars(referring)["undecoded"]["node"].has_references
     assert 1 == len(list(walk.external_tensors(referring)))
-
-
-def test_tensors_in_attributes_with_the_same_bytes() -> None:
-    """Attributes with a graph or a tensor are never like others: each tensor with external data is found."""
-    tensor = onnx.TensorProto(name="t", data_location=onnx.TensorProto.EXTERNAL)
-    branch = onnx.helper.make_attribute("then_branch", onnx.GraphProto(name="g", initializer=[tensor]))
-    attributes = [branch, onnx.helper.make_attribute("t", tensor), onnx.helper.make_attribute("list", [tensor])]
-    data = onnx.GraphProto(node=[onnx.NodeProto(op_type="If", attribute=attributes)] * 2).SerializeToString()
-    for _ in range(2):
-        assert 6 == len(list(walk.external_tensors(decode(Literal(data), ir.Graph))))
 
 
 def test_small_data_of_files_that_are_far_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -293,3 +293,25 @@ def test_a_file_that_changes_before_a_list_is_read(tmp_path: Path, monkeypatch: 
         file.truncate(1000)
     with pytest.raises(TensorDataError):
         len(attribute.ints)
+
+
+short = st.sampled_from(["", "a", "b", "aa", "\x0a\x01a", "c" * 127, "c" * 128, "d" * 300])
+
+
+@given(st.lists(short, min_size=1, max_size=8), st.lists(short, min_size=1, max_size=8))
+@example(["x", "\x0a\x01a"], ["a"])  # the last bytes are equal, from the middle of a field on
+@example(["a", "a"], ["a"])
+def test_only_elements_between_equal_ends_are_decoded(mine: list[str], theirs: list[str]) -> None:
+    """Of two lists, all equal elements at the start are counted, then all at the end, and none twice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder, "BULK_BYTES", 0)
+        graphs = [onnx.GraphProto(node=[onnx.NodeProto(name=name) for name in names]) for names in (mine, theirs)]
+        one, other = (decode(Literal(graph.SerializeToString()), Graph).undecoded["node"] for graph in graphs)
+        differing = one.differing(other)
+    most = min(len(mine), len(theirs))
+    first = next((count for count in range(most) if mine[count] != theirs[count]), most)
+    last = next((n for n in range(most - first) if mine[-1 - n] != theirs[-1 - n]), most - first)
+    assert differing is not None
+    assert (first, last) == (differing.first_count, differing.last_count)
+    assert mine[first : len(mine) - last] == [node.name for node in differing.mine]
+    assert theirs[first : len(theirs) - last] == [node.name for node in differing.theirs]
