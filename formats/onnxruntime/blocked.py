@@ -136,7 +136,9 @@ def _filled(channels: int, block: int) -> int:
 
 
 def _refused(where: str, reason: str) -> UnsupportedError:
-    return UnsupportedError(f"{reason}: {REMEDY}", where=where)
+    error = UnsupportedError(f"{reason}: {REMEDY}", where=where)
+    error.reason, error.remedy = reason, REMEDY
+    return error
 
 
 class _Values:

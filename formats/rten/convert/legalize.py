@@ -77,8 +77,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     try:
         model, layout_losses = in_usual_layout(model)
     except UnsupportedError as error:
-        reason, _, remedy = error.message.partition(": ")
-        refusals.append(Refusal("", "", None, error.where or "", reason, remedy))
+        refusals.append(Refusal("", "", None, error.where or "", error.reason, error.remedy))
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))
     if target.is_onnx:
