@@ -20,7 +20,7 @@ import numpy as np
 
 from formats.errors import UnsupportedError
 from formats.ir.dtypes import FLOAT
-from formats.ir.model import Attribute, Node, Tensor
+from formats.ir.model import VALUE_FIELDS, Attribute, Node, Tensor
 from formats.ir.node_order import mentioned, subgraphs
 from formats.ir.storage import from_numpy, raw_source, with_raw_data
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST
@@ -39,7 +39,7 @@ REMEDY: Final = 'let onnxruntime save the model at the level "extended", or conv
 FLOAT_BYTES: Final = 4
 LEAST_GAP: Final = 50.0  # of two logarithms of likelihoods, for each root of the number of channels
 LOOKED_AT: Final = 1 << 22  # elements of weights
-FLOAT_VALUE, INT, STRING, INTS = 1, 2, 3, 7  # AttributeProto.AttributeType
+FLOAT_VALUE, INT, STRING, INTS = map(VALUE_FIELDS.index, ("f", "i", "s", "ints"))
 
 REORDER: Final = ("ReorderInput", "ReorderOutput")
 POOLS: Final = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")

@@ -10,11 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from formats.ir.model import Attribute
+from formats.ir.model import VALUE_FIELDS, Attribute
 from formats.onnxruntime import CHANNELS_LAST
 
 ONNX = "ai.onnx"
-_FIELDS = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings"}  # by the type of an attribute
 
 
 class Operator(NamedTuple):
@@ -84,4 +83,4 @@ def _attribute(text: str) -> Attribute:
     default: Any = json.loads(value)
     if number in ("3", "8"):
         default = default.encode() if isinstance(default, str) else [text.encode() for text in default]
-    return Attribute(name=name, type=int(number), **{_FIELDS[int(number)]: default})
+    return Attribute(name=name, type=int(number), **{VALUE_FIELDS[int(number)]: default})

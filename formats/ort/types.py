@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import MissingPackageError
 from formats.ir import dtypes
-from formats.ir.model import Dimension, Tensor, TensorShape, TensorType, Type
+from formats.ir.model import STANDARD_DOMAINS, Dimension, Tensor, TensorShape, TensorType, Type
 from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
 from formats.onnxpb.value_types import inferred
@@ -111,7 +111,7 @@ def _follow(graph: Graph, outer: Mapping[str, Type], types_of: dict[int, Types],
 
 def _result(node: Node, index: int, types: Mapping[str, Type], versions: Mapping[str, int]) -> Type | None:
     """The type of a result without its shape, as far as the operator says it."""
-    domain = "" if node.domain == "ai.onnx" else node.domain or ""
+    domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
     if domain == "" and node.op_type in _BY_ATTRIBUTE:
         name, number = _BY_ATTRIBUTE[node.op_type]
         stated_type = _integer(node, name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from formats.errors import UnsupportedError
 from formats.flatbuffer.builder import build
-from formats.ir.model import Graph, Model, Node, Tensor
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, Tensor
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.node_order import topological
 from formats.ir.walk import visit
@@ -51,7 +51,9 @@ def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePla
                 "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
             )
     domains = {
-        "" if node.domain == ONNX else node.domain or "" for _, inner in all_graphs(graph) for node in inner.node
+        "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+        for _, inner in all_graphs(graph)
+        for node in inner.node
     }
     if (missing := sorted(domains - set(versions))) and (model.ir_version or FIRST_WITH_SETS) >= FIRST_WITH_SETS:
         raise UnsupportedError(

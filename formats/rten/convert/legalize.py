@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError, UnsupportedError
 from formats.ir.dtypes import DOUBLE, FLOAT, type_name
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.model import Graph, Model, Node
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node
 from formats.ir.node_order import all_mentioned, graphs, topological
 from formats.ir.walk import inner_place
 from formats.onnxruntime.layouts import in_usual_layout
@@ -32,7 +32,6 @@ from formats.rten.graph.uses import Uses, add_decisive, used_and_read
 from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, spec_of
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, NOT_NUMBERS
 from formats.tensordata.plan import RANGE, SPECIAL, Losses

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import EncodeError
 from formats.flatbuffer.forms import NAME, FilledTables, Form, Gap
 from formats.ir import dtypes
-from formats.ir.model import Graph, Model, Node, ValueInfo
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, ValueInfo
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import element_type
@@ -32,7 +32,7 @@ from formats.rten.graph.constants import (
 )
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, spec_of
-from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, UNKNOWN_DIMS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses

@@ -13,8 +13,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
+from formats.ir.model import STANDARD_DOMAINS
 from formats.rten.operators.families import FAMILIES, WITH_FOLDINGS
-from formats.rten.operators.shared.spec import STANDARD_DOMAINS, OperatorSpec
+from formats.rten.operators.shared.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
