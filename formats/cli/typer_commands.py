@@ -63,8 +63,9 @@ def understood(program: str, texts: Sequence[str], *, of_all_packages: bool = Fa
         command: Any = command_of(VERBS[0], of_all_packages, alone=True)
     else:  # `formats` alone shows its help, and so does `help`, which may name a verb
         command = main_command(of_all_packages)
-        is_help = [*texts[:1]] == ["help"]
-        texts = [*(text for text in texts if text != "help"), "--help"] if is_help else texts or ["--help"]
+        if texts and texts[0] == "help":
+            texts = [*(text for text in texts if text != "help"), "--help"]
+        texts = texts or ["--help"]
     try:
         found = command.main([*texts], prog_name=program, standalone_mode=False)
     except Exception as error:

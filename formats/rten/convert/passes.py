@@ -65,7 +65,7 @@ class PassResult(Generic[Subject]):
     changed_by: tuple[str, ...]
 
 
-def run(passes: Iterable[Pass[Subject, Facts]], subject: Subject, facts: Facts) -> PassResult[Subject]:
+def run_passes(passes: Iterable[Pass[Subject, Facts]], subject: Subject, facts: Facts) -> PassResult[Subject]:
     """Run passes in their order, each on what the one before it made."""
     changed_by = []
     for step in passes:

@@ -421,6 +421,10 @@ def _shape_tables(all_graphs: list[Graph], computed: int) -> int:
     return tables + 3 * sum(len(graph.initializer) + len(graph.node) for graph in all_graphs)
 
 
-def _first_duplicate(names: Iterable[str]) -> Any:
+def _first_duplicate(names: Iterable[str]) -> str | None:
     seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -16,7 +16,7 @@ from formats.ir.model import Graph, Model
 from formats.ir.storage import entries_of
 from formats.ir.walk import graphs, visit
 from formats.rten.convert.legalize import legalize
-from formats.rten.convert.passes import Pass, run
+from formats.rten.convert.passes import Pass, run_passes
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.constants import clamped_text, constant_nodes, convert
@@ -61,7 +61,7 @@ def runnable(model: Model, exact: bool = False) -> Runnable:
         refusals=[*legalized.refusals],
         changes=_kept(legalized).changes,
     )
-    readable = run(LOADER_PASSES, legalized.model, facts).subject
+    readable = run_passes(LOADER_PASSES, legalized.model, facts).subject
     error = RefusalError(facts.refusals) if facts.refusals else None
     stops = () if error is None else tuple(error.reasons)
     return Runnable(readable, facts.losses.lines(), tuple(facts.changes), error, stops)
