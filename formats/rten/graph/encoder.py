@@ -13,7 +13,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
-from formats.flatbuffer.forms import NAME, FilledTables, Form, Gap
+from formats.flatbuffer.forms import NAME, Form, FormTables, Gap
 from formats.ir import dtypes
 from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, ValueInfo
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
@@ -54,7 +54,7 @@ class _NodeList:
     """The nodes of one graph; a node's id is its index. `written` maps names to those that are written instead."""
 
     def __init__(self, written: Mapping[str, str]) -> None:
-        self.tables = FilledTables()
+        self.tables = FormTables()
         self.ids: dict[str, int] = {}
         self._written = written
 
