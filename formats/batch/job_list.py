@@ -37,7 +37,7 @@ def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]
 
     A form that is equal for two notations of the same path; links are not followed.
     """
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    known = lookup.all_extensions()
     jobs = []
     for source, inner in places:
         stem = inner.stem if inner.suffix.lower() in known else inner.name

@@ -157,7 +157,7 @@ def batch(request: Request) -> int:
 def _is_new_model(text: str) -> bool:
     """Whether a text is the name of a model that does not exist, so that it is no source."""
     path = path_of(text)
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    known = lookup.all_extensions()
     return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
 
 

@@ -87,7 +87,7 @@ def files(request: Request) -> int:
         found = model_files.files(file, **given)
         return Seen(found, lambda: files_lines(found))
 
-    return look(request, see, title="read")
+    return look(request, see, title="read", has_gaps=True)
 
 
 @verb(

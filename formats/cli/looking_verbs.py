@@ -192,7 +192,7 @@ def inspect(request: Request) -> int:
         found = _with_nodes_like(found, chosen.nodes)
         return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
 
-    return look(request, see, title="read")
+    return look(request, see, title="read", has_gaps=True)
 
 
 def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
@@ -265,13 +265,15 @@ def look(
     title: str,
     in_folders: bool = True,
     only_prints: bool = True,
+    has_gaps: bool = False,
     ending: Callable[[], Iterable[str]] = tuple,
 ) -> int:
     """Do something with each file and print the result; the exit code is 1 if one has an error.
 
     An error of one of several files is printed, too, and does not stop the others. A folder means the models in and
     below it, unless `in_folders` is false. The lines of `ending` come after the results of several files. If `see`
-    `only_prints`, nothing is done for results that cannot be printed.
+    `only_prints`, nothing is done for results that cannot be printed. If it `has_gaps`, an empty line follows each
+    result.
     """
     if not is_several(request, in_folders=in_folders):
         (name,) = request.arguments
@@ -296,7 +298,7 @@ def look(
         if output.get("json"):
             entries.append({**seen.report.to_json(), "error": None})
         else:
-            if entries and title == "read" and not output.get("quiet"):
+            if entries and has_gaps and not output.get("quiet"):
                 say("")
             entries.append({})
             _tell(request, seen)
@@ -307,7 +309,7 @@ def look(
         show(
             [
                 *as_flags(request, ending()),
-                *([""] if title == "read" else []),
+                *([""] if has_gaps else []),
                 f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
             ]
         )

@@ -262,7 +262,7 @@ def _add(found: dict[Any, Path], name: str, path: Path) -> None:
 
 
 def _stem(path: Path) -> str:
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    known = lookup.all_extensions()
     return path.stem if path.suffix.lower() in known else path.name
 
 

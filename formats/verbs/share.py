@@ -177,10 +177,12 @@ class Sharing:
         return [str(file.path) for file in self.data_files if model in file.models]
 
 
-def sharing_answer(done: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
+def sharing_answer(
+    done: Sharing, more: str = "report.losses", *, every: bool = False, files: Iterable[str] = ()
+) -> list[str]:
     """What was saved; whether it computes the same; what was written; then the warnings, and the notes that many see.
 
-    `more` is where the other notes are. If `every`, each has a line as well.
+    `more` is where the other notes are. If `every`, each has a line as well. `files` are lines about the files.
     """
     losses = [
         loss._replace(detail=f"{loss.where}: {loss.detail}", short=f"{loss.where}: {loss.summary}")
@@ -190,6 +192,7 @@ def sharing_answer(done: Sharing, more: str = "report.losses", *, every: bool = 
         _saved(done),
         done.verdict,
         *_written(done),
+        *files,
         *loss_lines(losses, more, every=every),
         *replacement_lines(done.backups, done.removed, dry_run=done.dry_run),
     ]
@@ -274,7 +277,7 @@ def names_of_models(sources: Sequence[Path]) -> list[str]:
 
     Raises: OptionError if two names stay equal.
     """
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    known = lookup.all_extensions()
     stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
     folders = [path.absolute().parent.parts[1:] for path in sources]
     names = list(stems)
