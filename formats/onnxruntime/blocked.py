@@ -23,7 +23,7 @@ from formats.ir.dtypes import FLOAT
 from formats.ir.model import VALUE_FIELDS, Attribute, Node, Tensor
 from formats.ir.node_order import mentioned, subgraphs
 from formats.ir.storage import from_numpy, raw_source, with_raw_data
-from formats.onnxruntime import BLOCKED, CHANNELS_LAST
+from formats.onnxruntime import ACTIVATIONS, BLOCKED, CHANNELS_LAST
 from formats.tensordata.sources.transform import Transform
 
 if TYPE_CHECKING:
@@ -46,15 +46,6 @@ POOLS: Final = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
 # The operators of other domains that onnxruntime lets compute on blocked values, element by element.
 OF_ONE_VALUE: Final = ("Elu", "FastGelu", "Gelu", "HardSigmoid", "LeakyRelu", "QuickGelu", "Relu", "Sigmoid", "Tanh")
 ELEMENTWISE: Final = (*OF_ONE_VALUE, "Add", "Mul", "Sum")
-ACTIVATIONS: Final[dict[str, tuple[str, ...]]] = {  # and the attributes for their parameters
-    "Relu": (),
-    "Sigmoid": (),
-    "Tanh": (),
-    "LeakyRelu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"),
-    "Elu": ("alpha",),
-    "Clip": ("min", "max"),
-}
 CLIP_OF_INPUTS: Final = 11  # the operator set from which on its limits are inputs
 FUSED: Final = ("activation", "activation_params")
 # The operators that have the channels last only in their first input and first output.

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.flatbuffer.fbs import Table
-    from formats.ort import OrtOptions
 
 MAX_NESTED: Final = 10  # functions of operators in functions of operators; onnx has two
 FIRST_WITH_SETS: Final = 3  # from this ir_version on, a model must name its operator sets
 VERSION: Final = "4"  # every full build of onnxruntime since 1.8 loads it; 5 and 6 only add what minimal builds need
 
 
-def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePlan:
+def plan_model(model: Model, destination: Path) -> WritePlan:
     """How to write `model` to `destination`.
 
     Raises: UnsupportedError for what the format does not hold, EncodeError for a malformed graph.
