@@ -19,9 +19,8 @@ from formats.ir.copies import content
 from formats.ir.model import STANDARD_DOMAINS, VALUE_FIELDS, Attribute, values_held
 from formats.ir.storage import raw_source
 from formats.ort.buffers import MAX_NAMES
-from formats.ort.operators import operator
+from formats.ort.operators import of_tensor, operator
 from formats.ort.preparation import lifted
-from formats.ort.types import of_tensor
 from formats.words import listed
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
     from formats.flatbuffer.fbs import Table
     from formats.ir.model import Graph, Node, SparseTensor, Tensor, TensorShape, Type
-    from formats.ort.operators import Operator
-    from formats.ort.types import Types
+    from formats.ort.operators import Operator, Types
     from formats.tensordata.sources.source import Source
 
 SMALL_BYTES: Final = 128  # onnxruntime copies weights below this size

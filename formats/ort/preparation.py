@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Attribute, Message, Model, Node, SparseTensor
-    from formats.ort.types import Types
+    from formats.ort.operators import Types
 
     Key = tuple[str, str, str]
 

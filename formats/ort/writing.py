@@ -12,9 +12,8 @@ from formats.ir.node_order import topological
 from formats.ir.walk import visit
 from formats.ort.buffers import MAX_NAMES, SCHEMA
 from formats.ort.encoder import Encoder
-from formats.ort.operators import ONNX
+from formats.ort.operators import ONNX, all_types
 from formats.ort.preparation import with_functions, without_functions
-from formats.ort.types import all_types
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
 from formats.words import listed
 

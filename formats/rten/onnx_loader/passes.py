@@ -21,8 +21,7 @@ from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.constants import clamped_text, constant_nodes, convert
 from formats.rten.graph.encoder import constant_place, constants_of
-from formats.rten.graph.subgraphs import with_reached_names, without_hiding
-from formats.rten.graph.uses import Uses
+from formats.rten.graph.uses import Uses, with_reached_names, without_hiding
 from formats.rten.onnx_loader.read_types import READ_AS, has_unknown_dims, in_read_types
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
