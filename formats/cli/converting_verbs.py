@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli import several, streams
 from formats.cli.command_line import Group, NoteOptions, OutputOptions, ask_key, flags_of, verb
-from formats.cli.printing import progress, tell
 from formats.cli.report_lines import summary
+from formats.cli.streams import progress, tell
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions

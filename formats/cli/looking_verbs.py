@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import OutputOptions, groups, verb
 from formats.cli.error_text import error_to_json
-from formats.cli.printing import UNPRINTED, as_flags, json_text, progress, say, say_error, show, tell
 from formats.cli.several import any_place
-from formats.cli.streams import STREAM, check_single, source_of
+from formats.cli.streams import (
+    STREAM,
+    UNPRINTED,
+    as_flags,
+    check_single,
+    json_text,
+    progress,
+    say,
+    say_error,
+    show,
+    source_of,
+    tell,
+)
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from formats.cli.command_line import Request
-    from formats.cli.printing import Report
+    from formats.cli.streams import Report
     from formats.verbs.compare import Comparison
     from formats.verbs.inspect import Inspection
 

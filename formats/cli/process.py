@@ -14,8 +14,7 @@ from formats.cli import advice, several
 from formats.cli.columns import printable
 from formats.cli.command_line import EXIT_FAILURE, Request
 from formats.cli.error_text import NO_WORDS, describe, error_to_json, traceback_lines
-from formats.cli.printing import UNPRINTED, is_unreadable, json_text, say, sign_of_work
-from formats.cli.streams import CLOSED, STREAM, make_usable
+from formats.cli.streams import CLOSED, STREAM, UNPRINTED, is_unreadable, json_text, make_usable, say, sign_of_work
 from formats.cli.typer_commands import CONVERT_COMMAND, understood
 from formats.errors import OptionError
 

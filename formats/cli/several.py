@@ -10,10 +10,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formats.cli import printing, streams
+from formats.cli import streams
 from formats.cli.error_text import error_to_json
-from formats.cli.printing import as_flags, json_text, say, say_error, show
 from formats.cli.report_lines import summary
+from formats.cli.streams import as_flags, json_text, say, say_error, show
 from formats.errors import OptionError
 from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, text
 from formats.pictures.progress_bar import Progress
@@ -206,7 +206,7 @@ class Shown:
         self._done, self._count = 0, count
         self._tells = not (self._output.get("quiet") or self._output.get("json"))
         bar = Progress(lambda is_known: f"{self._done} of {count} models")
-        self.bar = bar if printing.replace_bar(bar) else None
+        self.bar = bar if streams.replace_bar(bar) else None
         if self.bar is not None and count == 1:  # no process is started, which could have no other thread
             self.bar.watch()
         self._advice = "; the same command converts the rest" if has_manifest else ""

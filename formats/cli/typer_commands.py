@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from formats.cli import advice
 from formats.cli.command_line import Request, flags_of, panels
-from formats.cli.printing import say
+from formats.cli.streams import say
 from formats.cli.verbs import COMPLETE, VERBS
 from formats.errors import OptionError
 
