@@ -83,7 +83,13 @@ class EncodeError(FormatError):
 
 
 class UnsupportedError(EncodeError):
-    """The target lacks an operator, attribute or data type, or a loss was refused."""
+    """The target lacks an operator, attribute or data type, or a loss was refused.
+
+    `reason` and `remedy` are parts of the message, for a caller that says more around them; often they are empty.
+    """
+
+    reason = ""
+    remedy = ""
 
 
 class EditError(FormatError):

@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]:
     """A job for each file, whose destination in `folder` has the extension of the target."""
-    extensions = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    extensions = lookup.all_extensions()
     jobs = []
     for source, inner in places:
         stem = inner.stem if inner.suffix.lower() in extensions else inner.name

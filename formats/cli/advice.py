@@ -83,7 +83,7 @@ def is_model(text: str) -> bool:
     """Whether a text is the name of a model, of a file or of a folder."""
     from formats.codecs import lookup
 
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    known = lookup.all_extensions()
     return bool(text) and not text.startswith("-") and (Path(text).suffix.lower() in known or Path(text).exists())
 
 

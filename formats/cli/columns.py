@@ -78,7 +78,9 @@ def _beginning(text: str, width: int) -> str:
     return text[:taken]
 
 
-def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequence[str] = ()) -> Iterator[str]:
+def table(
+    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequence[str] = (), *, indent: str = "  "
+) -> Iterator[str]:
     """The rows under their headings, with columns of numbers aligned to the right, at most as wide as the terminal.
 
     On a narrow terminal, columns are left out: those with these `spare` headings, in this order. rich's tables take 30
@@ -103,9 +105,9 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequen
             _padded(shortened(cell, room), room, to_the_right=head in NUMBERS)
             for head, cell, room in zip(columns, row, widths, strict=True)
         )
-        yield f"  {'  '.join(padded)}".rstrip()
+        yield f"{indent}{'  '.join(padded)}".rstrip()
     if left_out:
-        yield f"  (a wider terminal also shows: {', '.join(left_out)})"
+        yield f"{indent}(a wider terminal also shows: {', '.join(left_out)})"
 
 
 def fits(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:

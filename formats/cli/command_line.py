@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.cli.error_text import Words
-from formats.cli.printing import paused
+from formats.cli.streams import paused
 from formats.errors import OptionError
 from formats.options import ASKED, SWITCH, bad_value, option, rows_of
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli import several, streams
 from formats.cli.command_line import Group, NoteOptions, OutputOptions, ask_key, flags_of, verb
-from formats.cli.printing import progress, tell
 from formats.cli.report_lines import summary
+from formats.cli.streams import progress, tell
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
@@ -157,7 +157,7 @@ def batch(request: Request) -> int:
 def _is_new_model(text: str) -> bool:
     """Whether a text is the name of a model that does not exist, so that it is no source."""
     path = path_of(text)
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    known = lookup.all_extensions()
     return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import NoteOptions, OutputOptions, groups, verb
 from formats.cli.looking_verbs import LOOK, FileOptions, Seen, is_several, look
-from formats.cli.printing import progress, tell
 from formats.cli.report_lines import files_lines, relocation_lines, repair_lines, sharing_lines
 from formats.cli.several import CONVERT, out_option
-from formats.cli.streams import source_of
+from formats.cli.streams import progress, source_of, tell
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, option
@@ -87,7 +86,7 @@ def files(request: Request) -> int:
         found = model_files.files(file, **given)
         return Seen(found, lambda: files_lines(found))
 
-    return look(request, see, title="read")
+    return look(request, see, title="read", has_gaps=True)
 
 
 @verb(

@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import OutputOptions, groups, verb
 from formats.cli.error_text import error_to_json
-from formats.cli.printing import UNPRINTED, as_flags, json_text, progress, say, say_error, show, tell
 from formats.cli.several import any_place
-from formats.cli.streams import STREAM, check_single, source_of
+from formats.cli.streams import (
+    STREAM,
+    UNPRINTED,
+    as_flags,
+    check_single,
+    json_text,
+    progress,
+    say,
+    say_error,
+    show,
+    source_of,
+    tell,
+)
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from formats.cli.command_line import Request
-    from formats.cli.printing import Report
+    from formats.cli.streams import Report
     from formats.verbs.compare import Comparison
     from formats.verbs.inspect import Inspection
 
@@ -192,7 +203,7 @@ def inspect(request: Request) -> int:
         found = _with_nodes_like(found, chosen.nodes)
         return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
 
-    return look(request, see, title="read")
+    return look(request, see, title="read", has_gaps=True)
 
 
 def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
@@ -265,13 +276,15 @@ def look(
     title: str,
     in_folders: bool = True,
     only_prints: bool = True,
+    has_gaps: bool = False,
     ending: Callable[[], Iterable[str]] = tuple,
 ) -> int:
     """Do something with each file and print the result; the exit code is 1 if one has an error.
 
     An error of one of several files is printed, too, and does not stop the others. A folder means the models in and
     below it, unless `in_folders` is false. The lines of `ending` come after the results of several files. If `see`
-    `only_prints`, nothing is done for results that cannot be printed.
+    `only_prints`, nothing is done for results that cannot be printed. If it `has_gaps`, an empty line follows each
+    result.
     """
     if not is_several(request, in_folders=in_folders):
         (name,) = request.arguments
@@ -296,7 +309,7 @@ def look(
         if output.get("json"):
             entries.append({**seen.report.to_json(), "error": None})
         else:
-            if entries and title == "read" and not output.get("quiet"):
+            if entries and has_gaps and not output.get("quiet"):
                 say("")
             entries.append({})
             _tell(request, seen)
@@ -307,7 +320,7 @@ def look(
         show(
             [
                 *as_flags(request, ending()),
-                *([""] if title == "read" else []),
+                *([""] if has_gaps else []),
                 f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
             ]
         )

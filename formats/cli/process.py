@@ -14,9 +14,8 @@ from formats.cli import advice, several
 from formats.cli.columns import printable
 from formats.cli.command_line import EXIT_FAILURE, Request
 from formats.cli.error_text import NO_WORDS, describe, error_to_json, traceback_lines
-from formats.cli.printing import UNPRINTED, is_unreadable, json_text, say, sign_of_work
-from formats.cli.streams import CLOSED, STREAM, make_usable
-from formats.cli.typer_commands import CONVERT, understood
+from formats.cli.streams import CLOSED, STREAM, UNPRINTED, is_unreadable, json_text, make_usable, say, sign_of_work
+from formats.cli.typer_commands import CONVERT_COMMAND, understood
 from formats.errors import OptionError
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def run(program: str, texts: Sequence[str]) -> int:
     outcome = Outcome(program, texts)
     UNPRINTED.clear()
     with reported_errors(outcome), stoppable():
-        if program == CONVERT and (words := advice.for_other_program(texts)):
+        if program == CONVERT_COMMAND and (words := advice.for_other_program(texts)):
             raise OptionError(words)
         request = understood(program, texts)
         if request is not None:

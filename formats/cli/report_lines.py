@@ -29,12 +29,12 @@ FACT_CELLS = 14  # before a fact of a model
 MAX_LINE = 500  # characters of a key of the metadata, and of a text where there is no terminal
 
 
-def summary(report: ConversionReport, *, notes: bool = False) -> list[str]:
+def summary(report: ConversionReport, *, notes: bool = False, one_of_many: bool = False) -> list[str]:
     """The answer to a conversion; for a dry run, also a line for each file that would be written."""
     from formats.verbs.report import answer
 
-    first, verdict, *others = answer(report, "--notes", every=notes)
-    return [first, verdict, *(written_lines(report.files) if report.dry_run else ()), *others]
+    files = written_lines(report.files) if report.dry_run else ()
+    return answer(report, "--notes", every=notes, files=files, one_of_many=one_of_many)
 
 
 def written_lines(files: Sequence[WrittenFile]) -> Iterator[str]:
@@ -284,7 +284,7 @@ def files_lines(found: ModelFiles) -> Iterator[str]:
         remark = f"stays: {file.stays}" if file.stays else f"leads to {file.leads_to}" if file.leads_to else ""
         remark = f"missing: {file.missing}" if file.missing else remark
         rows.append((str(file.path), f"{file.nbytes:,}", remark))
-    yield from (line[2:] for line in table(("file", "bytes", ""), rows))
+    yield from table(("file", "bytes", ""), rows, indent="")
 
 
 def relocation_lines(done: Relocation) -> Iterator[str]:
@@ -306,13 +306,8 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
     yield from replacement_lines([done.backup] if done.backup else [], done.cleaned, dry_run=done.dry_run)
 
 
-def sharing_lines(done: Sharing, *, notes: bool = False) -> Iterator[str]:
+def sharing_lines(done: Sharing, *, notes: bool = False) -> list[str]:
     """The answer to `share`; for a dry run, also a line for each file that would be written."""
     from formats.verbs.share import sharing_answer
 
-    lines = sharing_answer(done, "--notes", every=notes)
-    count = len(done.models) + 2
-    yield from lines[:count]
-    if done.dry_run:
-        yield from written_lines(done.files)
-    yield from lines[count:]
+    return sharing_answer(done, "--notes", every=notes, files=written_lines(done.files) if done.dry_run else ())

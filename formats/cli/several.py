@@ -10,10 +10,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formats.cli import printing, streams
+from formats.cli import streams
 from formats.cli.error_text import error_to_json
-from formats.cli.printing import as_flags, json_text, say, say_error, show
 from formats.cli.report_lines import summary
+from formats.cli.streams import as_flags, json_text, say, say_error, show
 from formats.errors import OptionError
 from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, text
 from formats.pictures.progress_bar import Progress
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 PANEL = "Options for many models"
 CONVERT = "Convert"  # the section of the help
-CONVERTED = "converted"
-STATES = (CONVERTED, "unchanged", "failed", "skipped")
 
 
 def _any_path(name: str) -> Path:
@@ -208,7 +206,7 @@ class Shown:
         self._done, self._count = 0, count
         self._tells = not (self._output.get("quiet") or self._output.get("json"))
         bar = Progress(lambda is_known: f"{self._done} of {count} models")
-        self.bar = bar if printing.replace_bar(bar) else None
+        self.bar = bar if streams.replace_bar(bar) else None
         if self.bar is not None and count == 1:  # no process is started, which could have no other thread
             self.bar.watch()
         self._advice = "; the same command converts the rest" if has_manifest else ""
@@ -230,11 +228,8 @@ class Shown:
         if result.error is not None:
             say_error(self._request, result.error, result.job.source)
         elif result.report is not None and self._tells:
-            lines = summary(result.report, notes=(notes := self._output.get("notes", False)))
-            if not result.report.losses and result.report.verdict in lines:
-                lines.remove(result.report.verdict)  # of many models, only what is not the same is said
-            shown = (line for line in lines if notes or not line.startswith("note:"))  # a manifest has the notes
-            show(as_flags(self._request, shown))
+            lines = summary(result.report, notes=self._output.get("notes", False), one_of_many=True)
+            show(as_flags(self._request, lines))
 
     def close(self) -> None:
         """The jobs are done."""
@@ -243,6 +238,8 @@ class Shown:
 
 def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> str:
     counts, nbytes = _counts(results)
+    from formats.batch.job import CONVERTED
+
     words = {CONVERTED: "to convert"} if dry_run else {}
     states = (f"{count} {words.get(state, state)}" for state, count in counts.items() if count)
     counted = ", ".join(states) or "nothing to convert"
@@ -251,7 +248,9 @@ def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> 
 
 def _counts(results: Iterable[JobResult]) -> tuple[dict[str, int], int]:
     """The number of results by state, and the bytes that were written."""
-    counts, nbytes = dict.fromkeys(STATES, 0), 0
+    from formats.batch.job import CONVERTED, FAILED, SKIPPED, UNCHANGED
+
+    counts, nbytes = dict.fromkeys((CONVERTED, UNCHANGED, FAILED, SKIPPED), 0), 0
     for result in results:
         counts[result.state] += 1
         nbytes += result.report.nbytes if result.report else 0

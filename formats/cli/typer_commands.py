@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from formats.cli import advice
 from formats.cli.command_line import Request, flags_of, panels
-from formats.cli.printing import say
+from formats.cli.streams import say
 from formats.cli.verbs import COMPLETE, VERBS
 from formats.errors import OptionError
 
@@ -37,7 +37,7 @@ HELP_OF_VERBS = (
     ("--version", "Print the version"),
 )
 SIZES = "SIZE is a number of bytes, or 64K or 5GiB (powers of 1024), or 1.5GB (powers of 1000)."
-CONVERT = VERBS[0].name  # also a command of its own
+CONVERT_COMMAND = VERBS[0].name  # also a command of its own
 DESCRIPTION = "Convert, inspect, verify and compare models: .onnx, .onnxz, .rten and .ort."
 DOCUMENTS = "https://onnx-formats.github.io/formats"  # as in pyproject.toml
 EXAMPLES = (
@@ -59,12 +59,13 @@ def understood(program: str, texts: Sequence[str], *, of_all_packages: bool = Fa
     """
     if COMPLETE in os.environ:  # a shell asks for suggestions
         completion_init()
-    if program == CONVERT:
+    if program == CONVERT_COMMAND:
         command: Any = command_of(VERBS[0], of_all_packages, alone=True)
     else:  # `formats` alone shows its help, and so does `help`, which may name a verb
         command = main_command(of_all_packages)
-        is_help = [*texts[:1]] == ["help"]
-        texts = [*(text for text in texts if text != "help"), "--help"] if is_help else texts or ["--help"]
+        if texts and texts[0] == "help":
+            texts = [*(text for text in texts if text != "help"), "--help"]
+        texts = texts or ["--help"]
     try:
         found = command.main([*texts], prog_name=program, standalone_mode=False)
     except Exception as error:
@@ -78,7 +79,7 @@ def understood(program: str, texts: Sequence[str], *, of_all_packages: bool = Fa
 
 def _answer(program: str, texts: Sequence[str], error: Any) -> str:
     """The answer to a line in which typer found an error: advice, or its own message."""
-    verb = VERBS[0] if program == CONVERT else advice.verb_of(texts)
+    verb = VERBS[0] if program == CONVERT_COMMAND else advice.verb_of(texts)
     if type(error).__name__ == "NoSuchOption":
         return advice.unknown_option(program, verb, error.option_name, texts)
     if type(error).__name__ == "BadOptionUsage" and verb is not None:
@@ -234,21 +235,17 @@ def with_text_attached(texts: Sequence[str], verb: Verb, table: Table) -> list[s
             positional.append(index)
         elif name == word and previous is not None and previous.text_is_optional:
             optional.append(index)
+    from formats.codecs.lookup import model_extensions
+
     for index in reversed(optional):
         has_text = index + 1 in positional and len(positional) > needed > 0
-        if has_text and verb.takes_more and PurePath(words[index + 1]).suffix.lower() in _model_extensions():
+        if has_text and verb.takes_more and PurePath(words[index + 1]).suffix.lower() in model_extensions():
             if index + 1 < max(positional) and _exists_nowhere(words[index + 1]):
                 flag, name = words[index], words[index + 1]
                 raise OptionError(f"{name} does not exist; if it is the text of {flag}, write {flag}={name}")
             has_text = False
         words[index : index + 1 + has_text] = [f"{words[index]}={words[index + 1] if has_text else ''}"]
     return words
-
-
-def _model_extensions() -> set[str]:
-    from formats.codecs import lookup
-
-    return {extension for codec in lookup.built_in() for extension in codec.extensions}
 
 
 def _exists_nowhere(text: str) -> bool:

@@ -8,7 +8,7 @@ from formats.cli.command_line import OutputOptions, groups, verb
 from formats.cli.converting_verbs import batch, convert, edit, extract, merge
 from formats.cli.file_verbs import copy, files, move, pack, remove, repair, share, unpack
 from formats.cli.looking_verbs import diff, inspect, verify
-from formats.cli.printing import json_text, say
+from formats.cli.streams import json_text, say
 from formats.errors import OptionError
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.codecs.contract import HEAD_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
     from pathlib import Path
 
     from formats.tensordata.sources.source import Source
 
-HEAD_BYTES = 4096
 TAIL_BYTES = 22 + 0xFFFF  # the end of a zip file: its end record and the longest comment after it
 MODELS_IN_MESSAGE = 5
 

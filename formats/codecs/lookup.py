@@ -74,6 +74,11 @@ def codecs() -> tuple[Codec, ...]:
     return (*built_in(), *installed().codecs)
 
 
+def all_extensions() -> set[str]:
+    """The extensions of the files of all formats, also of those of other packages."""
+    return {extension for codec in codecs() for extension in codec.extensions}
+
+
 def is_marked_by_others(head: bytes, nbytes: int) -> bool:
     """Whether a file with these first bytes has the mark of a format of another package."""
     return any(codec.sniff(head, nbytes) is Match.STRONG for codec in installed().codecs)
@@ -203,13 +208,12 @@ def for_writing(path: Path, option: str = "format") -> Codec:
 
         from formats.codecs import foreign  # only errors need it
 
-        extensions = [extension for codec in codecs() for extension in codec.extensions]
         *others, last = [codec.extensions[0] for codec in codecs()]
         written = f"formats writes {', '.join(others)} and {last}"
         if (other := foreign.by_extension(suffix)) is not None:
             title = other.title.partition(",")[0]
             raise UnknownFormatError(f"{title} cannot be written; {written}{_problems()}", path=path)
-        if close := get_close_matches(suffix, extensions, 1, SIMILAR):
+        if close := get_close_matches(suffix, all_extensions(), 1, SIMILAR):
             unknown = f"no format has the extension {path.suffix!r}; did you mean {close[0]!r}?"
             raise UnknownFormatError(unknown + _problems(), path=path)
         if suffix:

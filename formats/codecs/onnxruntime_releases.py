@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir import dtypes, walk
-from formats.onnxruntime.small_constants import ONNX, in_attribute, is_small, read_at_load
+from formats.ir.model import STANDARD_DOMAINS
+from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,9 +112,9 @@ def limits_of(model: Model) -> Iterator[Limit]:
     if "" in outside or read_at_load(model, outside):
         yield Limit(f"{SMALL_CONSTANTS}, such as shapes, are in another file, and it reads them before that file", None)
     yield from (Limit(f"it has no kernels for {name}", TYPES[name]) for name in TYPES if name in names)
-    version = max((entry.version or 0 for entry in model.opset_import if (entry.domain or "") in ONNX), default=0)
+    version = max((entry.version or 0 for entry in model.opset_import if entry.domain in STANDARD_DOMAINS), default=0)
     later = {name: first for name, (since, first) in OPERATORS.items() if version >= since}
-    used = {node.op_type for _, node in walk.nodes(model) if (node.domain or "") in ONNX} if later else set()
+    used = {node.op_type for _, node in walk.nodes(model) if node.domain in STANDARD_DOMAINS} if later else set()
     for name, first in later.items():
         if name in used:
             yield Limit(f"it has no kernel for {name} in operator set {version}", first)

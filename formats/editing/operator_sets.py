@@ -368,7 +368,9 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
         done += EditResult(losses=tuple(_drop_optional(new, version)))
         if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
             shown = listed(parts, NAMED, "; ", "part")
-            raise UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
+            error = UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
+            error.reason = shown
+            raise error
         if version < INTERFACE_WITH_WEIGHTS <= given:
             done += _add_inputs(new)
     return new, done

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError, FormatError
 from formats.flatbuffer.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
-from formats.flatbuffer.forms import Filled, FilledTables, Form, Gap, Layout, Mark, layout_of, mark_of
+from formats.flatbuffer.forms import Form, FormLayout, FormTable, FormTables, Gap, Mark, form_layout, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ def build(table: Table, schema: Schema, root: str = "") -> list[bytes | Source]:
     """The buffer of a table, as segments in file order; its size is a multiple of 8 bytes.
 
     `root` is the name of the table, by default that of the schema's root. The buffer may start at any multiple of 8 in
-    a file. Scalars that equal their default are omitted, vtables are
-    shared, and a `Source`, which may be a string or the elements of a constant, is a separate segment.
+    a file. Scalars that equal their default are omitted, vtables are shared, and a `Source`, which may be a string or
+    the elements of a constant, is a separate segment.
 
     Raises: EncodeError for values that the schema cannot express, or that the verifier of FlatBuffers would refuse.
     """
@@ -58,7 +58,7 @@ def too_many_tables(schema: Schema, why: str = "") -> EncodeError:
     return EncodeError(f"the graph is too large: {words.program} reads at most {MAX_TABLES} tables ({why})")
 
 
-class _Shape(NamedTuple):
+class _TableLayout(NamedTuple):
     """The layout of the tables in which the same slots are filled."""
 
     vtable: bytes
@@ -70,14 +70,14 @@ class _Shape(NamedTuple):
 
 
 @cache
-def _shape(schema: Schema, name: str, filled: int) -> _Shape:
-    """The layout with the slots that are bits of `filled`, the largest first, so that none needs padding.
+def _table_layout(schema: Schema, name: str, slot_bits: int) -> _TableLayout:
+    """The layout of tables with values in the slots whose bits are set, the largest first, so that none needs padding.
 
     Values are given in descending order of their slots.
     """
-    given = [slot for slot in reversed(slots(schema, name)) if filled >> slot.number & 1]
+    given = [slot for slot in reversed(slots(schema, name)) if slot_bits >> slot.number & 1]
     by_size = sorted(enumerate(given), key=lambda item: (-scalar_struct(item[1].format).size, item[1].number))
-    places = [0] * filled.bit_length()
+    places = [0] * slot_bits.bit_length()
     order, end = [], 4
     for which, slot in by_size:
         places[slot.number] = end
@@ -86,7 +86,7 @@ def _shape(schema: Schema, name: str, filled: int) -> _Shape:
     formats = [slot.format for _, slot in by_size]
     vtable = struct.pack(f"<2H{len(places)}H", 4 + 2 * len(places), end, *places)
     alignment = max([4, *map(struct.calcsize, formats)])
-    return _Shape(vtable, end, alignment, struct.Struct("<i" + "".join(formats)).pack, order, places)
+    return _TableLayout(vtable, end, alignment, struct.Struct("<i" + "".join(formats)).pack, order, places)
 
 
 @cache
@@ -95,7 +95,7 @@ def _vector(element: str, count: int) -> Callable[..., bytes]:
     return struct.Struct(f"<I{count}{element}").pack
 
 
-_Key = tuple[Form, int, int, int]  # of a layout, with the space of the name, the alignment, and the depth
+_Key = tuple[Form, int, int, int]  # of the layout of a form, with the space of the name, the alignment, and the depth
 
 
 class Shared(dict[str, Any]):
@@ -122,11 +122,11 @@ class _Builder:
         self._sources: list[int] = []  # the indices of sources in `_chunks`
         self._nbytes = 0
         self._tables_left = MAX_TABLES
-        self._shapes: dict[tuple[str, int], tuple[int, _Shape]] = {}  # with the positions of their vtables
+        self._table_layouts: dict[tuple[str, int], tuple[int, _TableLayout]] = {}  # with the positions of their vtables
         self._plans: dict[str, _Plan] = {}
         self._uses: dict[_Key, int] = {}
-        self._layouts: dict[_Key, Layout] = {}
-        self._filling = Filled(Form({}))  # the values for the gaps of the table that is being written
+        self._form_layouts: dict[_Key, FormLayout] = {}
+        self._form_table = FormTable(Form({}))  # that is being written
         self._marks: list[Mark] | None = None  # the marks of these gaps, while a layout is made
 
     def root(self, name: str, table: Table) -> list[bytes | Source]:
@@ -177,19 +177,19 @@ class _Builder:
         if depth >= MAX_DEPTH:
             raise EncodeError(self._schema.words.too_deep)
         if type(table) is not Shared:
-            return self._written(name, table, depth + 1)
+            return self._write_contents(name, table, depth + 1)
         position, count = self._known.get((id(table), depth), (0, 0))
         if not position:
             before = self._tables_left
-            position = self._written(name, table, depth + 1)
+            position = self._write_contents(name, table, depth + 1)
             self._known[id(table), depth] = position, before - self._tables_left
         self._tables_left -= count  # those who read the buffer count them each time
         return position
 
-    def _filled(self, name: str, tables: FilledTables, depth: int, places: list[int]) -> None:
+    def _write_forms(self, name: str, tables: FormTables, depth: int, places: list[int]) -> None:
         """Write tables of forms, the last first, each in one step if there is a layout, and add their positions."""
         self._marks = None  # the outer table then has no layout
-        layouts, chunks = self._layouts, self._chunks
+        layouts, chunks = self._form_layouts, self._chunks
         rows = zip(reversed(tables.forms), reversed(tables.names), reversed(tables.values), strict=True)
         for form, text, values in rows:
             nbytes, key, layout = self._nbytes, None, None
@@ -208,36 +208,36 @@ class _Builder:
                         self._nbytes = position
                         places.append(position)
                         continue
-            places.append(self._first_filled(name, Filled(form, text, values), depth, key))
+            places.append(self._write_form(name, FormTable(form, text, values), depth, key))
 
-    def _first_filled(self, name: str, filled: Filled, depth: int, key: _Key | None = None) -> int:
+    def _write_form(self, name: str, form_table: FormTable, depth: int, key: _Key | None = None) -> int:
         """Write a table value by value; after a few tables of the form, make the layout."""
-        start, before = len(self._chunks), (len(self._shapes), len(self._sources))
+        start, before = len(self._chunks), (len(self._table_layouts), len(self._sources))
         table_count = self._tables_left
-        outer, self._filling = self._filling, filled
+        outer, self._form_table = self._form_table, form_table
         if key:
             uses = self._uses[key] = self._uses.get(key, 0) + 1
             self._marks = [] if uses > FEW_USES else None
-        position = self._table(name, filled.form.table, depth)
-        if key and self._marks and before == (len(self._shapes), len(self._sources)):
+        position = self._table(name, form_table.form.table, depth)
+        if key and self._marks and before == (len(self._table_layouts), len(self._sources)):
             data = self._joined(start, len(self._chunks))
-            self._layouts[key] = layout_of(data, position, self._marks, table_count - self._tables_left)
-        self._filling, self._marks = outer, None
+            self._form_layouts[key] = form_layout(data, position, self._marks, table_count - self._tables_left)
+        self._form_table, self._marks = outer, None
         return position
 
-    def _written(self, name: str, table: Table, depth: int) -> int:
+    def _write_contents(self, name: str, table: Table, depth: int) -> int:
         """Write the contents of a table, the last slot first, and then the table; return its position."""
         plan = self._plans.get(name) or self._add_plan(name)
-        filled, values, field = 0, [], ""
+        slot_bits, values, field = 0, [], ""
         try:
             for slot, field, bit, write in plan.slots:
                 value = table.get(field)
                 if type(value) is Gap:
-                    value = self._filling.given(slot, value)
+                    value = self._form_table.value_in(slot, value)
                 if value is not None:
                     value = write(slot, value, depth)
                 if value is not None:
-                    filled |= bit
+                    slot_bits |= bit
                     values.append(value)
                 elif slot.required:
                     raise EncodeError(f"a {name} is not valid without it")
@@ -246,27 +246,27 @@ class _Builder:
             raise
         if not table.keys() <= plan.fields:
             raise EncodeError(f"a {name} has no field {min(table.keys() - plan.fields)}")
-        vtable, shape = self._shapes.get((name, filled)) or self._add_shape(name, filled)
-        position = self._room(shape.nbytes, shape.alignment)
-        inline = [position - place - values[which] if place else values[which] for which, place in shape.order]
+        vtable, layout = self._table_layouts.get((name, slot_bits)) or self._add_table_layout(name, slot_bits)
+        position = self._room(layout.nbytes, layout.alignment)
+        inline = [position - place - values[which] if place else values[which] for which, place in layout.order]
         try:
-            self._chunks.append(shape.pack(vtable - position, *inline))
+            self._chunks.append(layout.pack(vtable - position, *inline))
         except (struct.error, OverflowError) as error:
             raise EncodeError(f"a number in a {name} does not fit its field: {error}") from None
         if self._marks is not None:
             self._marks.append(Mark(position, "i", None, vtable))
-            filled_slots = (slot for slot, _, bit, _ in plan.slots if filled & bit)
+            filled_slots = (slot for slot, _, bit, _ in plan.slots if slot_bits & bit)
             for slot, value in zip(filled_slots, values, strict=True):
                 if type(gap := table[slot.name]) is Gap:
-                    given, place = self._filling.given(slot, gap), position - shape.places[slot.number]
+                    given, place = self._form_table.value_in(slot, gap), position - layout.places[slot.number]
                     self._marks.append(mark_of(slot, gap, given, place, value))
         return position
 
-    def _add_shape(self, name: str, filled: int) -> tuple[int, _Shape]:
-        """Write the vtable of a new shape; return the shape and the position."""
-        shape = _shape(self._schema, name, filled)
-        added = self._shapes[name, filled] = self._room(len(shape.vtable), 2), shape
-        self._chunks.append(shape.vtable)
+    def _add_table_layout(self, name: str, slot_bits: int) -> tuple[int, _TableLayout]:
+        """Write the vtable of a new layout; return the layout and the position."""
+        layout = _table_layout(self._schema, name, slot_bits)
+        added = self._table_layouts[name, slot_bits] = self._room(len(layout.vtable), 2), layout
+        self._chunks.append(layout.vtable)
         return added
 
     def _add_plan(self, name: str) -> _Plan:
@@ -371,12 +371,12 @@ class _Builder:
     def _inner_table(self, slot: Slot, table: Table, depth: int) -> int:
         return self._table(slot.element, table, depth)
 
-    def _inner_tables(self, slot: Slot, tables: Sequence[Table] | FilledTables, depth: int) -> int:
+    def _inner_tables(self, slot: Slot, tables: Sequence[Table] | FormTables, depth: int) -> int:
         """The position of a vector of offsets; the tables follow it in their order."""
         places: list[int] = []
         try:
-            if isinstance(tables, FilledTables):
-                self._filled(slot.element, tables, depth, places)
+            if isinstance(tables, FormTables):
+                self._write_forms(slot.element, tables, depth, places)
             else:
                 places.extend(self._table(slot.element, table, depth) for table in reversed(tables))
         except FormatError as error:

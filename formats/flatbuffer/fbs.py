@@ -139,8 +139,8 @@ class _Step(NamedTuple):
     kind: str  # of the slot
 
 
-class _Layout(NamedTuple):
-    """What a vtable says about the tables that share it."""
+class _ReadPlan(NamedTuple):
+    """How to read the tables that share a vtable."""
 
     nbytes: int
     defaults: Table
@@ -172,7 +172,7 @@ class _Reader:
         self._base = base
         self._tables_left = MAX_TABLES
         self._visits_left = VISITS_PER_BYTE * len(data)  # in bytes
-        self._layouts: dict[tuple[str, int], _Layout] = {}
+        self._plans: dict[tuple[str, int], _ReadPlan] = {}
         self._texts: dict[int, str] = {}  # by position, if the schema shares strings
         self._seen: dict[tuple[str, int, int], tuple[Table, int, int]] = {}  # shared tables, with what they cost
         self._finishers = {
@@ -189,7 +189,7 @@ class _Reader:
 
     def forget(self) -> None:
         """Forget the layouts, which refer to methods of this object: without a cycle, it is freed after its use."""
-        self._layouts.clear()
+        self._plans.clear()
         self._finishers.clear()
 
     def root(self, name: str) -> Table:
@@ -215,10 +215,10 @@ class _Reader:
         # Tables that several others lead to count each time, as in the verifier of FlatBuffers, but are read once.
         if name in self._shared:
             return self._again(name, position, depth)
-        layout = self._layout(name, position)
-        if layout.known is not None:
-            return self._alike(layout, layout.known, position, depth)
-        return self._read(layout, position, depth)
+        plan = self._plan(name, position)
+        if plan.known is not None:
+            return self._alike(plan, plan.known, position, depth)
+        return self._read(plan, position, depth)
 
     def _again(self, name: str, position: int, depth: int) -> Table:
         """The table at a position, which is read once, but counts each time."""
@@ -228,11 +228,11 @@ class _Reader:
             self._visits_left -= visits
             return table
         tables, visits = self._tables_left, self._visits_left
-        table = self._read(self._layout(name, position), position, depth)
+        table = self._read(self._plan(name, position), position, depth)
         self._seen[name, position, depth] = table, tables - self._tables_left, visits - self._visits_left
         return table
 
-    def _alike(self, layout: _Layout, known: _Known, position: int, depth: int) -> Table:
+    def _alike(self, plan: _ReadPlan, known: _Known, position: int, depth: int) -> Table:
         """The attribute table at a position: one that was read before if it has the same bytes."""
         key = bytes(self._data[position + 4 : position + known.nbytes]), position % 8
         if same := known.tables.get(key):
@@ -240,8 +240,8 @@ class _Reader:
             self._visits_left -= visits
             return table
         before = self._visits_left
-        table = self._read(layout, position, depth)
-        nbytes = max([layout.nbytes, *(self._end(step, position) - position for step in layout.steps)])
+        table = self._read(plan, position, depth)
+        nbytes = max([plan.nbytes, *(self._end(step, position) - position for step in plan.steps)])
         if nbytes <= ALIKE_BYTES:
             known.nbytes = nbytes
             if len(known.tables) < MAX_ALIKE:
@@ -258,13 +258,13 @@ class _Reader:
         start, nbytes = self._vector("B" if is_text else step.element, position + step.place, offset)
         return start + nbytes + is_text
 
-    def _read(self, layout: _Layout, position: int, depth: int) -> Table:
+    def _read(self, plan: _ReadPlan, position: int, depth: int) -> Table:
         """The fields of the table at a position."""
-        table = layout.defaults.copy()
+        table = plan.defaults.copy()
         data = self._data
         field = ""
         try:
-            for field, place, unpack, finish, element, _ in layout.steps:
+            for field, place, unpack, finish, element, _ in plan.steps:
                 at = position + place
                 (value,) = unpack(data, at)
                 table[field] = value if finish is None else finish(element, at, value, depth + 1)
@@ -281,22 +281,22 @@ class _Reader:
             raise self._error(LimitError, at, f"tables are nested more than {MAX_DEPTH} deep")
         raise self._error(LimitError, at, TOO_OFTEN)
 
-    def _layout(self, name: str, position: int) -> _Layout:
-        """The layout of the table at a position, after a check that the table is inside the buffer."""
+    def _plan(self, name: str, position: int) -> _ReadPlan:
+        """The plan of the table at a position, after a check that the table is inside the buffer."""
         if position % 4:
             raise self._error(WireError, position, f"a {name} must start at a multiple of 4 bytes")
         if position + 4 > self._nbytes:
             self._need(position, 4, name)
         vtable = position - _unpack_distance(self._data, position)[0]
-        layout = self._layouts.get((name, vtable))
-        if layout is None:
-            layout = self._layouts[name, vtable] = self._read_vtable(name, vtable)
-        if position + layout.nbytes > self._nbytes:
-            self._need(position, layout.nbytes, name)
-        self._visits_left -= layout.nbytes
-        return layout
+        plan = self._plans.get((name, vtable))
+        if plan is None:
+            plan = self._plans[name, vtable] = self._read_vtable(name, vtable)
+        if position + plan.nbytes > self._nbytes:
+            self._need(position, plan.nbytes, name)
+        self._visits_left -= plan.nbytes
+        return plan
 
-    def _read_vtable(self, name: str, vtable: int) -> _Layout:
+    def _read_vtable(self, name: str, vtable: int) -> _ReadPlan:
         if vtable < 0 or vtable % 2:
             raise self._error(WireError, max(vtable, 0), f"the vtable of a {name} cannot be at byte {vtable}")
         self._need(vtable, 4, "a vtable")
@@ -310,25 +310,25 @@ class _Reader:
         places = {number: place for number, place in enumerate(entries) if place}
         is_alike = name in self._schema.unions.get(self._schema.alike, ())
         has_known = is_alike and PLAIN.issuperset(slot.kind for slot in slots(self._schema, name))
-        layout = _Layout(nbytes, {}, [], _Known() if has_known else None)
+        plan = _ReadPlan(nbytes, {}, [], _Known() if has_known else None)
         for slot in slots(self._schema, name):
             if slot.number in places:
                 self._check_place(name, slot, vtable, nbytes, places[slot.number])
             if slot.kind == "union" and (slot.number in places) != (slot.number - 1 in places):
                 raise self._error(WireError, vtable, f"{name}.{slot.name} has only one of tag and value")
             if slot.number in places and slot.kind != "tag":
-                layout.steps.append(self._step(slot, places))
+                plan.steps.append(self._step(slot, places))
             elif slot.required:
                 raise self._error(DecodeError, vtable, f"a {name} has no {slot.name}, but needs one")
             elif slot.default is not None:
                 members = self._schema.members.get(slot.element, {})  # of an enum
-                layout.defaults[slot.name] = members.get(slot.default, slot.default)
+                plan.defaults[slot.name] = members.get(slot.default, slot.default)
         # A field that this reader does not know could change the meaning of the others.
         unknown = places.keys() - {slot.number for slot in slots(self._schema, name)}
         if unknown:
             message = f"a {name} has a value in slot {min(unknown)}, which this reader does not know: the file is newer"
             raise self._error(DecodeError, vtable, message)
-        return layout
+        return plan
 
     def _check_place(self, name: str, slot: Slot, vtable: int, nbytes: int, place: int) -> None:
         size = scalar_struct(slot.format).size

@@ -42,7 +42,7 @@ class Form:
         self.table = table
 
 
-class Filled(NamedTuple):
+class FormTable(NamedTuple):
     """A table of a form.
 
     The values are those of the gaps by number. All are tuples: vectors, or single values. The values of one gap have
@@ -53,7 +53,7 @@ class Filled(NamedTuple):
     name: str = ""
     values: Values = ()
 
-    def given(self, slot: Slot, gap: Gap) -> Any:
+    def value_in(self, slot: Slot, gap: Gap) -> Any:
         """The value in a gap."""
         if gap == NAME:
             return self.name
@@ -61,13 +61,13 @@ class Filled(NamedTuple):
         return values if slot.kind == "scalars" else values[0]
 
 
-class FilledTables:
+class FormTables:
     """A vector of tables of forms: their forms, names and values in three lists, which takes less than an object each.
 
-    The values of each are as in `Filled`.
+    The values of each are as in `FormTable`.
     """
 
-    def __init__(self, tables: Iterable[Filled] = ()) -> None:
+    def __init__(self, tables: Iterable[FormTable] = ()) -> None:
         self.forms: list[Form] = []
         self.names: list[str] = []
         self.values: list[Values] = []
@@ -77,8 +77,8 @@ class FilledTables:
     def __len__(self) -> int:
         return len(self.forms)
 
-    def __iter__(self) -> Iterator[Filled]:
-        return map(Filled, self.forms, self.names, self.values)
+    def __iter__(self) -> Iterator[FormTable]:
+        return map(FormTable, self.forms, self.names, self.values)
 
     def add(self, form: Form, name: str = "", values: Values = ()) -> None:
         """Add a table."""
@@ -96,7 +96,7 @@ class Mark(NamedTuple):
     vtable: int = 0  # the position of a vtable; without a gap, the value is the distance to it
 
 
-class Layout(NamedTuple):
+class FormLayout(NamedTuple):
     """How to write the tables of a form whose names take the same space."""
 
     nbytes: int
@@ -135,7 +135,7 @@ def mark_of(slot: Slot, gap: Gap, value: Any, place: int, position: int) -> Mark
     return Mark(place, slot.format, gap)
 
 
-def layout_of(data: bytes, position: int, marks: Iterable[Mark], table_count: int) -> Layout:
+def form_layout(data: bytes, position: int, marks: Iterable[Mark], table_count: int) -> FormLayout:
     """The layout of tables that equal the one with the bytes `data`, from `position` on, except for the marks."""
     formats, written, name = "<", 0, 0
     arguments: list[Any] = []
@@ -153,4 +153,4 @@ def layout_of(data: bytes, position: int, marks: Iterable[Mark], table_count: in
         else:
             values.append((first, len(arguments), mark.gap.number))
     pack = struct.Struct(f"{formats}{len(data) - written}s").pack
-    return Layout(len(data), table_count, pack, [*arguments, data[written:]], distances, name, values)
+    return FormLayout(len(data), table_count, pack, [*arguments, data[written:]], distances, name, values)

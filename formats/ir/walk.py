@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from formats.errors import EncodeError
 from formats.ir.model import (
     EXTERNAL,
+    STANDARD_DOMAINS,
     Attribute,
     Function,
     Graph,
@@ -204,7 +205,7 @@ def constant_names(model: Model) -> dict[str, str]:
     names: dict[str, str] = {}
     for where, listed in node_lists(model):
         for index, node in enumerate(listed):
-            if node.op_type == "Constant" and node.domain in (None, "", "ai.onnx") and node.output:
+            if node.op_type == "Constant" and node.domain in STANDARD_DOMAINS and node.output:
                 place = inner_place(where, "node", index)
                 for name, inner in (("value", ("t",)), ("sparse_value", ("sparse_tensor", "values"))):
                     names[reduce(inner_place, (f'attribute["{name}"]', *inner), place)] = node.output[0]

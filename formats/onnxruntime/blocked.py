@@ -20,10 +20,10 @@ import numpy as np
 
 from formats.errors import UnsupportedError
 from formats.ir.dtypes import FLOAT
-from formats.ir.model import Attribute, Node, Tensor
+from formats.ir.model import VALUE_FIELDS, Attribute, Node, Tensor
 from formats.ir.node_order import mentioned, subgraphs
 from formats.ir.storage import from_numpy, raw_source, with_raw_data
-from formats.onnxruntime import BLOCKED, CHANNELS_LAST
+from formats.onnxruntime import ACTIVATIONS, BLOCKED, CHANNELS_LAST
 from formats.tensordata.sources.transform import Transform
 
 if TYPE_CHECKING:
@@ -39,22 +39,13 @@ REMEDY: Final = 'let onnxruntime save the model at the level "extended", or conv
 FLOAT_BYTES: Final = 4
 LEAST_GAP: Final = 50.0  # of two logarithms of likelihoods, for each root of the number of channels
 LOOKED_AT: Final = 1 << 22  # elements of weights
-FLOAT_VALUE, INT, STRING, INTS = 1, 2, 3, 7  # AttributeProto.AttributeType
+FLOAT_VALUE, INT, STRING, INTS = map(VALUE_FIELDS.index, ("f", "i", "s", "ints"))
 
 REORDER: Final = ("ReorderInput", "ReorderOutput")
 POOLS: Final = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
 # The operators of other domains that onnxruntime lets compute on blocked values, element by element.
 OF_ONE_VALUE: Final = ("Elu", "FastGelu", "Gelu", "HardSigmoid", "LeakyRelu", "QuickGelu", "Relu", "Sigmoid", "Tanh")
 ELEMENTWISE: Final = (*OF_ONE_VALUE, "Add", "Mul", "Sum")
-ACTIVATIONS: Final[dict[str, tuple[str, ...]]] = {  # and the attributes for their parameters
-    "Relu": (),
-    "Sigmoid": (),
-    "Tanh": (),
-    "LeakyRelu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"),
-    "Elu": ("alpha",),
-    "Clip": ("min", "max"),
-}
 CLIP_OF_INPUTS: Final = 11  # the operator set from which on its limits are inputs
 FUSED: Final = ("activation", "activation_params")
 # The operators that have the channels last only in their first input and first output.
@@ -136,7 +127,9 @@ def _filled(channels: int, block: int) -> int:
 
 
 def _refused(where: str, reason: str) -> UnsupportedError:
-    return UnsupportedError(f"{reason}: {REMEDY}", where=where)
+    error = UnsupportedError(f"{reason}: {REMEDY}", where=where)
+    error.reason, error.remedy = reason, REMEDY
+    return error
 
 
 class _Values:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir import walk
+from formats.ir.model import STANDARD_DOMAINS
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST
 from formats.tensordata.plan import DOCUMENTATION, RESULTS, Loss
 
@@ -43,7 +44,7 @@ def in_usual_layout(model: Model) -> Usual:
     names = Names(name for _, graph in graphs for name in _names_in(graph))
     losses: list[Loss] = []
     if BLOCKED in domains:
-        version = next((entry.version or 1 for entry in new.opset_import if entry.domain in (None, "", "ai.onnx")), 1)
+        version = next((entry.version or 1 for entry in new.opset_import if entry.domain in STANDARD_DOMAINS), 1)
         blocks = blocks_of(graphs)
         for values in blocks.graphs:
             put_back(values, blocks.block, version, names)

@@ -10,13 +10,13 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from formats.ir import dtypes, walk
+from formats.ir.model import STANDARD_DOMAINS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from formats.ir.model import Model, Tensor
 
-ONNX: Final = ("", "ai.onnx")
 SMALL_BYTES: Final = 1024  # a constant of this size is no small one
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 # The inputs that an operator's rule for shapes reads.
@@ -66,7 +66,7 @@ def read_at_load(model: Model, names: Collection[str]) -> set[str]:
     read = {
         node.input[index]
         for _, node in (walk.nodes(model) if names else ())
-        if (node.domain or "") in ONNX
+        if node.domain in STANDARD_DOMAINS
         for index in READ_AT_LOAD.get(node.op_type or "", ())
         if index < len(node.input)
     }

@@ -48,7 +48,7 @@ class OrtCodec(Codec):
         """How to write `model` to `destination`."""
         from formats.ort.writing import plan_model
 
-        return plan_model(model, destination, options)
+        return plan_model(model, destination)
 
     def regions(self, source: Source) -> Iterator[Region]:
         """The parts of the file in `source`."""

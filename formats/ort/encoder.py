@@ -16,12 +16,11 @@ from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.flatbuffer.builder import Shared
 from formats.ir import dtypes
 from formats.ir.copies import content
-from formats.ir.model import Attribute, values_held
+from formats.ir.model import STANDARD_DOMAINS, VALUE_FIELDS, Attribute, values_held
 from formats.ir.storage import raw_source
 from formats.ort.buffers import MAX_NAMES
-from formats.ort.operators import ONNX, operator
+from formats.ort.operators import of_tensor, operator
 from formats.ort.preparation import lifted
-from formats.ort.types import of_tensor
 from formats.words import listed
 
 if TYPE_CHECKING:
@@ -29,14 +28,13 @@ if TYPE_CHECKING:
 
     from formats.flatbuffer.fbs import Table
     from formats.ir.model import Graph, Node, SparseTensor, Tensor, TensorShape, Type
-    from formats.ort.operators import Operator
-    from formats.ort.types import Types
+    from formats.ort.operators import Operator, Types
     from formats.tensordata.sources.source import Source
 
 SMALL_BYTES: Final = 128  # onnxruntime copies weights below this size
 HALVES: Final = (dtypes.FLOAT16, dtypes.BFLOAT16)
-TYPES_OF_FIELDS: Final = {"f": 1, "i": 2, "s": 3, "t": 4, "g": 5, "floats": 6, "ints": 7, "strings": 8, "tensors": 9}
-FIELDS_OF_TYPES: Final = {number: field for field, number in TYPES_OF_FIELDS.items()}
+FIELDS_OF_TYPES: Final = dict(enumerate(VALUE_FIELDS[1:10], 1))  # up to `tensors`, the last that is written
+TYPES_OF_FIELDS: Final = {field: number for number, field in FIELDS_OF_TYPES.items()}
 
 
 class Encoder:
@@ -90,7 +88,7 @@ class Encoder:
         }
 
     def _node(self, node: Node, index: int, visible: Mapping[str, Type], where: str) -> Table:
-        domain = "" if node.domain == ONNX else node.domain or ""
+        domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         name = node.op_type or ""
         row = operator(domain, name, self._versions.get(domain, 1))
         if (

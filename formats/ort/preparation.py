@@ -14,13 +14,13 @@ from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
 from formats.ir import dtypes
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.model import Function, Graph, Tensor, Type
+from formats.ir.model import STANDARD_DOMAINS, Function, Graph, Tensor, Type
 from formats.ir.node_order import Names, defined
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.storage import with_raw_data
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
-from formats.ort.operators import ONNX, operator
+from formats.ort.operators import operator
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Attribute, Message, Model, Node, SparseTensor
-    from formats.ort.types import Types
+    from formats.ort.operators import Types
 
     Key = tuple[str, str, str]
 
 MAX_NODES = 1_000_000  # more tables than onnxruntime reads
 MAX_CALLS = 100  # nested calls of functions
-STANDARD_DOMAINS = (None, "", ONNX)
 
 
 def without_functions(model: Model) -> Model:

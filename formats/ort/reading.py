@@ -12,6 +12,7 @@ from formats.flatbuffer.fbs import Span, read
 from formats.ir.copies import message_of
 from formats.ir.dtypes import STRING
 from formats.ir.model import (
+    VALUE_FIELDS,
     Attribute,
     Dimension,
     Graph,
@@ -40,7 +41,7 @@ VERSIONS: Final = ("1", "2", "3", "4", "5", "6")
 EAGER_BYTES: Final = 1024  # weights this small need less memory than a range
 MAIN: Final = "main_graph"  # a graph of the file has no name
 NO_VERSION: Final = (1 << 63) - 1  # what onnxruntime writes for a model without `model_version`
-FIELDS: Final = dict(enumerate(("f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs"), 1))
+FIELDS: Final = dict(enumerate(VALUE_FIELDS[1:11], 1))  # up to `graphs`, the last in the schema
 
 
 def read_model(source: Source) -> Model:

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from formats.errors import UnsupportedError
 from formats.flatbuffer.builder import build
-from formats.ir.model import Graph, Model, Node, Tensor
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, Tensor
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.node_order import topological
 from formats.ir.walk import visit
 from formats.ort.buffers import MAX_NAMES, SCHEMA
 from formats.ort.encoder import Encoder
-from formats.ort.operators import ONNX
+from formats.ort.operators import ONNX, all_types
 from formats.ort.preparation import with_functions, without_functions
-from formats.ort.types import all_types
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
 from formats.words import listed
 
@@ -22,14 +21,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.flatbuffer.fbs import Table
-    from formats.ort import OrtOptions
 
 MAX_NESTED: Final = 10  # functions of operators in functions of operators; onnx has two
 FIRST_WITH_SETS: Final = 3  # from this ir_version on, a model must name its operator sets
 VERSION: Final = "4"  # every full build of onnxruntime since 1.8 loads it; 5 and 6 only add what minimal builds need
 
 
-def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePlan:
+def plan_model(model: Model, destination: Path) -> WritePlan:
     """How to write `model` to `destination`.
 
     Raises: UnsupportedError for what the format does not hold, EncodeError for a malformed graph.
@@ -51,7 +49,9 @@ def plan_model(model: Model, destination: Path, options: OrtOptions) -> WritePla
                 "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
             )
     domains = {
-        "" if node.domain == ONNX else node.domain or "" for _, inner in all_graphs(graph) for node in inner.node
+        "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+        for _, inner in all_graphs(graph)
+        for node in inner.node
     }
     if (missing := sorted(domains - set(versions))) and (model.ir_version or FIRST_WITH_SETS) >= FIRST_WITH_SETS:
         raise UnsupportedError(

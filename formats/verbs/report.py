@@ -208,18 +208,29 @@ def verdict_of_models(losses: Iterable[Loss], *, is_translated: bool) -> str:
     return verdict(losses, "the same models, unchanged")
 
 
-def answer(report: ConversionReport, more: str = "report.losses", *, every: bool = False) -> list[str]:
+def answer(
+    report: ConversionReport,
+    more: str = "report.losses",
+    *,
+    every: bool = False,
+    files: Iterable[str] = (),
+    one_of_many: bool = False,
+) -> list[str]:
     """What was written; whether it computes the same; what was edited; then the warnings, and the notes that many see.
 
     Several edits of a kind are one line, and notes that only NaN, infinities or empty tensors show, and those about
-    documentation, are a number in the last one. `more` is where all of them are. If `every`, each has a line.
+    documentation, are a number in the last one. `more` is where all of them are. If `every`, each has a line. `files`
+    are lines about the files. For `one_of_many` models, the verdict is left out if there are no losses, and so are the
+    notes unless `every`.
     """
+    has_notes = every or not one_of_many
     return [
         _written(report),
-        report.verdict,
+        *([report.verdict] if report.losses or not one_of_many else []),
+        *files,
         *edit_lines(report.edits, more, every=every),
-        *loss_lines(report.losses, more, every=every),
-        *_remarks(report, more, every=every),
+        *loss_lines((loss for loss in report.losses if has_notes or loss.matters), more, every=every),
+        *(_remarks(report, more, every=every) if has_notes else []),
     ]
 
 

@@ -161,10 +161,12 @@ class Sharing:
         return [str(file.path) for file in self.data_files if model in file.models]
 
 
-def sharing_answer(sharing: Sharing, more: str = "report.losses", *, every: bool = False) -> list[str]:
+def sharing_answer(
+    sharing: Sharing, more: str = "report.losses", *, every: bool = False, files: Iterable[str] = ()
+) -> list[str]:
     """What was saved; whether it computes the same; what was written; then the warnings, and the notes that many see.
 
-    `more` is where the other notes are. If `every`, each has a line as well.
+    `more` is where the other notes are. If `every`, each has a line as well. `files` are lines about the files.
     """
     losses = [
         loss._replace(detail=f"{loss.where}: {loss.detail}", short=f"{loss.where}: {loss.summary}")
@@ -174,6 +176,7 @@ def sharing_answer(sharing: Sharing, more: str = "report.losses", *, every: bool
         _saved(sharing),
         sharing.verdict,
         *_written(sharing),
+        *files,
         *loss_lines(losses, more, every=every),
         *replacement_lines(sharing.backups, sharing.removed, dry_run=sharing.dry_run),
     ]

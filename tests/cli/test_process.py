@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from systems import posix
 
-from formats.cli import printing, process
+from formats.cli import process, streams
 
 
 class Refusing(io.StringIO):
@@ -29,12 +29,12 @@ class Refusing(io.StringIO):
 
 def test_a_closed_pipe_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows reports "invalid argument" if the reader has stopped; with another error, somebody could still read."""
-    monkeypatch.setattr(printing, "UNPRINTED", {})
+    monkeypatch.setattr(streams, "UNPRINTED", {})
     for number, is_gone in ((errno.EINVAL, True), (errno.EPIPE, True), (errno.ENOSPC, False)):
         stream = Refusing(number)
         for _ in range(2):  # the second text is not even tried
-            printing.say("text", stream)
-        assert (is_gone, 1) == (printing.is_unreadable(stream), stream.tries)
+            streams.say("text", stream)
+        assert (is_gone, 1) == (streams.is_unreadable(stream), stream.tries)
 
 
 @posix

@@ -6,7 +6,7 @@ from typing import Any
 
 from formats.flatbuffer import builder, fbs
 from formats.flatbuffer.fbs import Table
-from formats.flatbuffer.forms import NAME, Filled, FilledTables, Gap
+from formats.flatbuffer.forms import NAME, FormTable, FormTables, Gap
 from formats.rten.model import SCHEMA
 from formats.tensordata.sources.source import Source
 
@@ -23,9 +23,9 @@ def read(data: bytes | memoryview, root: str = "Model", base: int = 0) -> Table:
     return fbs.read(data, SCHEMA, root, base=base)
 
 
-def expanded(value: Any, around: Filled | None = None) -> Any:
+def expanded(value: Any, around: FormTable | None = None) -> Any:
     """Return a table, or a part of the table `around`, with plain tables instead of forms and their values."""
-    if isinstance(value, Filled):
+    if isinstance(value, FormTable):
         return expanded(value.form.table, value)
     if isinstance(value, Gap) and around is not None:
         return around.name if value == NAME else around.values[value.number]
@@ -35,7 +35,7 @@ def expanded(value: Any, around: Filled | None = None) -> Any:
             if isinstance(value.get(name), Gap):
                 (table[name],) = table[name]
         return table
-    if isinstance(value, (list, FilledTables)):
+    if isinstance(value, (list, FormTables)):
         return [expanded(inner, around) for inner in value]
     if isinstance(value, tuple) and value and isinstance(value[0], str):
         return value[0], expanded(value[1], around)

@@ -19,7 +19,7 @@ from rten_forms import ENUMS, TABLES, UNIONS, build, expanded, read
 from formats.errors import EncodeError
 from formats.flatbuffer import builder
 from formats.flatbuffer.fbs import Span, Table
-from formats.flatbuffer.forms import NAME, Filled, FilledTables, Form, Gap, Layout
+from formats.flatbuffer.forms import NAME, Form, FormLayout, FormTable, FormTables, Gap
 from formats.flatbuffer.rows import TableField
 from formats.tensordata.sources.source import Literal, Source
 
@@ -246,8 +246,8 @@ def test_tables_of_forms_are_written_like_all_others(data: st.DataObject) -> Non
     nodes = []
     for form, gaps in data.draw(st.lists(st.sampled_from(drawn), max_size=30)):
         values = tuple(tuple(data.draw(NUMBERS) for _ in range(count)) for count in gaps)
-        nodes.append(Filled(form, data.draw(NAMES), values))
-    model = {"schema_version": 1, "graph": {"nodes": FilledTables(nodes)}}
+        nodes.append(FormTable(form, data.draw(NAMES), values))
+    model = {"schema_version": 1, "graph": {"nodes": FormTables(nodes)}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "FEW_USES", 1)
         assert joined(build(model)) == joined(build(expanded(model)))
@@ -266,22 +266,22 @@ def like_a_large_graph(count: int) -> Table:
     nodes = []
     for index in range(count):
         name = "n" * (index % 9) + "é" * (index % 10 == 1)
-        nodes += [Filled(value, name), Filled(constant, name, ((struct.pack("<f", index),),))]
-        nodes += [Filled(offset, name, ((index,),)), Filled(named, name, ((index, -1), (index + 1,)))]
-        nodes += [Filled(unnamed, "", ((index, 7), (index + 1,)))] * (index % 3)
-    return {"schema_version": 1, "graph": {"nodes": FilledTables(nodes)}}
+        nodes += [FormTable(value, name), FormTable(constant, name, ((struct.pack("<f", index),),))]
+        nodes += [FormTable(offset, name, ((index,),)), FormTable(named, name, ((index, -1), (index + 1,)))]
+        nodes += [FormTable(unnamed, "", ((index, 7), (index + 1,)))] * (index % 3)
+    return {"schema_version": 1, "graph": {"nodes": FormTables(nodes)}}
 
 
 def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that are written in one step have the given names, ids, elements and offsets."""
-    model, wholes, packed = like_a_large_graph(300), 0, Layout.packed
+    model, wholes, packed = like_a_large_graph(300), 0, FormLayout.packed
 
     def counted(*arguments: Any) -> bytes:
         nonlocal wholes
         wholes += 1
         return packed(*arguments)
 
-    monkeypatch.setattr(Layout, "packed", counted)
+    monkeypatch.setattr(FormLayout, "packed", counted)
     buffer = joined(build(model))
     assert wholes > len(model["graph"]["nodes"]) / 2
     assert joined(build(expanded(model))) == buffer
@@ -291,10 +291,10 @@ def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.Monke
 def test_graphs_in_tables_of_forms() -> None:
     """A form may contain tables of forms, and they do not fill its gaps."""
     inner = Form({"name": NAME, "data": ("ValueNode", {})})
-    branch = {"nodes": FilledTables(Filled(inner, f"inner{index}") for index in range(20))}
+    branch = {"nodes": FormTables(FormTable(inner, f"inner{index}") for index in range(20))}
     operator = {"type": "If", "attrs": ("IfAttrs", {"then_branch": branch}), "inputs": Gap(0)}
     outer = Form({"name": NAME, "data": ("OperatorNode", operator)})
-    nodes = FilledTables(Filled(outer, f"node{n}", ((n,),)) for n in range(20))
+    nodes = FormTables(FormTable(outer, f"node{n}", ((n,),)) for n in range(20))
     model = {"schema_version": 1, "graph": {"nodes": nodes}}
     assert joined(build(model)) == joined(build(expanded(model)))
 
@@ -307,9 +307,9 @@ def test_what_has_no_place_in_tables_of_forms_is_refused(name: str, ids: tuple[i
     """Wrong values give the same error as in tables that are written value by value, with a layout and without."""
     form = Form({"name": NAME, "data": ("OperatorNode", {"inputs": Gap(0)})})
     for count in (0, 1, 30):
-        nodes = [Filled(form, name, (ids,)), *[Filled(form, "okay", ((1,),))] * count]  # written from the end
+        nodes = [FormTable(form, name, (ids,)), *[FormTable(form, "okay", ((1,),))] * count]  # written from the end
         with pytest.raises(EncodeError, match=message) as caught:
-            build({"graph": {"nodes": FilledTables(nodes)}})
+            build({"graph": {"nodes": FormTables(nodes)}})
         assert (caught.value.where or "").split(".")[:3] == ["Model", "graph", "nodes[0]"]
         assert (caught.value.where or "").endswith(where)
 

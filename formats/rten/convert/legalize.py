@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError, UnsupportedError
 from formats.ir.dtypes import DOUBLE, FLOAT, type_name
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.model import Graph, Model, Node
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node
 from formats.ir.node_order import all_mentioned, graphs, topological
 from formats.ir.walk import inner_place
 from formats.onnxruntime.layouts import in_usual_layout
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.distinct_outputs import tensor_input_of
-from formats.rten.convert.passes import GRAPH_PASSES, MODEL_PASSES, GraphFacts, ModelFacts, run
+from formats.rten.convert.passes import GRAPH_PASSES, MODEL_PASSES, GraphFacts, ModelFacts, run_passes
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
 from formats.rten.convert.scope import Scope
@@ -32,7 +32,6 @@ from formats.rten.graph.uses import Uses, add_decisive, used_and_read
 from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, spec_of
 from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, NOT_NUMBERS
 from formats.tensordata.plan import RANGE, SPECIAL, Losses
@@ -77,8 +76,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     try:
         model, layout_losses = in_usual_layout(model)
     except UnsupportedError as error:
-        reason, _, remedy = error.message.partition(": ")
-        refusals.append(Refusal("", "", None, error.where or "", reason, remedy))
+        refusals.append(Refusal("", "", None, error.where or "", error.reason, error.remedy))
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))
     if target.is_onnx:
@@ -91,8 +89,8 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
         with budget_of(model):
             return legalizer.graph(graph, versions, None, "graph", ())
 
-    facts = ModelFacts(version, target, legalizer.losses, refusals, legalizer.rounded, legal_graph)
-    legal = run(MODEL_PASSES, model, facts)
+    facts = ModelFacts(version, target, legalizer.losses, refusals, legalizer.rounded, legal_graph=legal_graph)
+    legal = run_passes(MODEL_PASSES, model, facts)
     graph = legal.subject.graph or Graph()
     all_graphs = graphs(graph, "graph") if len(legalizer.types) > 1 else [("graph", graph)]
     types = {where: legalizer.types.get(id(graph), {}) for where, graph in all_graphs}
@@ -163,6 +161,10 @@ class _Legalizer:
         constants = Constants(Scope(outer.scope if outer else None), self._names)
         surroundings = _Surroundings(constants.scope, constants, outer.depth + 1 if outer else 0, Uses(graph))
         place = _Place(versions, where, surroundings, is_inlined, maker=maker)
+
+        def legal_nodes(graph: Graph) -> list[Node]:
+            return self._nodes(graph, place)
+
         facts = GraphFacts(
             where,
             outer is not None,
@@ -172,9 +174,9 @@ class _Legalizer:
             constants,
             self.losses,
             self.kept,
-            lambda graph: self._nodes(graph, place),
+            legal_nodes=legal_nodes,
         )
-        legal = run(GRAPH_PASSES, graph, facts)
+        legal = run_passes(GRAPH_PASSES, graph, facts)
         self.changed_by.update(dict.fromkeys(legal.changed_by))
         if outer:
             self._finished_inside.update((id(node), node) for node in legal.subject.node)
@@ -313,7 +315,9 @@ class _Legalizer:
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
         """Add a node that needs no more rewriting, and infer the types of its outputs."""
-        spec = spec_of(node) if self.kept else None if domain else SPECS.get(node.op_type or "")
+        spec = spec_of(node)
+        if self.kept is None and domain:  # of operators of other domains, only an ONNX loader has any
+            spec = None
         if spec is None or spec.row_for(self._target) is None:
             raise Refused("is not supported by RTen")
         if self.kept is not None:
@@ -338,15 +342,13 @@ class _Legalizer:
         self, node: Node, spec: OperatorSpec, surroundings: _Surroundings
     ) -> Sequence[tuple[Deviation, bool]]:
         """What RTen computes otherwise of a node that is written as it is, and whether ONNX defines the result."""
-        if spec.to_rten.deviations is None is spec.to_rten.unspecified:
+        if spec.to_rten.deviations is None and spec.to_rten.unspecified is None:
             return ()
         context = self._context(node, NEWEST, surroundings)
-        rules = (spec.to_rten.deviations, True), (spec.to_rten.unspecified, False)
-        deviations = [
-            (deviation, is_defined)
-            for rule, is_defined in rules
-            for deviation in (() if rule is None else rule(node, context))
-        ]
+        deviations: list[tuple[Deviation, bool]] = []
+        for rule, is_defined in ((spec.to_rten.deviations, True), (spec.to_rten.unspecified, False)):
+            if rule is not None:
+                deviations += ((deviation, is_defined) for deviation in rule(node, context))
         return [*_visible(deviations, node, surroundings.scope)]
 
     def _report(self, deviations: Iterable[tuple[Deviation, bool]], place: _Place) -> None:
@@ -363,7 +365,7 @@ class _Legalizer:
         self.losses.add(kind, f"{model_node.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
 
     def _context(self, node: Node, version: int, surroundings: _Surroundings) -> Context:
-        scope, constants, _, _ = surroundings
+        scope, constants = surroundings.scope, surroundings.constants
         return Context(node, version, scope, self._names, constants, self._exact, self._target)
 
     def _refuse(self, node: Node, domain: str, place: _Place, reason: str, remedy: str = "") -> list[Node]:

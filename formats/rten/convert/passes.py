@@ -12,7 +12,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from formats.ir.dtypes import type_name
-from formats.ir.model import Graph, Model, OperatorSetId
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, OperatorSetId
 from formats.ir.node_order import all_mentioned, graphs, mentioned, subgraphs
 from formats.rten.convert.context import NEWEST
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
@@ -20,7 +20,6 @@ from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import UNKNOWN, completed
 from formats.rten.graph.constants import FIRST_IR_WITH_DEFAULTS, densify
 from formats.rten.graph.uses import add_decisive
-from formats.rten.operators.shared.spec import STANDARD_DOMAINS
 from formats.tensordata.plan import INTERFACE, RANGE, RESULTS, USE
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class PassResult(Generic[Subject]):
     changed_by: tuple[str, ...]
 
 
-def run(passes: Iterable[Pass[Subject, Facts]], subject: Subject, facts: Facts) -> PassResult[Subject]:
+def run_passes(passes: Iterable[Pass[Subject, Facts]], subject: Subject, facts: Facts) -> PassResult[Subject]:
     """Run passes in their order, each on what the one before it made."""
     changed_by = []
     for step in passes:

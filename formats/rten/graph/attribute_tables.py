@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.copies import message_of
-from formats.ir.model import Attribute, Tensor
+from formats.ir.model import VALUE_FIELDS, Attribute, Tensor
 from formats.rten.graph.attributes import AttributeType
 from formats.rten.operators.shared.spec import ANY, ONES, FieldKind
 from formats.rten.target import ALL_RELEASES
@@ -25,17 +25,8 @@ if TYPE_CHECKING:
 
 UINT32_MAX: Final = (1 << 32) - 1
 
-# The field of an attribute that holds a value of each type.
-_VALUE_FIELDS: Final = {
-    AttributeType.FLOAT: "f",
-    AttributeType.INT: "i",
-    AttributeType.STRING: "s",
-    AttributeType.TENSOR: "t",
-    AttributeType.GRAPH: "g",
-    AttributeType.FLOATS: "floats",
-    AttributeType.INTS: "ints",
-    AttributeType.STRINGS: "strings",
-}
+# The field of an attribute that holds a value, by its type, for the types that are in .rten files.
+_FIELDS_OF_TYPES: Final = dict(enumerate(VALUE_FIELDS[1:9], 1))  # up to `strings`
 _ZEROS: Final = {"f": 0.0, "i": 0, "s": b""}  # a value that some writers omit
 _ATTRIBUTE_TYPES: Final = {
     FieldKind.INT: AttributeType.INT,
@@ -143,9 +134,9 @@ def attribute_value(attribute: Attribute) -> Any:
     """An attribute's value as plain data: strings decoded, lists as tuples."""
     if attribute.ref_attr_name:
         return f"@{attribute.ref_attr_name}"
-    field = _VALUE_FIELDS.get(attribute.type or 0)  # type: ignore[call-overload]
+    field = _FIELDS_OF_TYPES.get(attribute.type or 0)
     if field is None:  # the oldest files do not contain the type
-        field = next((name for name in _VALUE_FIELDS.values() if getattr(attribute, name) not in (None, [])), "s")
+        field = next((name for name in _FIELDS_OF_TYPES.values() if getattr(attribute, name) not in (None, [])), "s")
     value = getattr(attribute, field)
     if value is None:
         value = _ZEROS.get(field)

@@ -13,9 +13,9 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
-from formats.flatbuffer.forms import NAME, FilledTables, Form, Gap
+from formats.flatbuffer.forms import NAME, Form, FormTables, Gap
 from formats.ir import dtypes
-from formats.ir.model import Graph, Model, Node, ValueInfo
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, ValueInfo
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import element_type
@@ -32,7 +32,7 @@ from formats.rten.graph.constants import (
 )
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, spec_of
-from formats.rten.operators.shared.spec import RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, UNKNOWN_DIMS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses
@@ -54,7 +54,7 @@ class _NodeList:
     """The nodes of one graph; a node's id is its index. `written` maps names to those that are written instead."""
 
     def __init__(self, written: Mapping[str, str]) -> None:
-        self.tables = FilledTables()
+        self.tables = FormTables()
         self.ids: dict[str, int] = {}
         self._written = written
 
@@ -421,6 +421,10 @@ def _shape_tables(all_graphs: list[Graph], computed: int) -> int:
     return tables + 3 * sum(len(graph.initializer) + len(graph.node) for graph in all_graphs)
 
 
-def _first_duplicate(names: Iterable[str]) -> Any:
+def _first_duplicate(names: Iterable[str]) -> str | None:
     seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -16,13 +16,12 @@ from formats.ir.model import Graph, Model
 from formats.ir.storage import entries_of
 from formats.ir.walk import graphs, visit
 from formats.rten.convert.legalize import legalize
-from formats.rten.convert.passes import Pass, run
+from formats.rten.convert.passes import Pass, run_passes
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.constants import clamped_text, constant_nodes, convert
 from formats.rten.graph.encoder import constant_place, constants_of
-from formats.rten.graph.subgraphs import with_reached_names, without_hiding
-from formats.rten.graph.uses import Uses
+from formats.rten.graph.uses import Uses, with_reached_names, without_hiding
 from formats.rten.onnx_loader.read_types import READ_AS, has_unknown_dims, in_read_types
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
@@ -61,7 +60,7 @@ def runnable(model: Model, exact: bool = False) -> Runnable:
         refusals=[*legalized.refusals],
         changes=_kept(legalized).changes,
     )
-    readable = run(LOADER_PASSES, legalized.model, facts).subject
+    readable = run_passes(LOADER_PASSES, legalized.model, facts).subject
     error = RefusalError(facts.refusals) if facts.refusals else None
     stops = () if error is None else tuple(error.reasons)
     return Runnable(readable, facts.losses.lines(), tuple(facts.changes), error, stops)

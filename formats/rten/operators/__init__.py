@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from formats.ir.model import STANDARD_DOMAINS
 from formats.rten.operators.families import FAMILIES, WITH_FOLDINGS
-from formats.rten.operators.shared.spec import STANDARD_DOMAINS, OperatorSpec
+from formats.rten.operators.shared.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.operators.shared.spec import Folding
 
 Key = TypeVar("Key", bound=Hashable)
-T = TypeVar("T")
 
 
 class _Specs(Mapping[Key, OperatorSpec]):
@@ -37,16 +37,6 @@ class _Specs(Mapping[Key, OperatorSpec]):
         if key not in self._found:
             self._found |= {self._key_of(spec): spec for spec in specs_in(self._family_of[key])}
         return self._found[key]
-
-    @overload
-    def get(self, key: Key, default: None = None, /) -> OperatorSpec | None: ...
-    @overload
-    def get(self, key: Key, default: OperatorSpec, /) -> OperatorSpec: ...
-    @overload
-    def get(self, key: Key, default: T, /) -> OperatorSpec | T: ...
-    def get(self, key: Key, default: Any = None, /) -> Any:
-        """The operator, or `default`; a third of the time of what `Mapping` has, several times for each node."""
-        return self._found.get(key) or (self[key] if key in self._family_of else default)
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._family_of)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
+from formats.onnxruntime import ACTIVATIONS
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
@@ -28,8 +29,6 @@ from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
@@ -139,19 +138,10 @@ FastGelu = OperatorSpec(
     onnx_loader=OnnxLoader(Row(2), is_native=True),
     domain=MICROSOFT,
 )
-# The operators that a fused node may name as its activation, and the attributes for its parameters.
-ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
-    "Relu": (),
-    "Sigmoid": (),
-    "Tanh": (),
-    "LeakyRelu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"),
-    "Elu": ("alpha",),
-}
 
 
 def _activated(node: Node, context: Context, value: str, parameters: list[float]) -> str:
-    """The value after the activation that the node names, if any. `given` are the parameters of the activation."""
+    """The value after the activation that the node names, if any, with the parameters of the activation."""
     name = get_string(node, "activation")
     if not name:
         return value

@@ -250,7 +250,7 @@ _NO_DILATIONS = Fault("ignores the dilations", until=RTEN_0_26)
 _SHARED_BIAS = Fault("adds the bias of the first group to all groups", until=RTEN_0_26)
 
 
-@because("Every plane of the data with all planes of the kernel, which become channels; what comes out is added up")
+@because("RTen has no three-dimensional ConvTranspose, so it becomes one of planes, whose results are added up")
 def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, weight, bias = context.input(0), context.input(1), context.optional(2)

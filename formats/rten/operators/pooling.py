@@ -443,7 +443,7 @@ def _unpooled_size(node: Node, context: Context, data: str) -> str:
     return shape.joined(context, images, context.op("Add", room, context.int64(rest)))
 
 
-@because("Write each element to the place that its index gives, in an output of zeros")
+@because("RTen has no MaxUnpool, so it becomes ScatterElements into zeros")
 def max_unpool(node: Node, context: Context) -> list[Node] | None:
     import numpy
 

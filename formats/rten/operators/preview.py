@@ -190,7 +190,7 @@ def _adam(step: _Step, value: str, gradient: str, speed: str, squares: str) -> t
 def _optimizer(name: str, update: Callable[..., tuple[str, ...]], states: int) -> OperatorSpec:
     """The operator that updates some tensors, each with its gradient and states."""
 
-    @because("Write the step of training as arithmetic")
+    @because("RTen has no operators for training, so the step becomes arithmetic")
     def optimizer(node: Node, context: Context) -> list[Node] | None:
         step, kinds = _Step(node, context), 2 + states
         count = (len(node.input) - 2) // kinds

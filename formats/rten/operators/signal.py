@@ -301,7 +301,7 @@ CumSum = OperatorSpec(
 )
 
 
-@because("Slices multiplied one after the other, in a loop")
+@because("RTen has no CumProd, so one slice after the other is multiplied, in a loop")
 def cumulative_product(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     slices = _in_three_axes(context, data, context.input(1))

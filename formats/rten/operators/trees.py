@@ -29,9 +29,14 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
 
 MAX_DEPTH = 256  # levels, each of which becomes several nodes
+SMALL = 1 << 16  # bytes of tables that are allowed, however small the model is
 # The conditions of nodes, by their numbers in TreeEnsemble; older operators have the names.
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 MEMBER = len(MODES)
+# The operators of the conditions, by the numbers of `MODES`.
+CONDITIONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Equal")
+POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 @dataclass
@@ -276,13 +281,6 @@ def size_of_attributes(node: Node) -> int:
         size += sum(2 + max(number.bit_length() - 1, 0) // 7 for number in attribute.ints)  # each has a tag before it
         size += attribute.t.source().nbytes if attribute.t is not None else 0
     return size
-
-
-SMALL = 1 << 16  # bytes of tables that are allowed, however small the model is
-# The operators of the conditions, by the numbers of `MODES`.
-CONDITIONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Equal")
-POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 @dataclass

@@ -291,7 +291,7 @@ def _image_of_any_size(node: Node, context: Context, rank: int) -> list[Node]:
     return context.replace(op("Slice", padded, begins, ends, context.int64(range(2, 2 + rank))))
 
 
-@because("Patches added up where they overlap: a transposed convolution with kernels of a single one")
+@because("RTen has no Col2Im, so it becomes ConvTranspose or ScatterElements, which add up patches where they overlap")
 def col2im(node: Node, context: Context) -> list[Node] | None:
     import numpy
 

@@ -16,8 +16,7 @@ from formats.ir.node_order import Names, graphs
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.graph.attributes import attributes_key, get_int
-from formats.rten.graph.subgraphs import with_reached_names
-from formats.rten.graph.uses import used_and_read
+from formats.rten.graph.uses import used_and_read, with_reached_names
 from formats.rten.operators import SPECS
 from formats.rten.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.raising.kinds import ValueKind, declared, found_by_use

@@ -167,7 +167,7 @@ def open_model(
                 raise
             from formats.codecs import foreign
 
-            extensions = {extension for codec in lookup.codecs() for extension in codec.extensions}
+            extensions = lookup.all_extensions()
             raise foreign.folder_error(path, extensions - {".json"}) from None  # it usually contains other files
 
 

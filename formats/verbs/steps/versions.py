@@ -79,7 +79,7 @@ def _in_version_of_set(model: Model, opset: int) -> tuple[Model, EditResult]:
         try:
             new, result = with_ir_version(model, version)
         except UnsupportedError as error:
-            reason = error.message.partition(": ")[2]
+            reason = error.reason
             continue
         (edit, *others) = result.edits
         edit = edit._replace(
@@ -109,9 +109,9 @@ def _in_usual_layout(model: Model) -> Usual:
     try:
         return in_usual_layout(model)
     except UnsupportedError as error:
-        reason, _, remedy = error.message.partition(": ")
-        detail = f"operators stay in a layout that is right only on machines like the one that wrote it, since {reason}"
-        return Usual(model, (Loss("layout", error.where or "graph", f"{detail}; {remedy}", RESULTS),))
+        stay = "operators stay in a layout that is right only on machines like the one that wrote it"
+        detail = f"{stay}, since {error.reason}; {error.remedy}"
+        return Usual(model, (Loss("layout", error.where or "graph", detail, RESULTS),))
 
 
 def _versions(model: Model) -> list[int]:

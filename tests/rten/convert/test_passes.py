@@ -16,7 +16,7 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert import passes
 from formats.rten.convert.context import Constants, ValueNames
 from formats.rten.convert.legalize import legalize
-from formats.rten.convert.passes import MAX_IN_THREAD, GraphFacts, ModelFacts, Pass, run
+from formats.rten.convert.passes import MAX_IN_THREAD, GraphFacts, ModelFacts, Pass, run_passes
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
 from formats.rten.onnx_loader import passes as loader_passes
@@ -52,7 +52,7 @@ def test_passes_run_in_their_order() -> None:
     """Each pass gets what the one before it made, and the result names those that changed something."""
     made = {name: Graph(name=name) for name in "ac"}
     steps = [Pass(name, "", "", lambda graph, facts, name=name: made.get(name, graph)) for name in "abc"]
-    result = run(steps, Graph(), None)
+    result = run_passes(steps, Graph(), None)
     assert (result.subject, result.changed_by) == (made["c"], ("a", "c"))
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
     from formats.tensordata.plan import Seen
 
-STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
 MICROSOFT: Final = "com.microsoft"
 MACHINE_LEARNING: Final = "ai.onnx.ml"
 PREVIEW: Final = "ai.onnx.preview"
