@@ -169,7 +169,7 @@ def sort(model: Model) -> Model:
 
 def to_float16(model: Model, *, keep_io_types: bool) -> Model:
     """A new model that computes in float16."""
-    from formats.editing.float16.conversion import to_float16 as in_float16  # few programs need it
+    from formats.editing.float16 import to_float16 as in_float16  # few programs need it
 
     return in_float16(model, keep_io_types=keep_io_types)[0]
 

@@ -114,13 +114,13 @@ class ArchiveCodec(Codec):
 
     def regions(self, source: Source) -> Iterator[Region]:
         """The headers, padding, payloads and end of the archive in `source`."""
-        from formats.onnxzip.contents import regions_of
+        from formats.onnxzip.reader import regions_of
 
         return regions_of(source)
 
     def bundle(self, source: Source) -> Bundle:
         """The models and the files in the archive in `source`."""
-        from formats.onnxzip.contents import read_contents
+        from formats.onnxzip.reader import read_contents
 
         contents = read_contents(source)
         files = tuple((entry.name, entry.nbytes) for entry in contents.files)
@@ -138,7 +138,7 @@ class ArchiveCodec(Codec):
 
     def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
         """The CRC-32 of each entry."""
-        from formats.onnxzip.contents import checksums_of
+        from formats.onnxzip.reader import checksums_of
 
         return checksums_of(source)
 

@@ -24,10 +24,9 @@ from formats.onnxpb.external.other_graphs import OtherGraphs
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip import records
 from formats.onnxzip.archive import Packing
-from formats.onnxzip.contents import checksums_of, read_contents, read_hashes
 from formats.onnxzip.graph import check_external, visit_graph
 from formats.onnxzip.model import check
-from formats.onnxzip.reader import read_entries
+from formats.onnxzip.reader import checksums_of, read_contents, read_entries, read_hashes
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import remove
@@ -47,8 +46,8 @@ from formats.tensordata.sources.source import FileSpan, Literal, place_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formats.onnxzip.contents import Contents
     from formats.onnxzip.options import ArchiveOptions
+    from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.sources.source import Source

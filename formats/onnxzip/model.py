@@ -14,18 +14,18 @@ from formats.ir.model import DEFAULT, Model, Tensor, remove
 from formats.ir.storage import entries_of, raw_source
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip.archive import has_typed_data
-from formats.onnxzip.contents import read_contents
 from formats.onnxzip.far_entries import payload_of
 from formats.onnxzip.graph import check_external, check_undecoded, external_tensor, visit_graph
 from formats.onnxzip.lenient import LENIENT, is_about_others, is_graph, model_entry, read_loose_entries
+from formats.onnxzip.reader import read_contents
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.onnxzip.contents import Contents
     from formats.onnxzip.lenient import LooseEntry
+    from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
     from formats.tensordata.sources.source import Source
 

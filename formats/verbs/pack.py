@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.keywords import PackKeywords
-    from formats.onnxzip.contents import Contents
+    from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
     from formats.tensordata.plan import FilePlan, Loss
     from formats.tensordata.sources.source import Source
@@ -297,7 +297,7 @@ def unpack(
     Raises: FormatError if it is no archive; FileExistsError if the folder has something in it, or with `overwrite`
     something that is no file where a file belongs; other OSErrors. Then nothing is written.
     """
-    from formats.onnxzip.contents import read_contents
+    from formats.onnxzip.reader import read_contents
 
     source_path, target = local_path_of(path), local_path_of(folder)
     with located(source_path):

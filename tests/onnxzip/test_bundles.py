@@ -20,7 +20,7 @@ import formats
 from formats import Graph, Model, Node, OperatorSetId, OptionError, ValueInfo, onnxzip
 from formats.errors import DecodeError, FormatError
 from formats.ir.model import Dimension, TensorShape, TensorType, Type
-from formats.onnxzip.contents import read_contents, read_hashes
+from formats.onnxzip.reader import read_contents, read_hashes
 from formats.tensordata.file import File
 from formats.tensordata.replacing import tail_replacement
 from formats.tensordata.sources.source import Literal

@@ -27,9 +27,8 @@ import formats
 from formats import onnxzip
 from formats.codecs.contract import ReadOptions
 from formats.errors import FormatError
-from formats.onnxzip.contents import read_contents
 from formats.onnxzip.graph import check_external, visit_graph
-from formats.onnxzip.reader import read_entries
+from formats.onnxzip.reader import read_contents, read_entries
 from formats.tensordata.sources.source import Literal
 
 pytestmark = pytest.mark.outer

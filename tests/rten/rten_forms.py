@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from formats.flatbuffer import builder, fbs
+from formats.flatbuffer.builder import NAME, FormTable, FormTables, Gap
 from formats.flatbuffer.fbs import Table
-from formats.flatbuffer.forms import NAME, FormTable, FormTables, Gap
 from formats.rten.model import SCHEMA
 from formats.tensordata.sources.source import Source
 

@@ -18,8 +18,8 @@ from rten_forms import ENUMS, TABLES, UNIONS, build, expanded, read
 
 from formats.errors import EncodeError
 from formats.flatbuffer import builder
+from formats.flatbuffer.builder import NAME, Form, FormLayout, FormTable, FormTables, Gap
 from formats.flatbuffer.fbs import Span, Table
-from formats.flatbuffer.forms import NAME, Form, FormLayout, FormTable, FormTables, Gap
 from formats.flatbuffer.rows import TableField
 from formats.tensordata.sources.source import Literal, Source
 

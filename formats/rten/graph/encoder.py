@@ -13,7 +13,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
-from formats.flatbuffer.forms import NAME, Form, FormTables, Gap
+from formats.flatbuffer.builder import NAME, Form, FormTables, Gap
 from formats.ir import dtypes
 from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, ValueInfo
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
@@ -40,8 +40,8 @@ from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from formats.flatbuffer.builder import Values
     from formats.flatbuffer.fbs import Table
-    from formats.flatbuffer.forms import Values
     from formats.ir.model import Dimension, Tensor
     from formats.rten.operators.shared.spec import OperatorSpec, Row
     from formats.rten.target import Target

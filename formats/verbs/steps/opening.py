@@ -192,7 +192,7 @@ def models_in(path: Path, name: str | None, options: ReadOptions) -> tuple[str |
 
 def model_name(path: Path) -> str:
     """The name of a model: that of its file, without the extension of a format."""
-    known = {extension for codec in lookup.codecs() for extension in codec.extensions}
+    known = lookup.all_extensions()
     return path.stem if path.suffix.lower() in known else path.name
 
 

@@ -54,7 +54,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, more = with_opset(model, opset)
         result += more
     if options.dtype is not None:
-        from formats.editing.float16.conversion import to_float16  # few conversions need it
+        from formats.editing.float16 import to_float16  # few conversions need it
 
         model, more = to_float16(model, keep_io_types=options.keep_io_types)
         result += more

@@ -10,8 +10,18 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.editing.float16.nodes import SCALING, Operators, in_float16, in_float32, is_constant, reduces
-from formats.editing.float16.values import Halved, Value, kind_of, with_element
+from formats.editing.float16_nodes import (
+    SCALING,
+    Halved,
+    Operators,
+    Value,
+    in_float16,
+    in_float32,
+    is_constant,
+    kind_of,
+    reduces,
+    with_element,
+)
 from formats.editing.operator_sets import set_name, version_of, with_opset
 from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs, used_in
@@ -29,7 +39,7 @@ from formats.words import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formats.editing.float16.nodes import Form
+    from formats.editing.float16_nodes import Form
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]

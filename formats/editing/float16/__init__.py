@@ -1,1 +1,0 @@
-"""Models in float16: weights that are converted while they are copied, and a graph that computes with them."""
