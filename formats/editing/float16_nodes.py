@@ -30,7 +30,7 @@ from formats.words import in_units
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from formats.ir.model import Tensor, Type
+    from formats.ir.model import Attribute, Node, OperatorSetId, Tensor, Type
     from formats.tensordata.plan import Seen
     from formats.tensordata.sources.transform import Beyond
 
@@ -147,10 +147,6 @@ class Halved:
                 tensors = f"of {counted(len(counts), 'weight')}"
                 detail = f"{counted(sum(counts.values()), 'number')} {tensors} {what}; each became {became}"
                 yield Loss("dtype", next(iter(counts)), detail, seen)
-
-
-if TYPE_CHECKING:
-    from formats.ir.model import Attribute, Node, OperatorSetId, Tensor
 
 
 _STAY: Final = {

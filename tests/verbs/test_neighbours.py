@@ -114,16 +114,16 @@ def test_neighbours_are_not_decoded(
     """Each command opens a neighbour as often as its row says, and decodes none; all neighbours stay as they were."""
     global _opened
     decoded: Counter[str] = Counter()
-    whole = decoder._decoded
+    decode_in = decoder.decode_in
 
-    def spy(source: Any, *arguments: Any) -> Any:
+    def spy(family: Any, name: str, source: Any, *arguments: Any, **options: Any) -> Any:
         decoded.update(file.path.name for file in source.files())
-        return whole(source, *arguments)
+        return decode_in(family, name, source, *arguments, **options)
 
     for name, data in start.items():
         (tmp_path / name).write_bytes(data)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(decoder, "_decoded", spy)
+    monkeypatch.setattr(decoder, "decode_in", spy)
     monkeypatch.setattr(other_graphs, "_known", {})
     for words, times in ROWS[verb]:
         other_graphs._known.clear()

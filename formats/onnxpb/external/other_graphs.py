@@ -1,16 +1,12 @@
 """The graphs in a folder, and which of them refer to a file there.
 
 A folder may hold thousands of models that have nothing to do with the file. It is listed once, and what a graph refers
-to is found in its bytes, and known until it changes. In a run of many conversions the list is used for a while, too:
-otherwise, each of thousands of models would look at all others.
+to is found in its bytes, and known until it changes. In a run of many conversions the list is used for a while, too,
+and there is an index by name: otherwise, each of thousands of models would look at all others.
 
-Spec: onnx.proto, `TensorProto.external_data`.
-
-What a graph refers to, found in its bytes instead of by decoding it.
-
-This is asked of every graph in a folder, most of which refer to nothing. A key and a location are contiguous in a
-protobuf message, so a graph that does not contain the key refers to no file. Weights are not read, and neither is the
-graph if only the metadata matter. There is a limit on what is searched in one file.
+A key and a location are contiguous in a protobuf message, so a graph that does not contain the key refers to no file.
+Weights are not read, and neither is the graph if only the metadata matter. There is a limit on what is searched in one
+file.
 
 Spec: onnx.proto, `TensorProto.external_data`; Protocol Buffers, "Encoding"; docs/links.md.
 """
@@ -40,19 +36,25 @@ from formats.tensordata.local.osio import FILE_FLAGS
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from formats.onnxpb.wire.tables import MessageTable
-
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from formats.onnxpb.wire.tables import MessageTable
 
 EXTENSION = ".onnx"  # other tools also write this format, and a location in it may be any file
 MAX_DECODED_BYTES = 1 << 28  # of all graphs in a folder that have references
 MAX_KNOWN = 1 << 14  # graphs whose references are known
 LISTING_PART = 0.05  # of the time of a run, for listing its folders again
+KEY = b"location"  # in every reference to another file
+PIECE_BYTES = 1 << 16  # a graph is searched in pieces of this size
+WHOLE_BYTES = 1 << 24  # a file up to this size is searched as a whole; larger ones mostly consist of weights
+HEAD_BYTES = 1 << 10  # the fields of a model before its graph
+MAX_LOOKS = 1 << 12  # at fields of a model outside of its graph
+MAX_SEARCHED_BYTES = 1 << 26  # of one large file, without its weights
+MAX_DEPTH = 32  # of the messages in it with weights
+TEXT_COST = 1 << 4  # a byte of text takes as long to decode as so many of a message
+TOO_LARGE = 1 << 62
+# An entry in its usual encoding, up to the value.
+_LOCATION = re.compile(rb"\n\x08location\x12([\x00-\x7f])", re.DOTALL)
 
 Stamp: TypeAlias = tuple[int, int, int, int]
 Ask: TypeAlias = "Callable[[str, int], References]"  # about a graph, for at most this cost
@@ -280,20 +282,6 @@ def _ignores_case(path: Path) -> bool:
         return other.name != path.name and path.samefile(other)
     except OSError:
         return False
-
-
-KEY = b"location"  # in every reference to another file
-PIECE_BYTES = 1 << 16  # a graph is searched in pieces of this size
-WHOLE_BYTES = 1 << 24  # a file up to this size is searched as a whole; larger ones mostly consist of weights
-HEAD_BYTES = 1 << 10  # the fields of a model before its graph
-MAX_LOOKS = 1 << 12  # at fields of a model outside of its graph
-MAX_SEARCHED_BYTES = 1 << 26  # of one large file, without its weights
-MAX_DEPTH = 32  # of the messages in it with weights
-TEXT_COST = 1 << 4  # a byte of text takes as long to decode as so many of a message
-TOO_LARGE = 1 << 62
-_LOCATION = re.compile(
-    rb"\n\x08location\x12([\x00-\x7f])", re.DOTALL
-)  # an entry in its usual encoding, up to the value
 
 
 class References(NamedTuple):
