@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from runtime.runner import Runner
+    from tests.runtime.runner import Runner
 
 ROOT = Path(__file__).parents[1]
 SHARED_MODELS = sorted((ROOT.parent / "shared" / "models").glob("*.onnx"))
@@ -162,7 +162,7 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def runtimes() -> Iterator[dict[str, Runner]]:
     """The releases of the real RTen runtime, the oldest first."""
-    from runtime.runner import RELEASES, Runner
+    from tests.runtime.runner import RELEASES, Runner
 
     found = {release: Runner.find(release) for release in RELEASES}
     missing = ", ".join(release for release, runner in found.items() if runner is None)
@@ -209,7 +209,7 @@ def tiny_model(tmp_path: Path) -> Path:
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs Python in the test's folder, where `formats` can be imported."""
-    from systems import PATIENCE_SECONDS
+    from tests.systems import PATIENCE_SECONDS
 
     def run(*arguments: str | os.PathLike[str], **settings: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **settings.pop("env", {})}

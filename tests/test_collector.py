@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
+from tests.systems import PATIENCE_SECONDS
 
 FORMATS = ["onnx", "onnxz", "rten", "ort", "json", "textproto"]
 MODELS = int(os.environ.get("FORMATS_MODELS", "300"))  # 3,000 by night

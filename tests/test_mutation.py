@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import mutation
 import pytest
+
+from tests import mutation
 
 
 @pytest.mark.outer

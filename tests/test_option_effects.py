@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-import commands
 import numpy as np
 import onnx
 import pytest
@@ -20,6 +19,7 @@ from onnx import helper, numpy_helper
 import formats
 from formats.cli.verbs import VERBS
 from formats.options import rows_of
+from tests import commands
 
 
 class Effect(NamedTuple):

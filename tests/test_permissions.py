@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from systems import posix
 
 import formats
 from formats.onnxpb.encryption import crypt
@@ -17,6 +16,7 @@ from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import Permissions
 from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.journal import journal_path
+from tests.systems import posix
 
 pytestmark = posix
 

@@ -12,13 +12,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-import commands
-
 import formats
 import formats.codec
 import formats.testing
 from formats.cli.command_line import flags_of
 from formats.cli.verbs import VERBS
+from tests import commands
 
 NAMES = Path(__file__).with_name("public_names.json")
 DIGITS = Path(__file__).parents[1] / "examples" / "digits.onnx"

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from systems import PATIENCE_SECONDS
+
+from tests.systems import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.outer  # most tests collect all tests, or run pytest again
 TESTS = Path(__file__).parent

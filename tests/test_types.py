@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from code_blocks import DOCUMENTS, SHOWN_IN_PARTS, blocks
 
 from formats.onnxpb.wire.schema import MESSAGES
+from tests.docs.code_blocks import DOCUMENTS, SHOWN_IN_PARTS, blocks
 
 pytestmark = pytest.mark.outer
 

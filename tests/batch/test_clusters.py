@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import environment, lines, save, sha256
-from programs import need
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats.batch import job
 from formats.errors import FormatError, MissingPackageError
 from formats.tensordata.replacing.hidden import hidden_path
+from tests.batch.fleets import environment, lines, save, sha256
+from tests.programs import need
+from tests.systems import PATIENCE_SECONDS
 
 COUNT = 12
 SECONDS = 120

@@ -16,11 +16,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import pytest
-from fleets import environment, lines, save, sha256
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Job, errors
@@ -30,6 +27,9 @@ from formats.batch import manifest as manifest_module
 from formats.batch.manifest import Manifest
 from formats.errors import DecodeError, OptionError, UnknownFormatError
 from formats.verbs.arguments import path_of
+from tests import commands
+from tests.batch.fleets import environment, lines, save, sha256
+from tests.systems import PATIENCE_SECONDS
 
 COUNT = 6
 KILLS = int(os.environ.get("FORMATS_KILLS", "6"))

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-import commands
 import documents
 import models
 import onnx
@@ -22,6 +21,7 @@ from onnx.numpy_helper import to_array
 from safetensors.numpy import load_file
 
 import formats
+from tests import commands
 
 pytestmark = pytest.mark.outer
 

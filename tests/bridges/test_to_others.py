@@ -16,7 +16,6 @@ import onnx
 import onnx_ir
 import onnxruntime
 import pytest
-from corpus import backend_files
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
@@ -26,6 +25,7 @@ from formats.ir import dtypes, walk
 from formats.ir.model import Model, Tensor
 from formats.onnx_compat.protos import classes as skin
 from formats.tensordata.sources.source import Literal
+from tests.corpus import backend_files
 
 SIZE = 600  # elements of a vector whose weights are moved to external data
 

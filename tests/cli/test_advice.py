@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import commands
 import pytest
 
 from formats.cli import advice
 from formats.cli.command_line import Verb, flags_of, panels
 from formats.cli.verbs import VERBS
+from tests import commands
 
 BY_NAME = {verb.name: verb for verb in VERBS}
 MOST_OPTIONS = 15

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import commands
 import pytest
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats.cli import streams
+from tests import commands
+from tests.systems import PATIENCE_SECONDS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.onnx"
 NOBODY = 65534
@@ -188,8 +188,9 @@ def test_permissions_are_named(arguments: str, line: str, place: Path, monkeypat
         for folder in place.parents[:-2]:  # all but the root and /tmp
             folder.chmod(0o755)
     modules = "glob, heapq, importlib.metadata, json, queue, tempfile, urllib.parse, numpy"
-    program = f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); import {modules}, commands\n"
+    program = f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); import {modules}\n"
     program += (
+        "from tests import commands\n"
         "from formats.verbs import convert, inspect, relocate, repair, verify; from formats.codecs import foreign\n"
     )
     for code in (f"os.seteuid({NOBODY})", f"done = commands.run('formats', *{arguments.split()!r})"):

@@ -8,9 +8,7 @@ from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
-import commands
 import pytest
-from changed_codecs import changed
 
 import formats
 from formats.cli import typer_commands
@@ -22,6 +20,8 @@ from formats.errors import OptionError
 from formats.options import SWITCH, Flag, Row, count, option, rows_of, settle, size
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Literal
+from tests import commands
+from tests.changed_codecs import changed
 
 OTHER_WORDS = {  # the flags of keywords that have another word there
     "from_format": "--from",  # `from` cannot be a keyword in Python

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import run
-from systems import PATIENCE_SECONDS
 
 from formats.cli.command_line import flags_of
 from formats.cli.verbs import VERBS
+from tests.commands import run
+from tests.systems import PATIENCE_SECONDS
 
 SHELLS = ("bash", "zsh", "fish")
 # The text typed before Tab, and the completed line, if there is only one possibility.

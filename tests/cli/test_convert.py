@@ -16,11 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import commands
 import onnx
 import pytest
-from pseudo_terminal import on_terminal
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import __version__
@@ -31,6 +28,9 @@ from formats.tensordata.local import output
 from formats.tensordata.replacing import publication
 from formats.verbs import convert, verify
 from formats.verbs.steps import opening
+from tests import commands
+from tests.pseudo_terminal import on_terminal
+from tests.systems import PATIENCE_SECONDS
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import commands
 import onnx
 import pytest
+
+from tests import commands
 
 LIMITS = {
     "RLIMIT_AS": [size << 18 for size in (1, 2, 4, 8, 16, 64)],

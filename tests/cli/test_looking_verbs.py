@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import Done, run
-from pseudo_terminal import on_terminal
 from rich.cells import cell_len
 
 import formats
@@ -32,6 +30,8 @@ from formats import (
 )
 from formats.cli.columns import cells, shortened, table
 from formats.cli.verbs import VERBS
+from tests.commands import Done, run
+from tests.pseudo_terminal import on_terminal
 
 LONG = "encoder/" + "a very long name/" * 20 + "\N{CJK UNIFIED IDEOGRAPH-6A21}\N{CJK UNIFIED IDEOGRAPH-578B}" * 20
 HOSTILE = "red \x1b[31m\n\u202e\x07 end"

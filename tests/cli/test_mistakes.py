@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from commands import run
-from systems import PATIENCE_SECONDS
 
 import formats
+from tests.commands import run
+from tests.systems import PATIENCE_SECONDS
 
 TABLE = Path(__file__).with_name("mistakes.txt")
 PYTHON_WORDS = re.compile(r"Error\b|Traceback|\bb'|None\b|NoneType|True\b|False\b|<class|\bself\b|keyword argument")

@@ -8,9 +8,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from systems import posix
 
 from formats.cli import process, streams
+from tests.systems import posix
 
 
 class Refusing(io.StringIO):

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import pytest
-from fleets import environment, lines, save
-from systems import PATIENCE_SECONDS
 
 import formats
+from tests import commands
+from tests.batch.fleets import environment, lines, save
+from tests.systems import PATIENCE_SECONDS
 
 
 @pytest.fixture

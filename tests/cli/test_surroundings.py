@@ -13,14 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-import commands
 import onnx
 import pytest
-from systems import PATIENCE_SECONDS, posix
 
 import formats
 from formats.cli.command_line import Verb
 from formats.cli.verbs import VERBS
+from tests import commands
+from tests.systems import PATIENCE_SECONDS, posix
 
 pytestmark = posix
 ROOT = Path(formats.__file__).parents[1]

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import commands
 import pytest
 
 import formats
+from tests import commands
 
 
 def invoke(*arguments: str | Path) -> Any:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId
@@ -28,6 +27,7 @@ from formats.cli.verbs import VERBS
 from formats.pictures import progress_bar
 from formats.tensordata import engine, streams, tasks
 from formats.verbs import compare
+from tests.systems import PATIENCE_SECONDS
 
 BAR = "━"
 KNOWN = re.compile(r"[\d.]+/[\d.]+ [kM]B")  # how much is done of how much

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import corpus
 import numpy as np
 import onnx
 import pytest
@@ -28,6 +27,7 @@ from formats.errors import DecodeError, ExternalDataError, MissingPackageError, 
 from formats.extras import needed
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal
+from tests import corpus
 
 GOLDEN = Path(__file__).with_name("foreign") / "golden"
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 102530333\n" % (b"4d7a" * 16)

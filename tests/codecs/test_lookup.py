@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from changed_codecs import changed
 
 import formats
 import formats.testing
@@ -15,6 +14,7 @@ from formats.codecs.contract import Codec, Match, Runnable, Runtime
 from formats.errors import OptionError, UnknownFormatError, UnsupportedError
 from formats.ir.model import Model, OperatorSetId
 from formats.tensordata.plan import Loss, WritePlan
+from tests.changed_codecs import changed
 
 
 def codec(name: str, match: Match) -> Codec:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import onnxruntime
 import pytest
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, reading
+from tests.systems import PATIENCE_SECONDS
 
 # Releases with different rows, of which each Python has wheels.
 WHEELS = {

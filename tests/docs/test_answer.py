@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-import commands
 import onnx
 import onnx.parser
 import pytest
@@ -37,6 +36,7 @@ from formats.tensordata.plan import (
     USE,
     Seen,
 )
+from tests import commands
 
 ROOT = Path(__file__).parents[2]
 HEADER = '<ir_version: 9, opset_import: ["" : 18]>\n'

@@ -16,9 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rten_tables
-from code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
-from programs import need
 
 import formats
 import formats.codec
@@ -29,6 +26,9 @@ from formats.cli.verbs import VERBS
 from formats.codecs.contract import Codec, Runtime
 from formats.testing.checks import OF_CODEC, OF_MODEL
 from formats.verbs.verifying.findings import CODES
+from tests.docs.code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
+from tests.programs import need
+from tests.rten import rten_tables
 
 RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code run in the order of the page
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from programs import need
 
 import formats
+from tests.programs import need
 
 pytestmark = pytest.mark.outer
 

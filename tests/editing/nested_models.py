@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from test_exported import run
+
+from tests.editing.test_exported import run
 
 FLOAT = TensorProto.FLOAT
 BOOL = TensorProto.BOOL

@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from nested_models import nested
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.editing import extraction
 from formats.editing.model_edits import part_of
+from tests.editing.nested_models import nested
 
 FLOAT = TensorProto.FLOAT
 

@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from nested_models import nested
 from onnx import helper
 
 import formats
 from formats.editing.renaming import rename_in
 from formats.ir.copies import copied
 from formats.ir.model import Message
+from tests.editing.nested_models import nested
 
 
 def renamed(proto: onnx.ModelProto, **names: str) -> onnx.ModelProto:

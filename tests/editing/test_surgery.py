@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from nested_models import X, nested, results, small
 from onnx import helper
 
 import formats
 from formats.editing.surgery import make_attribute, make_node, make_value_info, sort_in
+from tests.editing.nested_models import X, nested, results, small
 
 MOST_LINES = 26  # of the ten changes with onnx-ir
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from test_exported import run
-from tripping_models import tripping
 
 import formats
+from tests.editing.test_exported import run
+from tests.editing.tripping_models import tripping
 
 SEEDS = 12
 MORE = 60

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from nested_models import BOOL, FLOAT, value
 from onnx import helper, numpy_helper
+
+from tests.editing.nested_models import BOOL, FLOAT, value
 
 DEEPEST = 2
 REUSED = ("t", "h", "z")  # names that several branches give to values of their own

@@ -20,11 +20,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from scenarios import MORE, SCENARIOS, Scenario, allowed, fresh, hidden_files, problems, state_of
-
 from formats.errors import FormatError
 from formats.tensordata import interrupted
 from formats.tensordata.replacing import lock
+from tests.faults.scenarios import MORE, SCENARIOS, Scenario, allowed, fresh, hidden_files, problems, state_of
 
 READ, WRITE, SPACE, NAME, SYNC, OPEN, OTHER = (1 << number for number in range(7))
 ALL = (1 << 7) - 1

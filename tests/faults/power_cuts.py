@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from scenarios import MORE, SCENARIOS, Scenario, fresh, problems
+from tests.faults.scenarios import MORE, SCENARIOS, Scenario, fresh, problems
 
 ALL = (1 << 7) - 1
 FEW = 4  # pending changes of names, of which every combination is tried

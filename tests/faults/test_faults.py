@@ -14,11 +14,23 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from scenarios import MORE, SCENARIOS, SPLIT, UNSYNCED, Killed, Scenario, hidden_files, killed, model, update, write
 
 import formats
 from formats.tensordata import engine
 from formats.tensordata.replacing import lock, publication
+from tests.faults.scenarios import (
+    MORE,
+    SCENARIOS,
+    SPLIT,
+    UNSYNCED,
+    Killed,
+    Scenario,
+    hidden_files,
+    killed,
+    model,
+    update,
+    write,
+)
 
 HERE = Path(__file__).parent
 

@@ -17,12 +17,9 @@ from pathlib import Path
 
 import atheris
 
-sys.path.insert(0, str(Path(__file__).parent))  # OSS-Fuzz puts everything into one file, without this folder
 with atheris.instrument_imports(include=["formats"]):
-    import records
-
     import formats
-    import readers
+    from tests.fuzzing import readers, records
 
     for found in pkgutil.walk_packages(formats.__path__, "formats."):  # atheris would not see later imports
         if not found.name.startswith(("formats.testing", "formats.__main__", "formats.bridges.to_others")):

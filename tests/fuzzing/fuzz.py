@@ -55,13 +55,10 @@ from formats.ort import buffers as ort_buffers
 from formats.rten.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.tensordata.sources.source import Literal
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "rten"))  # if this is run as a program
-
-import records
-import rten_golden
-from rten_forms import UNIONS, build
-from rten_forms import read as read_table
+from tests.fuzzing import records
+from tests.rten import rten_golden
+from tests.rten.rten_forms import UNIONS, build
+from tests.rten.rten_forms import read as read_table
 
 MAX_SECONDS = 1.0  # of processor time, for one input
 MAX_WAIT = 60  # seconds of wall time, for one input: longer than any lock is waited for

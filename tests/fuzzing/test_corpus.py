@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import readers
 from formats.onnxpb.encryption import crypt
+from tests.fuzzing import readers
 
 HERE = Path(__file__).parent
 HAS_ATHERIS = (3, 11) <= sys.version_info < (3, 14)  # as pyproject.toml says

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from corpus import backend_files
 from onnx import helper, numpy_helper
 
 import formats
@@ -21,6 +20,7 @@ from formats.ir import walk
 from formats.onnx_compat.protos import classes
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import FileSpan, Literal
+from tests.corpus import backend_files
 
 
 def example(size: int = 600) -> onnx.ModelProto:

@@ -14,15 +14,15 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
-from programs import need
-from references import model_with_references
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import OptionError
 from formats.onnxpb.codecs import CODEC
 from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.plan import WritePlan
+from tests.onnxpb.references import model_with_references
+from tests.programs import need
+from tests.systems import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.outer
 

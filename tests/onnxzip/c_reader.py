@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from programs import need
-from systems import PATIENCE_SECONDS
+from tests.programs import need
+from tests.systems import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")

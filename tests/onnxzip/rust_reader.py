@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from programs import need_built
+from tests.programs import need_built
 
 
 def program(name: str) -> Path:

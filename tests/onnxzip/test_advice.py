@@ -6,12 +6,24 @@ import json
 from pathlib import Path
 
 import pytest
-from archives import PADDING, Member, Zip, bytes_of, external, message, number, of, one, tensor, with_extra
-from commands import run
-from vector_rows.rows import ROWS
 
 import formats
 from formats.errors import DecodeError, FormatError
+from tests.commands import run
+from tests.onnxzip.archives import (
+    PADDING,
+    Member,
+    Zip,
+    bytes_of,
+    external,
+    message,
+    number,
+    of,
+    one,
+    tensor,
+    with_extra,
+)
+from tests.onnxzip.vector_rows.rows import ROWS
 
 FOREIGN = bytes_of(with_extra(b"", PADDING))
 COMPRESSED = bytes_of(one(method=8))

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archives import Zeros
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import need
 
 import formats
 from formats import onnxzip
@@ -48,6 +46,8 @@ from formats.tensordata.plan import WritePlan, lay_out
 from formats.tensordata.sources.digest import new_digester
 from formats.tensordata.sources.source import Concat, Literal, Source, Transformed
 from formats.tensordata.sources.transform import Transform, varints
+from tests.onnxzip.archives import Zeros
+from tests.programs import need
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 NAMES = sorted(path.stem for path in MODELS.glob("*.onnx")) or [

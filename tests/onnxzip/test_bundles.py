@@ -12,9 +12,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from commands import run
-from programs import need
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId, OptionError, ValueInfo, onnxzip
@@ -25,6 +22,9 @@ from formats.tensordata.file import File
 from formats.tensordata.replacing import tail_replacement
 from formats.tensordata.sources.source import Literal
 from formats.verbs.model_files import layout
+from tests.commands import run
+from tests.programs import need
+from tests.systems import PATIENCE_SECONDS
 
 SHARED = np.arange(1000, dtype="float32")
 

@@ -7,14 +7,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import c_reader
 import numpy as np
 import onnx
 import pytest
-from programs import need
-from systems import PATIENCE_SECONDS
 
 import formats
+from tests.onnxzip import c_reader
+from tests.programs import need
+from tests.systems import PATIENCE_SECONDS
 
 GOLDEN = Path(__file__).with_name("golden")
 Row = tuple[dict[str, Any], str, Path]

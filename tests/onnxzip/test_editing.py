@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import pytest
 
@@ -29,6 +28,7 @@ from formats.tensordata.replacing import lock, tail_replacement
 from formats.tensordata.replacing.hidden import undo_path
 from formats.tensordata.sources.source import Literal
 from formats.verbs.verify import verify
+from tests import commands
 
 NAMES = ("a", "b", "c")
 KILLS = int(os.environ.get("FORMATS_KILLS", "25"))

@@ -11,10 +11,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-from systems import PATIENCE_SECONDS
-
 from formats import onnxzip
 from formats.tensordata.sources.source import Literal
+from tests.systems import PATIENCE_SECONDS
 
 GOLDEN = Path(__file__).with_name("golden")
 SMALL = GOLDEN / "small.onnxz"

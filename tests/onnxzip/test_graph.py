@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import onnx
 import pytest
-from archives import number, tag
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
@@ -17,6 +16,7 @@ from formats.errors import FormatError, LimitError
 from formats.onnxpb.wire.varints import encode_varint
 from formats.onnxzip.graph import ExternalTensor, visit_graph
 from formats.tensordata.sources.source import Literal, Source
+from tests.onnxzip.archives import number, tag
 
 
 def external(location: str) -> TensorProto:

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archives import bytes_of
-from programs import need
-from vector_rows.rows import ROWS
 
 import formats
 from formats import onnxzip
@@ -21,6 +18,9 @@ from formats.ir.model import Graph, Model, StringStringEntry, Tensor
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Concat, Literal
+from tests.onnxzip.archives import bytes_of
+from tests.onnxzip.vector_rows.rows import ROWS
+from tests.programs import need
 
 DATA = bytes(range(16))
 EXTERNAL = 1

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import commands
 import numpy as np
 import onnx
 import onnx_ir
@@ -21,9 +20,10 @@ from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatEr
 from formats.ir.archive_link import ARCHIVE, DIRECTORY, KEYS, NBYTES
 from formats.onnxzip.reader import read_entries
 from formats.tensordata.sources.source import Literal
+from tests import commands
 
 if TYPE_CHECKING:
-    from runtime.runner import Runner
+    from tests.runtime.runner import Runner
 
 
 def weights(seed: int, rows: int = 32) -> np.ndarray[Any, Any]:

@@ -7,7 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import zip_readers
+
+from tests.onnxzip import zip_readers
 
 FOUND = json.loads(zip_readers.OUTCOMES.read_text())
 

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from archives import bytes_of
-from programs import need
-from systems import PATIENCE_SECONDS
-from vector_rows.large import LARGE_ROWS, Part
-from vector_rows.rows import ROWS
+
+from tests.onnxzip.archives import bytes_of
+from tests.onnxzip.vector_rows.large import LARGE_ROWS, Part
+from tests.onnxzip.vector_rows.rows import ROWS
+from tests.programs import need
+from tests.systems import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.outer
 

@@ -10,11 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from archives import DATA, MAX_16, MAX_32, PLAIN, TENSOR, Member, Zeros, Zip, bytes_of, model, padded, proto, weight
-from programs import need
-from vector_rows.large import LARGE_ROWS, LargeRow, Part
-from vector_rows.row import Row
-from vector_rows.rows import ROWS
 
 from formats import onnxzip
 from formats.codecs.contract import Match, ReadOptions
@@ -23,6 +18,25 @@ from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxzip import graph, reader, records
 from formats.tensordata.sources.source import Concat, Literal, Source
+from tests.onnxzip.archives import (
+    DATA,
+    MAX_16,
+    MAX_32,
+    PLAIN,
+    TENSOR,
+    Member,
+    Zeros,
+    Zip,
+    bytes_of,
+    model,
+    padded,
+    proto,
+    weight,
+)
+from tests.onnxzip.vector_rows.large import LARGE_ROWS, LargeRow, Part
+from tests.onnxzip.vector_rows.row import Row
+from tests.onnxzip.vector_rows.rows import ROWS
+from tests.programs import need
 
 
 @pytest.mark.sample(3)

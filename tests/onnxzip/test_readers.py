@@ -16,12 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import c_reader
 import pytest
-import rust_reader
-from programs import need
-from systems import PATIENCE_SECONDS
-from vector_rows.large import LARGE_ROWS
 
 import formats
 from formats import onnxzip
@@ -30,6 +25,10 @@ from formats.errors import FormatError
 from formats.onnxzip.graph import check_external, visit_graph
 from formats.onnxzip.reader import read_contents, read_entries
 from formats.tensordata.sources.source import Literal
+from tests.onnxzip import c_reader, rust_reader
+from tests.onnxzip.vector_rows.large import LARGE_ROWS
+from tests.programs import need
+from tests.systems import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.outer
 

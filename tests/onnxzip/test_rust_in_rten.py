@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import rust_reader
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
+from tests.onnxzip import rust_reader
 
 pytestmark = pytest.mark.outer
 

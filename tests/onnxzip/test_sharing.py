@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from smaps import fields_of
 
 import formats
 from formats import Graph, Model
+from tests.smaps import fields_of
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/smaps_rollup").exists(), reason="only Linux tells how pages are shared"

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from translation import SENTENCES, Run, in_onnxruntime, pack, random_weights, translated, vocabulary_in
 
 import formats
+from tests.onnxzip.translation import SENTENCES, Run, in_onnxruntime, pack, random_weights, translated, vocabulary_in
 
 if TYPE_CHECKING:
-    from runtime.runner import Runner
+    from tests.runtime.runner import Runner
 
 RELEASE = "0.27"
 """The release of RTen for which the reader in Rust is made."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import onnx
 import pytest
-from corpus import backend_cases, backend_files
 
 from formats.codecs import contract, lookup
 from formats.ir.model import Model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.corpus import backend_cases, backend_files
 
 ONNX, ONNXZ = lookup.by_name("onnx"), lookup.by_name("onnxz")
 

@@ -23,12 +23,12 @@ import onnx
 import onnx_ir
 import pytest
 from onnx import helper, numpy_helper
-from references import model_with_references
 
 import formats
 from formats import onnxpb
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import FileSpan
+from tests.onnxpb.references import model_with_references
 
 COMPLAINED_OF = {"onnx": "1.23.2", "onnx-ir": "1.1.0", "rten-convert": "0.22.0"}
 ONNX, ONNX_IR, RTEN_CONVERT = (importlib.metadata.version(name) == version for name, version in COMPLAINED_OF.items())

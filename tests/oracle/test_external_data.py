@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from runtime.runner import Runner
 
 import formats
+from tests.runtime.runner import Runner
 
 IMAGE = np.random.default_rng(0).random((2, 1, 28, 28), dtype="float32")
 

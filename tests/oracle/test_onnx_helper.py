@@ -27,11 +27,11 @@ import onnx.shape_inference
 import onnx.utils
 import onnx.version_converter
 import pytest
-from corpus import backend_cases
 from onnx import TensorProto, checker, compose, external_data_helper, helper, numpy_helper, parser
 
 from formats.onnx_compat.protos import classes
 from formats.onnx_compat.protos.message import ProtoMessage
+from tests.corpus import backend_cases
 
 MODULES = (
     onnx,

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
-from protos import SCALARS, message_type
 
 import formats
 from formats.ir import dtypes
@@ -26,6 +25,7 @@ from formats.onnxpb.wire.encoder import encode
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES, MessageField
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Concat, Literal, Source
+from tests.onnxpb.protos import SCALARS, message_type
 
 CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 WEIGHTS = {field for field, kind in Tensor.__annotations__.items() if kind == "Source | None"}

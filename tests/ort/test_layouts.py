@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import layout_golden
 import numpy as np
 import pytest
 from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
@@ -14,6 +13,7 @@ import formats
 from formats import Attribute, Model, Node
 from formats.onnxruntime.layouts import in_usual_layout
 from formats.verbs.report import ConversionReport
+from tests.ort import layout_golden
 
 BLOCKED, CHANNELS_LAST = "com.microsoft.nchwc", "com.ms.internal.nhwc"
 FILES = sorted(layout_golden.GOLDEN.glob("*.ort"))

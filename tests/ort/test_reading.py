@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import ort_golden
 import pytest
 from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 import formats
+from tests.ort import ort_golden
 
 GOLDEN = sorted(ort_golden.GOLDEN.glob("*.ort"))
 FEEDS = {

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import run
 from typing_extensions import override
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId, StringStringEntry, Tensor
 from formats.tensordata.sources.source import Literal
+from tests.commands import run
 
 NAMES = {
     "plain": "model.layer.weight",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import run
 
 import formats
 from formats import Graph, Model, Tensor
@@ -16,6 +15,7 @@ from formats.pictures.pages import compared_tiles, comparison_picture, model_pic
 from formats.tensordata.sources.source import Literal
 from formats.verbs.inspect import inspect
 from formats.verbs.model_files import layout
+from tests.commands import run
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ["<script>alert(1)</script>", 'a"b&c', "nul\0 bell\7", "Gewicht ü 重み", "", "\u202eevil", "x" * 10_000]

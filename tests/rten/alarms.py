@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graphs import apart
-from random_graphs.graph import Graph, run_in_onnxruntime
-from random_graphs.judging import held, stated
-from random_graphs.whole import generate
-from runtime.runner import RELEASES, Runner, RunnerError
 
 import formats
+from tests.rten.graphs import apart
+from tests.rten.random_graphs.graph import Graph, run_in_onnxruntime
+from tests.rten.random_graphs.judging import held, stated
+from tests.rten.random_graphs.whole import generate
+from tests.runtime.runner import RELEASES, Runner, RunnerError
 
 ABOUT_NUMBERS = ("results", "range")  # when a loss can be seen; the others that matter are about types and files
 TRIES = 20  # inputs of a graph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from runtime.runner import RELEASES
 
 from formats.ir.model import (
     Dimension,
@@ -20,6 +19,7 @@ from formats.ir.model import (
 )
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
+from tests.runtime.runner import RELEASES
 
 
 @pytest.fixture(params=RELEASES)

@@ -12,9 +12,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from graphs import main
-from random_graphs.builder import FIRST, Builder, Shares, Templates
-from random_graphs.graph import Value
+
+from tests.rten.graphs import main
+from tests.rten.random_graphs.builder import FIRST, Builder, Shares, Templates
+from tests.rten.random_graphs.graph import Value
 
 MICROSOFT, LEARNED = "com.microsoft", "ai.onnx.ml"
 SECOND = Templates(Shares(wide=0.1, wild=0.2, empty=0.2, resized=0.6), others=FIRST, domains={LEARNED: 3})

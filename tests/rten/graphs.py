@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from random_graphs.builder import FIRST, Templates
-from random_graphs.graph import Graph
-from random_graphs.judging import Bench, Outcome
-from random_graphs.shrinking import shrink
-from random_graphs.whole import generate
-from runtime.runner import RELEASES, Runner
+
+from tests.rten.random_graphs.builder import FIRST, Templates
+from tests.rten.random_graphs.graph import Graph
+from tests.rten.random_graphs.judging import Bench, Outcome
+from tests.rten.random_graphs.shrinking import shrink
+from tests.rten.random_graphs.whole import generate
+from tests.runtime.runner import RELEASES, Runner
 
 SECONDS = 300  # for one graph with its smallest form: far more than any needs
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from corpus import backend_cases
 from onnx import defs, helper, numpy_helper, shape_inference
-from rten_cases import CASES, FOUR, IMAGE, Case, X, float32, node, one
+
+from tests.corpus import backend_cases
+from tests.rten.rten_cases import CASES, FOUR, IMAGE, Case, X, float32, node, one
 
 NEWEST = defs.onnx_opset_version()
 MAX_CONSTANT = 8  # the number of elements of an input that becomes a constant

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import evaluation
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -26,10 +25,8 @@ from formats.rten.convert.refusal import RefusalError
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # if this is run as a program
-
-from runtime.runner import RELEASES, Runner
+from tests.rten import evaluation
+from tests.runtime.runner import RELEASES, Runner
 
 DOMAIN = "ai.onnx.ml"
 POST_TRANSFORMS = ("NONE", "NONE", "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")

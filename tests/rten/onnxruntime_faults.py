@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnx.parser
-from rten_faults import NAN, U8, F, f, shown
+
+from tests.rten.rten_faults import NAN, U8, F, f, shown
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "onnxruntime_faults.md"
 RELEASE = "1.32"

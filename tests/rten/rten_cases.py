@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import evaluation
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -18,6 +17,7 @@ from formats.ir.model import Model
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.sources.source import Literal, Source
+from tests.rten import evaluation
 
 CONTRIB = "com.microsoft"
 

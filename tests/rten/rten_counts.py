@@ -19,11 +19,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 import onnx
-import rten_cases
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import formats
+from tests.rten import rten_cases
 
 HUGE = (1 << 31, 1 << 62)
 MODELS_OF_AN_OPERATOR = 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from runtime.runner import DEFAULT_RELEASES
+from tests.runtime.runner import DEFAULT_RELEASES
 
 DEVIATING = "deviating"
 _ONLY_IN = "deviating only in "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from rten_sizes import MICROSOFT, Draw, SizedCase, family
+
+from tests.rten.rten_sizes import MICROSOFT, Draw, SizedCase, family
 
 UNARY = [
     "Abs",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,12 +13,9 @@ from formats.rten.operators import BY_DOMAIN, SPECS
 from formats.rten.operators.shared.spec import MACHINE_LEARNING, MICROSOFT, PREVIEW, TRAINING
 from formats.rten.target import RELEASES
 from formats.rten.types import ELEMENTS, HOLDERS
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # if this is run as a program
-
-from rten_operators import HELD
-from rten_outcomes import deviating_in, right_in
-from runtime.runner import DEFAULT_RELEASES
+from tests.rten.rten_operators import HELD
+from tests.rten.rten_outcomes import deviating_in, right_in
+from tests.runtime.runner import DEFAULT_RELEASES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "rten.md"

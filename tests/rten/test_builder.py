@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rten_forms import ENUMS, TABLES, UNIONS, build, expanded, read
 
 from formats.errors import EncodeError
 from formats.flatbuffer import builder
@@ -22,6 +21,7 @@ from formats.flatbuffer.builder import NAME, Form, FormLayout, FormTable, FormTa
 from formats.flatbuffer.fbs import Span, Table
 from formats.flatbuffer.rows import TableField
 from formats.tensordata.sources.source import Literal, Source
+from tests.rten.rten_forms import ENUMS, TABLES, UNIONS, build, expanded, read
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 

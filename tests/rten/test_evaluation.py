@@ -6,8 +6,9 @@ from typing import Any
 
 import onnx
 import pytest
-from evaluation import with_older_set
 from onnx import helper
+
+from tests.rten.evaluation import with_older_set
 
 
 def model(*nodes: onnx.NodeProto) -> bytes:

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import onnxruntime_faults
 import pytest
-from evaluation import held, need_judge
 from onnx.reference import ReferenceEvaluator
-from programs import need_built
-from rten_cases import run
-from rten_faults import DOCUMENT, FAULTS, FIRST, PROGRAM, RELEASE, page, program
-from runtime.runner import RunnerError, binary
-from systems import PATIENCE_SECONDS
 
 import formats
+from tests.programs import need_built
+from tests.rten import onnxruntime_faults
+from tests.rten.evaluation import held, need_judge
+from tests.rten.rten_cases import run
+from tests.rten.rten_faults import DOCUMENT, FAULTS, FIRST, PROGRAM, RELEASE, page, program
+from tests.runtime.runner import RunnerError, binary
+from tests.systems import PATIENCE_SECONDS
 
 NOT_TOLD = {"div_by_small"}  # it needs a divisor below 2.9e-39, and a note would be in the report of most models
 FIXED_IN_0_25 = {"conv_transpose_without_lists"}

@@ -10,13 +10,13 @@ from typing import Any
 
 import flatbuffers
 import pytest
-from rten_forms import build, read
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
 from formats.flatbuffer import fbs
 from formats.flatbuffer.fbs import Span, Table
 from formats.flatbuffer.rows import Schema, TableField
 from formats.rten.model import SCHEMA
+from tests.rten.rten_forms import build, read
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 

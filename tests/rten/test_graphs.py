@@ -13,17 +13,17 @@ from time import sleep
 import numpy as np
 import onnx
 import pytest
-from evaluation import need_judge
-from exported_graphs import SECOND
-from graphs import apart
-from random_graphs.builder import FIRST
-from random_graphs.graph import Graph, everything
-from random_graphs.judging import Bench, Outcome, Surroundings, explains, is_of_last_bits
-from random_graphs.shrinking import shrink
-from random_graphs.whole import generate, is_strict
-from rten_cases import run
 
 from formats.tensordata.plan import RANGE, RESULTS, Loss
+from tests.rten.evaluation import need_judge
+from tests.rten.exported_graphs import SECOND
+from tests.rten.graphs import apart
+from tests.rten.random_graphs.builder import FIRST
+from tests.rten.random_graphs.graph import Graph, everything
+from tests.rten.random_graphs.judging import Bench, Outcome, Surroundings, explains, is_of_last_bits
+from tests.rten.random_graphs.shrinking import shrink
+from tests.rten.random_graphs.whole import generate, is_strict
+from tests.rten.rten_cases import run
 
 SEEDS = range(2000, 2200)
 EXPORTED = int(os.environ.get("FORMATS_GRAPHS", "160"))

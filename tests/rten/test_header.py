@@ -7,10 +7,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from rten_forms import build
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.rten.header import HEADER_NBYTES, Header, decode_header, encode_header, is_plausible_v1, is_v2
+from tests.rten.rten_forms import build
 
 # (header, its bytes, the smallest file that it fits)
 CASES = [

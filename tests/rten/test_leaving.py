@@ -7,10 +7,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import rten_golden
-from corpus import backend_cases
-from evaluation import evaluate_in_onnxruntime, held
-from runtime.runner import DEFAULT_RELEASES, RunnerError
 
 import formats
 from formats.errors import FormatError
@@ -18,6 +14,10 @@ from formats.ir.model import Graph, Model, OperatorSetId, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
+from tests.corpus import backend_cases
+from tests.rten import rten_golden
+from tests.rten.evaluation import evaluate_in_onnxruntime, held
+from tests.runtime.runner import DEFAULT_RELEASES, RunnerError
 
 RELEASE = DEFAULT_RELEASES[-1]  # users who leave .rten use the newest
 TOLERANCE = 1e-6  # relative to the largest number, because sums may have another order

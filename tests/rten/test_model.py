@@ -287,7 +287,7 @@ def test_sniff_version_1(model):
 
 def test_schema_version(model):
     """A model of another schema version is refused."""
-    from rten_forms import build, read
+    from tests.rten.rten_forms import build, read
 
     table = read(written(model, rten_version=1))
     data = b"".join(build({"schema_version": 2, "graph": {"nodes": []}}))

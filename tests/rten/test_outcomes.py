@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rten_outcomes import deviating_in, right_in, row_for, row_of
+from tests.rten.rten_outcomes import deviating_in, right_in, row_for, row_of
 
 RIGHT = {"0.25": ["a", "b"], "0.27": ["a", "b", "c"]}
 DEVIATING = {"0.25": ["d", "c"], "0.27": ["d"]}

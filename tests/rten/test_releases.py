@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from rten_forms import build
-from runtime.runner import RunnerError
+
+from tests.rten.rten_forms import build
+from tests.runtime.runner import RunnerError
 
 FIRST = "0.25"  # the oldest release that we know
 

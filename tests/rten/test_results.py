@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from random_graphs.graph import Graph, run_in_onnxruntime
-from random_graphs.judging import difference, held
-from runtime.runner import RunnerError
 
 import formats
 from formats.rten.convert.refusal import RefusalError
+from tests.rten.random_graphs.graph import Graph, run_in_onnxruntime
+from tests.rten.random_graphs.judging import difference, held
+from tests.runtime.runner import RunnerError
 
 F, I, U = np.float32, np.int64, np.uint8  # noqa: E741 - types of elements
 SIBLINGS = """g (bool c, int64 i, float[2] a, float[2] b) => (float[6] y) {

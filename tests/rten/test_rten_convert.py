@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
-import rten_golden
-from evaluation import difference, evaluate
 from onnx.reference import ReferenceEvaluator
 
 import formats
 from formats.rten.header import is_v2
+from tests.rten import rten_golden
+from tests.rten.evaluation import difference, evaluate
 
 FILES = sorted(rten_golden.GOLDEN.glob("*/*.rten"))
 TOLERANCE = 1e-5

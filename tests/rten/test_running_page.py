@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evaluation import evaluate
-from programs import need_built
-from runtime.runner import binary
+
+from tests.programs import need_built
+from tests.rten.evaluation import evaluate
+from tests.runtime.runner import binary
 
 RELEASE = "0.27"
 ROOT = Path(__file__).parents[2]

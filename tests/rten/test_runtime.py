@@ -8,13 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from corpus import BackendCase, backend_cases, backend_files
-from evaluation import difference, held
-from rten_forms import build
-from rten_operators import HELD
-from rten_outcomes import row_for, row_of
-from rten_tables import DEVIATIONS
-from runtime.runner import RunnerError
 
 from formats.errors import FormatError
 from formats.ir.model import Graph
@@ -27,6 +20,13 @@ from formats.rten.operators.shared.spec import FieldKind
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.corpus import BackendCase, backend_cases, backend_files
+from tests.rten.evaluation import difference, held
+from tests.rten.rten_forms import build
+from tests.rten.rten_operators import HELD
+from tests.rten.rten_outcomes import row_for, row_of
+from tests.rten.rten_tables import DEVIATIONS
+from tests.runtime.runner import RunnerError
 
 # The largest allowed deviation, relative to the largest magnitude of the reference. The runtime computes in float32
 # what a half-precision type rounds after every operator: errors of 11 bits, or 8 for bfloat16, add up over a model's

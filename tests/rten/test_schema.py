@@ -7,9 +7,9 @@ import re
 from typing import Any, NamedTuple
 
 import pytest
-from rten_forms import ENUMS, TABLES, UNIONS
 
 from formats.flatbuffer.rows import TableField
+from tests.rten.rten_forms import ENUMS, TABLES, UNIONS
 
 official = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 

@@ -8,11 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from corpus import backend_cases
-from evaluation import difference, held
 from onnx import helper, numpy_helper
-from rten_cases import CASES
-from runtime.runner import RunnerError
 
 import formats
 from formats.errors import EncodeError, FormatError, OptionError
@@ -33,6 +29,10 @@ from formats.rten.target import (
 )
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.corpus import backend_cases
+from tests.rten.evaluation import difference, held
+from tests.rten.rten_cases import CASES
+from tests.runtime.runner import RunnerError
 
 PACKAGE = Path(formats.__file__).parent
 BY_NAME = {case.name: case for case in CASES}

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from runtime.runner import DEFAULT_RELEASES, RELEASES, Runner, RunnerError, binary
 
 import formats
+from tests.runtime.runner import DEFAULT_RELEASES, RELEASES, Runner, RunnerError, binary
 
 
 @pytest.fixture(params=RELEASES)

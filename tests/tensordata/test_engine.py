@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from systems import PATIENCE_SECONDS
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata import engine, tasks, threads
@@ -31,6 +30,7 @@ from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, PlacedWr
 from formats.tensordata.replacing import publication
 from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.tensordata.sources.transform import Transform, cast, varints
+from tests.systems import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

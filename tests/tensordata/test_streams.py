@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pseudo_terminal import on_terminal
-from remote_servers import large_model, write_sparse
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats.errors import ExternalDataError, FormatError, OptionError, TensorDataError
+from tests.pseudo_terminal import on_terminal
+from tests.systems import PATIENCE_SECONDS
+from tests.tensordata.remote.remote_servers import large_model, write_sparse
 
 SUFFIXES = (".onnx", ".onnxz", ".rten", ".textproto", ".json")
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes in its filesystem")

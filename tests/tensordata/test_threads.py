@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from systems import PATIENCE_SECONDS
 
 from formats.tensordata import threads
 from formats.tensordata.threads import InThread, started, started_or_done
+from tests.systems import PATIENCE_SECONDS
 
 
 def test_a_function_runs_once_in_another_thread() -> None:

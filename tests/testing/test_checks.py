@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from changed_codecs import changed
 
 import formats
 from formats.codecs import lookup
@@ -20,6 +19,7 @@ from formats.rten.options import RtenOptions
 from formats.tensordata.plan import FilePlan, PlacedWrite
 from formats.tensordata.sources.source import Literal
 from formats.testing import Check, contract
+from tests.changed_codecs import changed
 
 KEY = formats.Key.of(bytes(range(32)))
 # Settings for each codec besides the defaults, and checks that its format cannot pass, with the reason.

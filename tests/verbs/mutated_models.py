@@ -156,7 +156,7 @@ RULES: tuple[Rule, ...] = (
 
 def bases() -> list[onnx.ModelProto]:
     """Return small valid models: one of each operator test of `onnx`, and some with functions."""
-    from corpus import backend_cases
+    from tests.corpus import backend_cases
 
     found = []
     for case in backend_cases():

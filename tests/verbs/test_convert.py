@@ -11,11 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import onnx
 import pytest
-from changed_codecs import changed
 
 import formats
 from formats import onnxpb
@@ -26,6 +24,8 @@ from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import LocalFile
 from formats.verbs import convert
+from tests import commands
+from tests.changed_codecs import changed
 
 FORMATS = ("onnx", "onnxz", "rten")
 

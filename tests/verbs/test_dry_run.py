@@ -12,8 +12,6 @@ from typing import Any
 
 import onnx
 import pytest
-from commands import run
-from test_model_files import model
 
 import formats
 from formats.errors import FormatError, OptionError, WireError
@@ -21,6 +19,8 @@ from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Literal, Source
 from formats.tensordata.sources.transform import varints
+from tests.commands import run
+from tests.verbs.test_model_files import model
 
 CONVERSIONS: list[tuple[str, dict[str, Any]]] = [
     ("b.onnx", {}),

@@ -10,14 +10,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import commands
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 from safetensors.numpy import load_file
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import onnxzip
@@ -25,6 +23,8 @@ from formats.editing.model_edits import edited
 from formats.editing.options import EditOptions
 from formats.onnxzip.options import ArchiveOptions
 from formats.tensordata.sources.source import FileSpan
+from tests import commands
+from tests.systems import PATIENCE_SECONDS
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, onnxpb
@@ -22,6 +21,7 @@ from formats.errors import FormatError
 from formats.tensordata.replacing import further_name, lock
 from formats.verbs import model_files
 from formats.verbs import relocate as relocation
+from tests.systems import PATIENCE_SECONDS
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

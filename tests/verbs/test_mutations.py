@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from random_graphs.graph import free_names
-from random_graphs.whole import generate
 
 import formats
+from tests.rten.random_graphs.graph import free_names
+from tests.rten.random_graphs.whole import generate
 
 SEEDS = range(4000, 4040)
 NO_SHAPE = "V507"  # outputs of random graphs have none, which RTen does not need

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import run
-from test_model_files import model
 
 import formats
 from formats.cli.verbs import VERBS
 from formats.onnxpb.external import other_graphs
 from formats.onnxpb.wire import decoder
+from tests.commands import run
+from tests.verbs.test_model_files import model
 
 COUNT = 12
 _opened: Counter[str] | None = None  # how often each file was opened, while a test listens

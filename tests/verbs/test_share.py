@@ -14,13 +14,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from commands import run
 from onnx import TensorProto, helper, numpy_helper
-from smaps import fields_of
 
 import formats
 from formats.errors import FormatError, OptionError
 from formats.verbs import share
+from tests.commands import run
+from tests.smaps import fields_of
 
 SIDE = 64
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import onnx
 import pytest
-from corpus import backend_files
 from onnx import helper
-from protos import encoded
 
 import formats
 from formats.errors import FormatError
@@ -21,6 +19,8 @@ from formats.verbs.compare import diff
 from formats.verbs.inspect import inspect
 from formats.verbs.model_files import layout
 from formats.verbs.verify import verify
+from tests.corpus import backend_files
+from tests.onnxpb.protos import encoded
 
 FLOAT, INT64, STRING = 1, 7, 8
 

@@ -12,15 +12,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from nested_models import nested, small
 from onnx import TensorProto, helper, numpy_helper
-from systems import PATIENCE_SECONDS
-from test_exported import recorded
-from test_exported import run as run_file
 
 import formats
 from formats.tensordata.sources.source import Literal
 from formats.tensordata.sources.transform import halve
+from tests.editing.nested_models import nested, small
+from tests.editing.test_exported import recorded
+from tests.editing.test_exported import run as run_file
+from tests.systems import PATIENCE_SECONDS
 
 FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
 X = np.array([[1.5, -2], [3, 0.25]], "float32")

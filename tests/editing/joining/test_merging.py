@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import onnx.compose
 import pytest
-from nested_models import W, X, nested, results, small, value
 from onnx import TensorProto, helper
-from test_exported import middle, recorded, run
 
 import formats
 from formats.editing.model_edits import merged
+from tests.editing.nested_models import W, X, nested, results, small, value
+from tests.editing.test_exported import middle, recorded, run
 
 FLOAT = TensorProto.FLOAT
 

@@ -12,7 +12,6 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protos import message_type as theirs
 
 from formats.errors import DecodeError, FormatError
 from formats.ir import model as ir
@@ -21,6 +20,7 @@ from formats.onnx_compat.protos.containers import Growing
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.tensordata.sources.source import Literal, Source
+from tests.onnxpb.protos import message_type as theirs
 
 # Lockstep: the same operations on a message of ours and one of protobuf's, whose bytes are compared after each.
 

@@ -11,7 +11,6 @@ from weakref import ref
 import onnx
 import pytest
 from hypothesis import given, settings
-from protos import encoded, protos
 
 import formats
 from formats import onnxpb
@@ -23,6 +22,7 @@ from formats.onnx_compat.protos.values import Valued
 from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
+from tests.onnxpb.protos import encoded, protos
 
 
 def model(nodes: int = 300) -> Any:

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from systems import PATIENCE_SECONDS
+
+from tests.systems import PATIENCE_SECONDS
 
 INSTALLED = {
     "before": "import formats.onnxpb\nformats.onnxpb.install()\n"

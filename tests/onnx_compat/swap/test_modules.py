@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from systems import PATIENCE_SECONDS
 
 import formats.onnxpb
+from tests.systems import PATIENCE_SECONDS
 
 SOURCES = [Path(__file__).with_name(f"{name}.py") for name in ("typical_programs", "script_programs")]
 PROGRAMS = {

@@ -17,7 +17,6 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import need
 
 from formats.codecs.contract import Match, ReadOptions
 from formats.codecs.keys import MAX_KEY_BYTES, Key
@@ -30,6 +29,7 @@ from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.plan import WritePlan
 from formats.tensordata.sources.source import Concat, Literal, Source
+from tests.programs import need
 
 PASSWORD = b"correct horse"
 SALT = bytes(range(16))

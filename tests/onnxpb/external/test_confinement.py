@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from references import model_with_references
-from systems import posix
 
 import formats
 from formats import onnxpb
@@ -38,6 +36,8 @@ from formats.onnxpb.external import confinement
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.sources.source import Literal
+from tests.onnxpb.references import model_with_references
+from tests.systems import posix
 
 WEIGHT = np.arange(1000, dtype="float32")
 TRAVERSALS = ["../w.data", "sub/../../w.data", "./../w.data", "sub/..", "..", "a\\..\\..\\w.data", "..\\w.data"]

@@ -8,12 +8,10 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from references import model_with_references, proto_with_weights_everywhere, weight
 
 import formats
 from formats.cli.report_lines import summary
@@ -26,6 +24,8 @@ from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal
 from formats.verbs.report import ConversionReport
+from tests import commands
+from tests.onnxpb.references import model_with_references, proto_with_weights_everywhere, weight
 
 
 def read(path: Path) -> Model:

@@ -14,7 +14,6 @@ import onnxruntime
 import pytest
 import safetensors
 from onnx import numpy_helper
-from references import proto_with_weights_everywhere, weight
 from safetensors.numpy import load_file
 
 import formats
@@ -26,6 +25,7 @@ from formats.onnxpb.external import safetensors as data_files
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal
 from formats.verbs.model_files import layout
+from tests.onnxpb.references import proto_with_weights_everywhere, weight
 
 SEEDS = range(20)
 

@@ -11,7 +11,6 @@ import pytest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protos import CLASSES, encoded, message_type
 
 from formats.codecs.contract import Match
 from formats.errors import DecodeError, EncodeError, LimitError
@@ -20,6 +19,7 @@ from formats.onnxpb.codecs import JSON_CODEC
 from formats.onnxpb.text import protojson
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.tensordata.sources.source import Literal
+from tests.onnxpb.protos import CLASSES, encoded, message_type
 
 LARGEST_FLOAT = 3.4028234663852886e38
 # Printing

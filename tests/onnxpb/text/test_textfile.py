@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 import onnx
 import pytest
-from corpus import backend_files
 from google.protobuf import json_format, text_format
 from hypothesis import given, settings
-from protos import CLASSES, decoded, encoded, message_type, protos
 
 from formats.codecs import contract, lookup
 from formats.errors import DecodeError, EncodeError, ExternalDataError, LimitError, OptionError, WireError
@@ -23,6 +21,8 @@ from formats.onnxpb.text import protojson, textproto
 from formats.tensordata.engine import execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal
+from tests.corpus import backend_files
+from tests.onnxpb.protos import CLASSES, decoded, encoded, message_type, protos
 
 LARGEST_FLOAT = "3.4028235e+38"
 

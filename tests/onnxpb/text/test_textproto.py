@@ -9,7 +9,6 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protos import encoded
 
 from formats.codecs.contract import Match
 from formats.errors import DecodeError, LimitError
@@ -18,6 +17,7 @@ from formats.onnxpb.codecs import TEXT_CODEC
 from formats.onnxpb.text import textproto
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
+from tests.onnxpb.protos import encoded
 
 # Printing
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import onnx
 import pytest
-from protos import CLASSES, encoded, message_type
 
 import formats
 from formats.errors import EncodeError
@@ -21,6 +20,7 @@ from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import check_assigned
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES, MessageField
 from formats.tensordata.sources.source import Literal
+from tests.onnxpb.protos import CLASSES, encoded, message_type
 
 
 def value_of(row: MessageField) -> Any:

@@ -15,7 +15,6 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protos import CLASSES, Watched, encoded, protos
 
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import model as ir
@@ -29,6 +28,7 @@ from formats.onnxpb.wire.schema import MESSAGES
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal, Source
+from tests.onnxpb.protos import CLASSES, Watched, encoded, protos
 
 
 def test_every_field_has_its_attribute() -> None:

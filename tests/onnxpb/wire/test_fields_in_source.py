@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from protos import Watched, encoded
 
 from formats import convert, inspect, load, save, verify
 from formats.errors import DecodeError, TensorDataError
@@ -24,6 +23,7 @@ from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources import unpacked
 from formats.tensordata.sources.source import Literal
+from tests.onnxpb.protos import Watched, encoded
 
 LISTS = ("floats", "ints", "strings")
 FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS = 0x3D, 0x40, 0x4A, 0x3A, 0x42  # tags of these fields

@@ -8,15 +8,12 @@ files, because its package contains no file from outside of its folder.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the modules that tests share
-
-from archives import bytes_of
-from vector_rows.large import LARGE_ROWS
-from vector_rows.rows import ROWS
+from tests.onnxzip.archives import bytes_of
+from tests.onnxzip.vector_rows.large import LARGE_ROWS
+from tests.onnxzip.vector_rows.rows import ROWS
 
 LOADING = {
     *("Z-2.1", "Z-2.2", "Z-2.3", "Z-2.4", "Z-2.5", "Z-3.1", "Z-3.3", "Z-3.4", "Z-3.6", "Z-4.1", "Z-4.6", "Z-5.1"),

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from archives import BIG, MAX_32, PADDING, PLAIN, Zip, extra, one, padded, proto, tensor, weight, with_extra, zip64
-from vector_rows.row import Row
+from tests.onnxzip.archives import (
+    BIG,
+    MAX_32,
+    PADDING,
+    PLAIN,
+    Zip,
+    extra,
+    one,
+    padded,
+    proto,
+    tensor,
+    weight,
+    with_extra,
+    zip64,
+)
+from tests.onnxzip.vector_rows.row import Row
 
 LARGE_SIZES = {"size": MAX_32, "packed": MAX_32}
 ENTRIES: list[Row] = [

@@ -6,7 +6,7 @@ import struct
 from functools import cache
 from typing import Any, NamedTuple
 
-from archives import (
+from tests.onnxzip.archives import (
     MAX_16,
     MAX_32,
     PADDING,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archives import (
+from tests.onnxzip.archives import (
     OWN,
     TENSOR,
     Member,
@@ -22,7 +22,7 @@ from archives import (
     weight,
     wrong_order,
 )
-from vector_rows.row import Row
+from tests.onnxzip.vector_rows.row import Row
 
 NAMES: list[Row] = [
     Row("Z-4.1", "not an entry", Zip([]), "the last entry is not __MODEL_PROTO", Zip([proto(OWN)])),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from archives import PLAIN, Zip
+from tests.onnxzip.archives import PLAIN, Zip
 
 
 class Row(NamedTuple):

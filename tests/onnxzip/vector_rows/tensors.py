@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archives import (
+from tests.onnxzip.archives import (
     DATA,
     EXTERNAL,
     OWN,
@@ -24,7 +24,7 @@ from archives import (
     tensor,
     weight,
 )
-from vector_rows.row import Row
+from tests.onnxzip.vector_rows.row import Row
 
 TYPES = {  # the bits of an element
     1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128, 16: 16, 17: 8,

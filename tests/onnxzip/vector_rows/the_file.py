@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archives import (
+from tests.onnxzip.archives import (
     BIG,
     MAX_16,
     MAX_32,
@@ -22,8 +22,8 @@ from archives import (
     with_extra,
     zip64,
 )
-from vector_rows.entries import LARGE_SIZES
-from vector_rows.row import Row
+from tests.onnxzip.vector_rows.entries import LARGE_SIZES
+from tests.onnxzip.vector_rows.row import Row
 
 THE_FILE: list[Row] = [
     Row("Z-2.1", "nothing", b"", "needed 22 bytes"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from archives import (
+from tests.onnxzip.archives import (
     EXTERNAL,
     OWN,
     PLACE,
@@ -23,7 +23,7 @@ from archives import (
     tensor,
     varint,
 )
-from vector_rows.row import Row
+from tests.onnxzip.vector_rows.row import Row
 
 
 def nested(depth: int, *parts: bytes) -> bytes:

@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
-from rten_cases import CASES, Case, float32, floats, int64, node, one, run, to_proto
-from rten_operators import ALL_SPECS
 
 from formats.errors import FormatError
 from formats.ir.dtypes import FLOAT8E4M3FN
@@ -26,6 +24,8 @@ from formats.rten.convert.legalize import MAX_NESTING, Legalized, legalize
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.rten.rten_cases import CASES, Case, float32, floats, int64, node, one, run, to_proto
+from tests.rten.rten_operators import ALL_SPECS
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 BY_NAME = {case.name: case for case in CASES}

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from runtime.runner import RunnerError
 
 import formats
 from formats.onnxpb.wire.decoder import decode
@@ -17,6 +16,7 @@ from formats.rten.convert import passes
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.passes import plan_depth
 from formats.tensordata.sources.source import Literal
+from tests.runtime.runner import RunnerError
 
 
 def model_of(nodes: list[Any], *outputs: str) -> onnx.ModelProto:

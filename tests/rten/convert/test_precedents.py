@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from onnx import helper
-from rten_cases import CASES, floats
 
 from formats import load
 from formats.ir.model import Model
@@ -21,6 +20,7 @@ from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.scope import Scope
 from formats.rten.operators import SPECS, elementwise
 from formats.tensordata.sources.source import Literal
+from tests.rten.rten_cases import CASES, floats
 
 FLOAT, INT8 = 1, 3
 

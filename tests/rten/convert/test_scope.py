@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from rten_cases import CASES, Case, int64, node, run, to_proto
 
 from formats.ir.dtypes import from_numpy_dtype
 from formats.ir.model import Model
@@ -20,6 +19,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType, declared_type
 from formats.rten.operators.shared.rules import broadcast_dims
 from formats.tensordata.sources.source import Literal
+from tests.rten.rten_cases import CASES, Case, int64, node, run, to_proto
 
 
 def bare(model: Model) -> Model:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rten_operators import HELD
 
 from formats.errors import DecodeError
 from formats.ir.model import Attribute, Graph, Node
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attribute_tables import attribute_value, decode_attributes, encode_attributes
 from formats.rten.graph.attributes import make_attribute
+from tests.rten.rten_operators import HELD
 
 
 def encoded(op_type: str, **attributes):

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rten_forms import expanded
 
 from formats.errors import EncodeError
 from formats.ir.model import Node, SparseTensor
 from formats.ir.storage import from_numpy
 from formats.rten.graph.encoder import Encoder
 from formats.rten.target import RTEN_0_26
+from tests.rten.rten_forms import expanded
 
 BIG = np.arange(17)
 INT64 = np.iinfo(np.int64)

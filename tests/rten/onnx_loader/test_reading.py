@@ -6,11 +6,11 @@ from typing import Any
 
 import onnx
 import pytest
-from rten_operators import ALL_SPECS
-from runtime.runner import RELEASES, RunnerError
 
 from formats.rten.operators.shared.spec import ANY, MICROSOFT, FieldKind
 from formats.rten.target import TARGETS
+from tests.rten.rten_operators import ALL_SPECS
+from tests.runtime.runner import RELEASES, RunnerError
 
 KNOWN = {release: TARGETS[release]._replace(is_onnx=True) for release in RELEASES}
 FEW = 3  # activations of one direction, at most

@@ -6,21 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import commands
 import numpy as np
 import onnx
 import pytest
-from corpus import backend_cases
-from evaluation import difference, evaluate_in_onnxruntime, held, need_judge
-from random_graphs.graph import everything, run_in_onnxruntime
-from random_graphs.judging import Bench
-from random_graphs.judging import difference as graph_difference
-from random_graphs.judging import held as held_by_rten
-from random_graphs.whole import generate
-from rten_cases import CASES, to_proto
-from rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
-from runtime.runner import RunnerError
-from staying_forms import all_forms, forms_in
 
 import formats
 from formats.errors import OptionError, UnsupportedError
@@ -30,6 +18,18 @@ from formats.rten.onnx_loader.passes import runnable
 from formats.rten.target import ONNX_LOADER
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests import commands
+from tests.corpus import backend_cases
+from tests.rten.evaluation import difference, evaluate_in_onnxruntime, held, need_judge
+from tests.rten.random_graphs.graph import everything, run_in_onnxruntime
+from tests.rten.random_graphs.judging import Bench
+from tests.rten.random_graphs.judging import difference as graph_difference
+from tests.rten.random_graphs.judging import held as held_by_rten
+from tests.rten.random_graphs.whole import generate
+from tests.rten.rten_cases import CASES, to_proto
+from tests.rten.rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
+from tests.rten.staying_forms import all_forms, forms_in
+from tests.runtime.runner import RunnerError
 
 RELEASE = "0.27"
 OTHER_TYPES = {"test_onehot_without_axis"}  # RTen needs an integer depth, which onnxruntime lacks for INT32 values

@@ -12,8 +12,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from rten_cases import CASES
-from rten_operators import ALL_SPECS
 
 import formats.rten
 from formats.rten.convert.legalize import legalize
@@ -25,6 +23,8 @@ from formats.rten.operators.shared import rules
 from formats.rten.operators.shared import spec as spec_module
 from formats.rten.operators.shared.spec import OperatorSpec, Outputs, Row, ToRten
 from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
+from tests.rten.rten_cases import CASES
+from tests.rten.rten_operators import ALL_SPECS
 
 ROOT = Path(__file__).parents[3]
 FAMILIES = [import_module(f"formats.rten.operators.{name}") for name in NAMES]

@@ -9,11 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evaluation import difference, evaluate, evaluate_in_onnxruntime, held
-from historical import RANDOM, historical_cases, versions
-from rten_outcomes import row_for, row_of
-from rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
-from runtime.runner import RELEASES
 
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
@@ -23,6 +18,11 @@ from formats.rten.options import RtenOptions
 from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.rten.evaluation import difference, evaluate, evaluate_in_onnxruntime, held
+from tests.rten.historical import RANDOM, historical_cases, versions
+from tests.rten.rten_outcomes import row_for, row_of
+from tests.rten.rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
+from tests.runtime.runner import RELEASES
 
 EXPECTED = json.loads((Path(__file__).parents[1] / "historical_outcomes.json").read_text())
 TOLERANCE = 2e-4  # some references have four digits

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from learned import OPERATORS, POST_TRANSFORMS, Learned, is_same, outcome, reference
 from onnx import helper, numpy_helper
-from way_back import WayBack
 
 import formats
 from formats.ir.model import Model
@@ -20,6 +18,8 @@ from formats.rten.convert.legalize import legalize
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.rten.learned import OPERATORS, POST_TRANSFORMS, Learned, is_same, outcome, reference
+from tests.rten.way_back import WayBack
 
 SEEDS = 12
 MODELS = sorted((Path(__file__).parents[1] / "learned").glob("*.onnx"))

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from systems import PATIENCE_SECONDS
+
+from tests.systems import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[3]
 GENERATED = {"formats/rten/operators/families.py"}

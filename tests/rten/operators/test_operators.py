@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rten_forms import ENUMS, TABLES, UNIONS
-from rten_operators import HELD
 
 from formats.rten.operators.shared.spec import ANY, FieldKind, Row
+from tests.rten.rten_forms import ENUMS, TABLES, UNIONS
+from tests.rten.rten_operators import HELD
 
 ROWS = [(name, spec.to_rten.row) for name, spec in HELD.items()]
 

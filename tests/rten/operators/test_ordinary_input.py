@@ -11,8 +11,6 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from random_graphs.graph import run_in_onnxruntime
-from random_graphs.judging import difference, held
 
 import formats
 from formats.ir.model import Model
@@ -23,6 +21,8 @@ from formats.rten.graph.makers import folded
 from formats.rten.operators import foldings
 from formats.rten.operators.shared.spec import Folding
 from formats.tensordata.sources.source import Literal
+from tests.rten.random_graphs.graph import run_in_onnxruntime
+from tests.rten.random_graphs.judging import difference, held
 
 F, I = np.float32, np.int64  # noqa: E741 - types of elements
 LINES = np.sin(np.arange(32, dtype=F)).reshape(8, 4)

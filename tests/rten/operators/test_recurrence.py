@@ -6,12 +6,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-import evaluation
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from rten_cases import CONTRIB, node
 
 from formats.ir.model import Model
 from formats.onnxpb.wire.decoder import decode
@@ -19,6 +17,8 @@ from formats.rten import CODEC
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.rten import evaluation
+from tests.rten.rten_cases import CONTRIB, node
 
 SEEDS = range(60)
 # The allowed difference of numbers, relative to the largest one: the last bit of sums of floats and of activations is

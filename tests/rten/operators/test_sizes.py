@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import rten_sizes_without_products  # noqa: F401 - registers families
-from evaluation import evaluate, held
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
-from rten_sizes import FAMILIES, Draw, SizedCase
-from runtime.runner import RunnerError
 
 import formats
 from formats.rten.convert.refusal import RefusalError
+from tests.rten import rten_sizes_without_products  # noqa: F401 - registers families
+from tests.rten.evaluation import evaluate, held
+from tests.rten.rten_sizes import FAMILIES, Draw, SizedCase
+from tests.runtime.runner import RunnerError
 
 COUNT = int(os.environ.get("FORMATS_SIZES", "4"))
 SEED = os.environ.get("FORMATS_SEED", "1")

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from corpus import backend_cases
-from evaluation import difference, evaluate
 
 import formats
 from formats.errors import EncodeError
@@ -26,6 +24,8 @@ from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.corpus import backend_cases
+from tests.rten.evaluation import difference, evaluate
 
 FLOAT, UINT8, INT32, INT64, BOOL = 1, 2, 6, 7, 9
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}

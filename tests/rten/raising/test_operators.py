@@ -7,9 +7,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from evaluation import evaluate
-from rten_operators import HELD
-from runtime.runner import DEFAULT_RELEASES, RunnerError
 
 from formats.ir.model import Model, OperatorSetId, Tensor, ValueInfo
 from formats.ir.storage import from_numpy
@@ -24,6 +21,9 @@ from formats.rten.raising.kinds import INTEGER_LETTERS
 from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.rten.evaluation import evaluate
+from tests.rten.rten_operators import HELD
+from tests.runtime.runner import DEFAULT_RELEASES, RunnerError
 
 RNG = np.random.default_rng(5)
 INF, NAN = np.inf, np.nan

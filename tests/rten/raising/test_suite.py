@@ -6,8 +6,6 @@ from pathlib import Path
 
 import onnx
 import pytest
-from corpus import backend_cases
-from evaluation import difference, evaluate, need_judge
 
 from formats.errors import UnsupportedError
 from formats.onnxpb.codecs import CODEC as ONNX
@@ -17,6 +15,8 @@ from formats.rten.options import RtenOptions
 from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
+from tests.corpus import backend_cases
+from tests.rten.evaluation import difference, evaluate, need_judge
 
 pytestmark = pytest.mark.outer  # it takes more than ten seconds
 TOLERANCE = 2e-4  # some references have four digits

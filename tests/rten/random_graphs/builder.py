@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from random_graphs.graph import Discarded, Value, as_fed, free_names, info, run_in_onnxruntime
+
+from tests.rten.random_graphs.graph import Discarded, Value, as_fed, free_names, info, run_in_onnxruntime
 
 LIMIT = 1 << 31  # the range of integers in a graph, if it has no wide integers
 MAX_ELEMENTS = 4096

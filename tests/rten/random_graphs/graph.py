@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import evaluation
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper
+
+from tests.rten import evaluation
 
 
 class Value(NamedTuple):

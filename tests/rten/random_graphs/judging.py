@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from random_graphs.builder import LIMIT, WIDES
-from random_graphs.graph import Graph, everything, free_names, run_in_onnxruntime
 
 import formats
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # for a program, which has no paths of pytest
-
-from runtime.runner import Runner, RunnerError
+from tests.rten.random_graphs.builder import LIMIT, WIDES
+from tests.rten.random_graphs.graph import Graph, everything, free_names, run_in_onnxruntime
+from tests.runtime.runner import Runner, RunnerError
 
 NEWEST_RELEASE = "0.27"  # of RTen: .rten files are converted for the .onnx loader of this one
 HELD_AS = {  # the type that RTen uses for each other one

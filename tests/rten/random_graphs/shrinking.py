@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, inliner
-from random_graphs.graph import Graph, free_names, info, run_in_onnxruntime
-from random_graphs.judging import Bench
-from random_graphs.whole import renamed
+
+from tests.rten.random_graphs.graph import Graph, free_names, info, run_in_onnxruntime
+from tests.rten.random_graphs.judging import Bench
+from tests.rten.random_graphs.whole import renamed
 
 
 def smaller(graph: Graph) -> Iterator[Graph]:

@@ -6,15 +6,17 @@ import random
 from collections.abc import Mapping
 from importlib import import_module
 
-import evaluation
 import numpy as np
 import onnx
 from onnx import helper
-from random_graphs.builder import FIRST, Builder, Templates
-from random_graphs.graph import Graph, everything, free_names, info, run_in_onnxruntime
+
+from tests.rten import evaluation
+from tests.rten.random_graphs.builder import FIRST, Builder, Templates
+from tests.rten.random_graphs.graph import Graph, everything, free_names, info, run_in_onnxruntime
 
 for module in ("elementwise", "shapes", "places", "layers", "rarer", "fused", "subgraphs"):
-    import_module(f"random_graphs.templates.{module}")  # fills FIRST in this order, which decides what a seed draws
+    # This fills FIRST in this order, which decides what a seed draws.
+    import_module(f"tests.rten.random_graphs.templates.{module}")
 
 NEWEST = 24
 VERSIONS = (7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 18, 18, 19, 20, 21, 21, 22, 23, 23, NEWEST)

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from systems import PATIENCE_SECONDS
 
 from formats.tensordata.local.osio import room_for_files
+from tests.systems import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 FILES = 300

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from open_files import descriptors
-from systems import posix
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata.file import File
 from formats.tensordata.local import osio
 from formats.tensordata.local.osio import SYSTEM, Capabilities
+from tests.systems import posix
+from tests.tensordata.local.open_files import descriptors
 
 READERS = {
     "preadv": SYSTEM,

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from open_files import descriptors
-from systems import posix
 
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import UNSUPPORTED
 from formats.tensordata.local.osio import SYSTEM, Capabilities
 from formats.tensordata.local.output import BLOCK_BYTES, WRITE_BYTES, OutputFile
+from tests.systems import posix
+from tests.tensordata.local.open_files import descriptors
 
 WRITERS = {
     "unnamed": SYSTEM,

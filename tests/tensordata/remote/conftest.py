@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("fsspec")
 
-from remote_servers import S3Server, WebServer, s3_server, web_server
+from tests.tensordata.remote.remote_servers import S3Server, WebServer, s3_server, web_server
 
 
 @pytest.fixture(autouse=True)

@@ -105,7 +105,7 @@ class Store:
 
     def check_large_files(self) -> None:
         """A file of 120 MB, which most stores receive in parts, is the same when read back."""
-        from remote_servers import large_model
+        from tests.tensordata.remote.remote_servers import large_model
 
         with tempfile.TemporaryDirectory() as here:
             formats.save(large_model(3, 40 << 20), Path(here, "large.onnx"))

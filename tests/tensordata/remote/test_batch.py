@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import run
-from fleets import lines, save
-from remote_servers import S3Server
 
 import formats
+from tests.batch.fleets import lines, save
+from tests.commands import run
+from tests.tensordata.remote.remote_servers import S3Server
 
 COUNT = 5
 

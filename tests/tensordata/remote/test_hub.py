@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remote_servers import RANGE, large_model
 
 import formats
+from tests.tensordata.remote.remote_servers import RANGE, large_model
 
 pytestmark = pytest.mark.outer
 

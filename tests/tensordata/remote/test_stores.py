@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from remote_servers import Asked, S3Server, large_model
 
 import formats
 from formats.errors import FormatError, TensorDataError
 from formats.tensordata.remote import remote_file, stores
 from formats.tensordata.remote.address import Address
+from tests.tensordata.remote.remote_servers import Asked, S3Server, large_model
 
 MIB = 1 << 20
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from remote_servers import Answer, Asked, WebServer, large_model, web_server, write_sparse
 
 import formats
 from formats import codec
 from formats.errors import DecodeError, ExternalDataError, FormatError, RemoteError, TensorDataError
+from tests.tensordata.remote.remote_servers import Answer, Asked, WebServer, large_model, web_server, write_sparse
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from systems import PATIENCE_SECONDS
 
 import formats
 from formats import Graph, Model
 from formats.tensordata.replacing import lock
 from formats.tensordata.replacing.hidden import hidden_path
+from tests.systems import PATIENCE_SECONDS
 
 needs_unix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no links for everybody")
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx.numpy_helper import to_array
-from protos import Watched, encoded
 
 from formats import convert, diff, inspect, load, verify
 from formats.errors import DecodeError
@@ -26,6 +25,7 @@ from formats.tensordata.sources import transform
 from formats.tensordata.sources import unpacked as unpacked_module
 from formats.tensordata.sources.source import Literal, Source
 from formats.tensordata.sources.unpacked import Unpacked, unpacked
+from tests.onnxpb.protos import Watched, encoded
 
 FLOAT, INT32, INT64, DOUBLE, UINT64 = 0x25, 0x28, 0x38, 0x51, 0x58
 FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")

@@ -12,11 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import commands
 import onnx
 import pytest
-from systems import PATIENCE_SECONDS
-from test_model_files import model, names, weights
 
 import formats
 from formats.errors import FormatError, OptionError
@@ -24,6 +21,9 @@ from formats.tensordata.local import directory
 from formats.tensordata.replacing import further_name, lock, publication
 from formats.tensordata.replacing.journal import journal_path
 from formats.verbs.steps import replacement
+from tests import commands
+from tests.systems import PATIENCE_SECONDS
+from tests.verbs.test_model_files import model, names, weights
 
 SHARDS = ["a-00001-of-00002.data", "a-00002-of-00002.data"]
 SPLIT: dict[str, Any] = {"external_data": True, "max_external_file_size": 10_000}

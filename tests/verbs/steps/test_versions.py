@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import onnx
 import pytest
@@ -17,6 +16,7 @@ from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
 from formats.errors import MissingPackageError, OptionError, UnsupportedError
 from formats.onnxpb.newer_parts import NEWEST_IR_VERSION
 from formats.verbs import choices
+from tests import commands
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 import onnx
 import onnxruntime
 import pytest
-from faulty_models import BRANCH, FAULTS, MODEL, parsed
 from onnx import TensorProto, helper
 
 from formats.ir import dtypes
@@ -19,6 +18,7 @@ from formats.onnxpb.newer_parts import FIELDS
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.verbs.verify import verify
 from formats.verbs.verifying.findings import CODES, finding_of
+from tests.verbs.faulty_models import BRANCH, FAULTS, MODEL, parsed
 
 # What neither onnx's checker nor onnxruntime refuses, and nothing else finds, because the operator sets do not say it.
 NOT_FOUND = {

@@ -7,12 +7,12 @@ from pathlib import Path
 import onnx
 import onnxruntime
 import pytest
-from corpus import backend_cases, backend_files
-from mutated_models import compared
 from onnx import TensorProto, helper
 
 from formats.verbs.verify import Verification, verify
 from formats.verbs.verifying.nodes import OF_ONNXRUNTIME
+from tests.corpus import backend_cases, backend_files
+from tests.verbs.mutated_models import compared
 
 X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
 

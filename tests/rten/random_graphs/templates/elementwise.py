@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import helper
-from random_graphs.builder import (
+
+from tests.rten.random_graphs.builder import (
     ANY_TYPE,
     BYTES,
     FLOATS,
@@ -17,7 +18,7 @@ from random_graphs.builder import (
     is_small,
     template,
 )
-from random_graphs.graph import Discarded, Value
+from tests.rten.random_graphs.graph import Discarded, Value
 
 
 @template(4)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from onnx import helper
-from random_graphs.builder import INDICES, Builder, result_of, template
-from random_graphs.graph import Discarded, Value
-from random_graphs.templates.elementwise import CAST_TARGETS
+
+from tests.rten.random_graphs.builder import INDICES, Builder, result_of, template
+from tests.rten.random_graphs.graph import Discarded, Value
+from tests.rten.random_graphs.templates.elementwise import CAST_TARGETS
 
 
 @template(1)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from random_graphs.builder import BYTES, Builder, template
-from random_graphs.graph import Discarded
+
+from tests.rten.random_graphs.builder import BYTES, Builder, template
+from tests.rten.random_graphs.graph import Discarded
 
 
 @template(1, since=13)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import numpy_helper
-from random_graphs.builder import ANY_TYPE, INDICES, Builder, axis_of, template
-from random_graphs.graph import Value
+
+from tests.rten.random_graphs.builder import ANY_TYPE, INDICES, Builder, axis_of, template
+from tests.rten.random_graphs.graph import Value
 
 
 @template(3)

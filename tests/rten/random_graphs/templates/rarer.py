@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from random_graphs.builder import Builder, template
-from random_graphs.graph import Value
+
+from tests.rten.random_graphs.builder import Builder, template
+from tests.rten.random_graphs.graph import Value
 
 
 @template(0.7, since=11)

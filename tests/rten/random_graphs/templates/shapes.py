@@ -7,8 +7,9 @@ import random
 from typing import Any
 
 import numpy as np
-from random_graphs.builder import ANY_TYPE, FLOATS, Builder, axis_of, some_axes, template
-from random_graphs.graph import Discarded
+
+from tests.rten.random_graphs.builder import ANY_TYPE, FLOATS, Builder, axis_of, some_axes, template
+from tests.rten.random_graphs.graph import Discarded
 
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
               "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum")  # fmt: skip

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from random_graphs.builder import Builder, result_of, template
-from random_graphs.graph import Discarded, Value
+
+from tests.rten.random_graphs.builder import Builder, result_of, template
+from tests.rten.random_graphs.graph import Discarded, Value
 
 
 @template(2, since=9)
