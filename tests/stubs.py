@@ -52,7 +52,7 @@ MISUNDERSTOOD = (  # and why
     r"formats\.ir\.model\.Message\.__init__",
     r"formats\.ir\.model\.Message\.__repr__",  # mypy does not know the names of `recursive_repr`'s parameters
     r"formats\.onnx_compat\.protos\.classes\.(EnumType|E)",  # the stub describes enums with it
-    r"formats\.onnxzip\.reading\.far_entries\.FarEntry",  # a tuple with additional attributes
+    r"formats\.onnxzip\.far_entries\.FarEntry",  # a tuple with additional attributes
     r"formats\..*@\d+",  # a class inside a function
 )
 
