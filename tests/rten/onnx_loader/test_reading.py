@@ -61,7 +61,7 @@ def test_operators(release, stops):
         pytest.skip(f"needs a release among {[*KNOWN]}, not RTen {release}")
     found, expected = set(), set()
     for spec in SPECS:
-        row = spec.to_rten.row_for(KNOWN[release])
+        row = spec.row_for(KNOWN[release])
         required = {field.onnx_name: value_of(field) for field in (row.fields if row else ()) if field.required}
         if row is not None:
             expected.add((spec.domain, spec.name))
@@ -78,7 +78,7 @@ def test_operators(release, stops):
 def test_attributes(spec, stops):
     """The loader accepts and requires exactly the attributes that the spec lists."""
     release = max(RELEASES)
-    row = spec.to_rten.row_for(KNOWN[release])
+    row = spec.row_for(KNOWN[release])
     if row is None:
         pytest.skip(f"needs a release with the operator, not RTen {release}")
     inputs = 1 if row.inputs != 0 else 0
