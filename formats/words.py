@@ -1,7 +1,8 @@
-"""Words for people: sizes, lists of names, and what to say of a name that does not exist."""
+"""Words for people (sizes, lists of names, what to say of a name that does not exist), and texts in the package."""
 
 from __future__ import annotations
 
+from pkgutil import get_data
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -80,3 +81,13 @@ def nearest(name: str, names: Iterable[str], others: Iterable[str] = (), kind: s
     else:
         said = "there are" if len(names) > 1 else "there is only"
     return f"; {said} {listed(names, SHOWN_NAMES)}"
+
+
+def text_beside(module: str, name: str) -> str:
+    """The text of the file `name` next to a module of the package, which may be in a zip file.
+
+    Raises: OSError if it is not there.
+    """
+    data = get_data(module, name)
+    assert data is not None  # every loader of Python can read files
+    return data.decode()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,3 +155,22 @@ def test_root_classes_of_the_ir_are_public() -> None:
     from formats.ir.model import MESSAGE_CLASSES
 
     assert {message.__name__ for message in MESSAGE_CLASSES} - {*formats.__all__} == {"Sequence", "Map", "Optional"}
+
+
+@pytest.mark.parametrize("target", ["a.onnxz", "a.rten", "a.ort", "a.json"])
+def test_a_package_in_a_zip_file_works(tmp_path: Path, digits: Path, target: str) -> None:
+    """Python can import the package from a zip file, as clusters send it, and then it finds its schemas there."""
+    package = Path(formats.__file__).parent
+    packed = shutil.make_archive(str(tmp_path / "packed"), "zip", package.parent, package.name)
+    code = "import sys, formats\nprint(formats.__file__)\nformats.convert(*sys.argv[1:])\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code, digits, tmp_path / target],
+        env={**os.environ, "PYTHONPATH": packed},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(packed)
+    assert formats.verify(tmp_path / target).ok

@@ -1,6 +1,6 @@
 """The rows of a schema, from which buffers are read and built: what is in each slot of each table.
 
-`read_schema` reads them from the schema file of a format, which is in FlatBuffers' own language.
+`read_schema` reads them from the schema of a format, which is in FlatBuffers' own language.
 
 Spec: FlatBuffers, "Schema" and "Grammar of the schema language".
 """
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
 FORMATS: Final = {  # of the scalars, for `struct`
     "bool": "?",
@@ -101,14 +100,14 @@ class Schema:
         return {name: {member: tag for tag, member in enumerate(union, 1)} for name, union in self.unions.items()}
 
 
-def read_schema(path: Path, words: Words, **properties: Any) -> Schema:
-    """The rows of a schema file; `properties` are what such a file cannot say.
+def read_schema(text: str, words: Words, **properties: Any) -> Schema:
+    """The rows of a schema in the language of schema files; `properties` are what such a file cannot say.
 
     A table's field may be `in_place` or `binary`, which `TableField` explains. All members of a struct take 4 bytes.
 
     Raises: ValueError for a part of the language that this function does not know.
     """
-    text = re.sub(r"//[^\n]*", "", path.read_text("utf-8")).lstrip()
+    text = re.sub(r"//[^\n]*", "", text).lstrip()
     bodies: dict[str, dict[str, str]] = {"table": {}, "enum": {}, "union": {}, "struct": {}}
     bases: dict[str, str] = {}
     root = identifier = ""
@@ -120,7 +119,7 @@ def read_schema(path: Path, words: Words, **properties: Any) -> Schema:
         elif match := _ROOT.match(text, position):
             root, identifier = match.groups(default="")
         else:
-            raise ValueError(f"{path.name} has a declaration that cannot be read: {text[position : position + 60]!r}")
+            raise ValueError(f"schema.fbs has a declaration that cannot be read: {text[position : position + 60]!r}")
         position = match.end()
     enums = {
         name: Enum(bases[name], {member: int(number) for member, number in _parts(body, ",", _MEMBER)})
@@ -134,7 +133,7 @@ def read_schema(path: Path, words: Words, **properties: Any) -> Schema:
     known = {*FORMATS, "string", *tables, *enums, *unions, *structs}
     used = {row.type.strip("[]") for rows in tables.values() for row in rows}
     if unknown := used.union(*unions.values()) - known:
-        raise ValueError(f"{path.name} does not declare {min(unknown)}")
+        raise ValueError(f"schema.fbs does not declare {min(unknown)}")
     return Schema(root, tables, enums, unions, words, structs, identifier.encode(), **properties)
 
 

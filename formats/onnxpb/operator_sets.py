@@ -6,8 +6,9 @@ The first lines of `operator_rows.txt` and `operator_types.txt`, next to this mo
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
+
+from formats.words import text_beside
 
 ONNX = "ai.onnx"  # which a model may also write as ""
 
@@ -64,7 +65,7 @@ def _sections(name: str) -> dict[str, list[str]]:
     """The lines of a file next to this module, by the heading in brackets above them."""
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
-    for line in Path(__file__).with_name(name).read_text("utf-8").splitlines():
+    for line in text_beside(__name__, name).splitlines():
         if line.startswith("["):
             lines = sections[line[1:-1]] = []
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from formats.codecs.contract import OWN_OPERATORS, Region
@@ -14,7 +13,7 @@ from formats.ir.model import Graph
 from formats.ir.node_order import graphs
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST, MICROSOFT
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss
-from formats.words import listed
+from formats.words import listed, text_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +30,7 @@ OLDEST: Final = "1.15"
 MAX_NAMES: Final = 3  # in the short form of a message
 
 SCHEMA: Final = read_schema(
-    Path(__file__).with_name("schema.fbs"),
+    text_beside(__name__, "schema.fbs"),
     Words(
         "onnxruntime",
         "a value takes 4 and 2 for each of its dims, a node 2 and 1 for each attribute",

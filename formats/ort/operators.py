@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MissingPackageError
@@ -18,6 +17,7 @@ from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
 from formats.onnxpb.value_types import inferred
 from formats.onnxruntime import CHANNELS_LAST
+from formats.words import text_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +71,7 @@ def _rows() -> dict[tuple[str, str], str]:
     """The versions of each operator, as text, by its domain and its name."""
     rows: dict[tuple[str, str], str] = {}
     domain = ""
-    for line in Path(__file__).with_name("operators.txt").read_text("utf-8").splitlines():
+    for line in text_beside(__name__, "operators.txt").splitlines():
         if line.startswith("["):
             domain = line.strip("[]")
         elif not line.startswith("#"):

@@ -34,6 +34,7 @@ from formats.tensordata.plan import (
     lay_out,
 )
 from formats.tensordata.sources.source import Literal
+from formats.words import text_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +50,7 @@ LEAST_TABLES: Final = 4  # for an operator and its only result
 HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
 
 SCHEMA: Final = read_schema(
-    Path(__file__).with_name("schema.fbs"),
+    text_beside(__name__, "schema.fbs"),
     Words(
         "RTen",
         "an operator takes 2 or 3, each result 2, a constant 3",

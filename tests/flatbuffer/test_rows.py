@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -34,16 +33,14 @@ file_identifier "TREE";
 """
 
 
-def schema_of(text: str, folder: Path) -> Schema:
-    """Return the schema of a file with this text."""
-    path = folder / "schema.fbs"
-    path.write_text(text, encoding="utf-8")
-    return read_schema(path, Words("", "", "", "", ""))
+def schema_of(text: str) -> Schema:
+    """Return the schema with this text."""
+    return read_schema(text, Words("", "", "", "", ""))
 
 
-def test_everything_becomes_a_row(tmp_path: Path) -> None:
+def test_everything_becomes_a_row() -> None:
     """A union takes two slots, an enum's default is its member 0, and null makes a scalar optional."""
-    schema = schema_of(TEXT, tmp_path)
+    schema = schema_of(TEXT)
     assert (schema.root, schema.identifier) == ("Tree", b"TREE")
     assert schema.enums == {"Color": ("ubyte", {"Red": 0, "Green": 5})}
     assert schema.structs == {"Nest": ("float", "uint")}
@@ -81,7 +78,7 @@ def test_everything_becomes_a_row(tmp_path: Path) -> None:
         ("table T { a: int (deprecated); }", "deprecated"),
     ],
 )
-def test_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_refused(text: str, message: str) -> None:
     """What is not of the language, or not of the part that the formats need, is refused."""
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
-        schema_of(text, tmp_path)
+        schema_of(text)

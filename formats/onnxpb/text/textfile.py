@@ -1,6 +1,4 @@
-"""Common parts of the text formats: the file around a message, and what they cannot express.
-
-The fields of any message as plain values, for the formats that people can read.
+"""What the text formats share: the file around a message, its fields as plain values, and what they cannot express.
 
 A field that the IR keeps as a `Source` is a list of numbers or a string of bytes here.
 """

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
+
+from formats.words import text_beside
 
 
 class MessageField(NamedTuple):
@@ -36,7 +37,7 @@ def _field(number: str, name: str, kind: str, label: str, *rest: str) -> Message
     return MessageField(int(number), name, kind, label, type_name, bool(packed), oneof)
 
 
-for _paragraph in Path(__file__).with_name("schema.txt").read_text("utf-8").split("\n\n")[1:]:
+for _paragraph in text_beside(__name__, "schema.txt").split("\n\n")[1:]:
     _heading, *_lines = _paragraph.splitlines()
     _is_message, _name = _heading.startswith("message"), _heading.split()[1]
     _rows = [_line.split() for _line in _lines]
