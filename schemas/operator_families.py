@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from formats.rten.operators.shared.spec import Row
+    from formats.rten.spec import Row
 
 LINE_LENGTH = 120
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,7 +37,7 @@ class Family(NamedTuple):
 
 def families() -> list[Family]:
     """The modules of operators that define some."""
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.spec import OperatorSpec
 
     found = []
     for path in sorted((ROOT / "formats" / "rten" / "operators").glob("[a-z]*.py")):

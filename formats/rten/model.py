@@ -19,8 +19,8 @@ from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.graph.constants import ALIGNMENT, is_constant
 from formats.rten.graph.encoder import Encoder
 from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
-from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.options import HASH_KEY, METADATA_KEYS
+from formats.rten.spec import RTEN_DOMAIN
 from formats.rten.target import ALL_RELEASES, USAGE, parse_target
 from formats.tensordata.plan import (
     DOCUMENTATION,

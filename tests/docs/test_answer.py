@@ -22,7 +22,7 @@ import pytest
 import formats
 from formats.rten import operators
 from formats.rten.operators import SPECS
-from formats.rten.operators.shared.spec import Deviation
+from formats.rten.spec import Deviation
 from formats.tensordata.plan import (
     ALLOWED_KINDS,
     DOCUMENTATION,

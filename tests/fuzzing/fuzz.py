@@ -53,7 +53,7 @@ from formats.onnxpb.encryption import crypt
 from formats.onnxpb.wire import decoder
 from formats.ort import buffers as ort_buffers
 from formats.rten.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
-from formats.rten.operators.shared.spec import RTEN_DOMAIN
+from formats.rten.spec import RTEN_DOMAIN
 from formats.tensordata.sources.source import Literal
 from tests.fuzzing import records
 from tests.rten import rten_golden

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from formats.ir import dtypes
 from formats.rten.operators import BY_DOMAIN, SPECS
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, MICROSOFT, PREVIEW, TRAINING
+from formats.rten.spec import MACHINE_LEARNING, MICROSOFT, PREVIEW, TRAINING
 from formats.rten.target import RELEASES
 from formats.rten.types import ELEMENTS, HOLDERS
 from tests.rten.rten_operators import HELD

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from formats.ir.model import Model, Node, entries
+from formats.ir.model import Graph, Model, Node, entries
 from formats.ir.walk import nodes
 from formats.onnxpb.operator_sets import ONNX, form_of
 from formats.rten.graph.attributes import find
 from formats.rten.operators import BY_DOMAIN, spec_of
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec
+from formats.rten.spec import Field, OperatorSpec
 from formats.rten.target import Target
 
 Form = tuple[str, ...]
@@ -23,7 +23,7 @@ NEWEST = 24  # the operator set of which optional inputs are known
 
 def value_of(field: Field, value: Any) -> str:
     """Return a value of an attribute as part of a form: in words if it is one of few, or "" otherwise."""
-    if field.kind is FieldKind.BOOL:
+    if field.kind is bool:
         return str(int(bool(value)))
     return value if isinstance(value, str) else ""
 
@@ -35,11 +35,11 @@ def forms_of(domain: str, name: str, spec: OperatorSpec, target: Target) -> Iter
         return
     yield (name,)
     for field in row.fields:
-        if field.kind is FieldKind.GRAPH or field.required:
+        if field.kind is Graph or field.required:
             continue
-        if field.kind is FieldKind.BOOL:
+        if field.kind is bool:
             yield (name, field.onnx_name, str(1 - int(field.default or 0)))
-        elif field.kind is FieldKind.CHOICE:
+        elif field.choices:
             values = dict.fromkeys(value_of(field, value) for value in field.choices if value != field.default)
             yield from ((name, field.onnx_name, value) for value in values)
         else:

@@ -13,7 +13,7 @@ from formats.errors import FormatError
 from formats.ir.model import Graph, Model, OperatorSetId, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators.shared.spec import RTEN_DOMAIN
+from formats.rten.spec import RTEN_DOMAIN
 from tests.corpus import backend_cases
 from tests.rten import rten_golden
 from tests.rten.evaluation import evaluate_in_onnxruntime, held

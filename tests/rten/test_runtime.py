@@ -16,7 +16,6 @@ from formats.rten import CODEC
 from formats.rten.convert.refusal import RefusalError
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators.shared.spec import FieldKind
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
@@ -200,11 +199,10 @@ def test_outputs_of_subgraphs_do_not_collide(make, runtime, tmp_path):
 
 
 REQUIRED = {
-    FieldKind.INT: 1,
-    FieldKind.INTS: [1, 1],
-    FieldKind.STRING: "a->a",
-    FieldKind.CHOICE: 1,
-    FieldKind.GRAPH: Graph(),
+    int: 1,
+    list: [1, 1],
+    str: "a->a",
+    Graph: Graph(),
 }
 
 

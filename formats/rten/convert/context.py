@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Tensor
     from formats.rten.convert.value_types import Dims
-    from formats.rten.operators.shared.spec import Deviation, OperatorSpec
+    from formats.rten.spec import Deviation, OperatorSpec
     from formats.rten.target import Target
 
 NEWEST = 24  # the operator set of rewritten nodes; the forms that they use are the same in all later operator sets
@@ -272,13 +272,7 @@ class Context:
         self.scope.infer(node)
         return outputs
 
-    def copy(
-        self,
-        inputs: Sequence[str],
-        operator: str = "",
-        without: Collection[str] = (),
-        **attributes: Any,
-    ) -> str:
+    def copy(self, inputs: Sequence[str], operator: str = "", without: Collection[str] = (), **attributes: Any) -> str:
         """Emit the node with other inputs, as a standard operator, and return its first output.
 
         The caller may leave out some of the attributes, and may give others.

@@ -30,8 +30,7 @@ from formats.rten.convert.value_types import UNKNOWN, ValueType
 from formats.rten.graph.attributes import MALFORMED
 from formats.rten.graph.uses import Uses, add_decisive, used_and_read
 from formats.rten.onnx_loader.kept import Applied, Kept
-from formats.rten.operators import SPECS, spec_of
-from formats.rten.operators.shared import ranges
+from formats.rten.operators import SPECS, ranges, spec_of
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, NOT_NUMBERS
 from formats.tensordata.plan import RANGE, SPECIAL, Losses
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from formats.ir.functions import Key
     from formats.ir.model import Attribute, Tensor
-    from formats.rten.operators.shared.spec import Deviation, OperatorSpec
+    from formats.rten.spec import Deviation, OperatorSpec
     from formats.rten.target import Target
     from formats.tensordata.plan import Loss, Seen
 

@@ -317,10 +317,7 @@ def write_imports(model: Model, facts: ModelFacts) -> Model:
 
 MODEL_PASSES: Final[tuple[Pass[Model, ModelFacts], ...]] = (
     Pass(
-        "operator set",
-        "refuses an operator set that is too new",
-        "the rewritings do not know its forms",
-        check_version,
+        "operator set", "refuses an operator set that is too new", "the rewritings do not know its forms", check_version
     ),
     Pass(
         "constant inputs",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Constants, ValueNames
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import ValueType
-    from formats.rten.operators.shared.spec import OperatorSpec
+    from formats.rten.spec import OperatorSpec
 
     Likeness = tuple[Any, ...]
 

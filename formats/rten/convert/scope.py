@@ -11,19 +11,10 @@ from math import ceil, floor, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL, BY_NUMBER, FLOAT16, INT64, numpy_dtype
-from formats.rten.convert.value_types import (
-    MAX_DIM,
-    UNKNOWN,
-    Dims,
-    Interval,
-    ValueType,
-    declared_type,
-    merge,
-    nameless,
-)
+from formats.rten.convert.value_types import MAX_DIM, UNKNOWN, Dims, Interval, ValueType, declared_type, merge, nameless
 from formats.rten.graph.attributes import MALFORMED
 from formats.rten.operators import spec_of
-from formats.rten.operators.shared.rules import INDEX_TYPES, MAX_CONTENTS
+from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.types import BYTES, FLOATS, INT32_LIMITS, INTS, PARTLY_HELD, UNSIGNED, limits
 
 if TYPE_CHECKING:
@@ -32,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
-    from formats.rten.operators.shared.spec import OperatorSpec, Rule
+    from formats.rten.spec import OperatorSpec, Rule
     from formats.rten.target import Fault
 
 MAX_COPIES = 8  # the number of copies of copies that are followed

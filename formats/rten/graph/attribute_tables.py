@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.copies import message_of
-from formats.ir.model import VALUE_FIELDS, Attribute, Tensor
+from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Tensor
 from formats.rten.graph.attributes import AttributeType
-from formats.rten.operators.shared.spec import ANY, ONES, FieldKind
+from formats.rten.spec import ANY, ONES
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32
 from formats.tensordata.sources.source import Literal
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formats.flatbuffer.fbs import Table
-    from formats.ir.model import Graph, Node
-    from formats.rten.operators.shared.spec import Field, OperatorSpec, Row
+    from formats.ir.model import Node
+    from formats.rten.spec import Field, OperatorSpec, Row
     from formats.rten.target import Target
 
 UINT32_MAX: Final = (1 << 32) - 1
@@ -29,14 +29,13 @@ UINT32_MAX: Final = (1 << 32) - 1
 _FIELDS_OF_TYPES: Final = dict(enumerate(VALUE_FIELDS[1:9], 1))  # up to `strings`
 _ZEROS: Final = {"f": 0.0, "i": 0, "s": b""}  # a value that some writers omit
 _ATTRIBUTE_TYPES: Final = {
-    FieldKind.INT: AttributeType.INT,
-    FieldKind.BOUND: AttributeType.INT,
-    FieldKind.BOOL: AttributeType.INT,
-    FieldKind.FLOAT: AttributeType.FLOAT,
-    FieldKind.INTS: AttributeType.INTS,
-    FieldKind.STRING: AttributeType.STRING,
-    FieldKind.SCALAR: AttributeType.TENSOR,
-    FieldKind.GRAPH: AttributeType.GRAPH,
+    int: AttributeType.INT,
+    bool: AttributeType.INT,
+    float: AttributeType.FLOAT,
+    list: AttributeType.INTS,
+    str: AttributeType.STRING,
+    Tensor: AttributeType.TENSOR,
+    Graph: AttributeType.GRAPH,
 }
 
 
@@ -125,9 +124,7 @@ def encode_fields(
 
 def _is_beyond(field: Field, attribute: Attribute | None) -> bool:
     """Whether a bound has more bits than RTen's ONNX loader reads. In a .rten file, it is clamped."""
-    return (
-        field.kind is FieldKind.BOUND and attribute is not None and clamp_int32(attribute.i or 0) != (attribute.i or 0)
-    )
+    return field.is_bound and attribute is not None and clamp_int32(attribute.i or 0) != (attribute.i or 0)
 
 
 def attribute_value(attribute: Attribute) -> Any:
@@ -154,41 +151,35 @@ def _encode_field(field: Field, attribute: Attribute | None, encode_graph: Calla
     if attribute is None:
         if field.required:
             raise _UnfitError("is missing")
-        if field.kind is FieldKind.SCALAR:
+        if field.kind is Tensor:
             return "FloatScalar", {"value": 0.0}
         return None if field.default is None else _encode_value(field, field.default)
-    attribute_type = _attribute_type(field)
+    attribute_type = _ATTRIBUTE_TYPES[field.kind]
     value = attribute_value(attribute if attribute.type else replace(attribute, type=attribute_type))
     if attribute.ref_attr_name or attribute.type not in (None, 0, attribute_type):
         raise _UnfitError(f"is {_said(value)}, which is not of the type that the operator defines")
     if value is None:
         raise _UnfitError("has no value")
-    if field.kind is FieldKind.GRAPH:
+    if field.kind is Graph:
         return encode_graph(field.onnx_name, value)
-    if field.kind is FieldKind.SCALAR:
+    if field.kind is Tensor:
         return _encode_scalar(value)
     return _encode_value(field, value)
 
 
-def _attribute_type(field: Field) -> AttributeType:
-    if field.kind is FieldKind.CHOICE:
-        return AttributeType.STRING if isinstance(next(iter(field.choices)), str) else AttributeType.INT
-    return _ATTRIBUTE_TYPES[field.kind]
-
-
 def _encode_value(field: Field, value: Any) -> Any:
     """A plain value in the form of the field."""
-    if field.kind is FieldKind.BOOL:
+    if field.kind is bool:
         return bool(value)
-    if field.kind is FieldKind.BOUND:
+    if field.is_bound:
         return clamp_int32(value)
-    if field.kind is FieldKind.CHOICE:
+    if field.choices:
         if value not in field.choices:
             raise _UnfitError(f"is {_said(value)}, but RTen supports only {', '.join(map(_said, field.choices))}")
         return field.choices[value]
-    if field.kind in (FieldKind.INT, FieldKind.INTS):
+    if field.kind in (int, list):
         highest = INT32_LIMITS[1] if field.minimum else UINT32_MAX
-        for number in value if field.kind is FieldKind.INTS else (value,):
+        for number in value if field.kind is list else (value,):
             if not field.minimum <= number <= highest:
                 raise _UnfitError(f"is {_said(value)}, but must be from {field.minimum} to {highest}")
     return value
@@ -257,16 +248,16 @@ def decode_attributes(
 
 
 def _decode_field(field: Field, value: Any, decode_graph: Callable[[str, Table], Graph]) -> Attribute:
-    attribute = message_of(Attribute, name=field.onnx_name, type=int(_attribute_type(field)))
-    if field.kind is FieldKind.CHOICE:
+    attribute = message_of(Attribute, name=field.onnx_name, type=int(_ATTRIBUTE_TYPES[field.kind]))
+    if field.choices:
         value = _choice(field, value)
-    if field.kind is FieldKind.GRAPH:
+    if field.kind is Graph:
         attribute.g = decode_graph(field.onnx_name, value)
-    elif field.kind is FieldKind.SCALAR:
+    elif field.kind is Tensor:
         attribute.t = _decode_scalar(value)
-    elif field.kind is FieldKind.FLOAT:
+    elif field.kind is float:
         attribute.f = value
-    elif field.kind is FieldKind.INTS:
+    elif field.kind is list:
         attribute.ints = list(value)
     elif isinstance(value, str):
         attribute.s = value.encode()

@@ -18,7 +18,7 @@ from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, Tensor
 from formats.ir.node_order import Names
 from formats.rten.graph.attribute_tables import decode_attributes
 from formats.rten.operators import SPECS
-from formats.rten.operators.shared.spec import RTEN_DOMAIN
+from formats.rten.spec import RTEN_DOMAIN
 from formats.rten.types import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
 from formats.tensordata.sources.source import Literal
 

@@ -32,7 +32,7 @@ from formats.rten.graph.constants import (
 )
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, spec_of
-from formats.rten.operators.shared.spec import RTEN_DOMAIN
+from formats.rten.spec import RTEN_DOMAIN
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, UNKNOWN_DIMS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from formats.flatbuffer.builder import Values
     from formats.flatbuffer.fbs import Table
     from formats.ir.model import Dimension, Tensor
-    from formats.rten.operators.shared.spec import OperatorSpec, Row
+    from formats.rten.spec import OperatorSpec, Row
     from formats.rten.target import Target
 
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
@@ -81,12 +81,7 @@ class Encoder:
     """
 
     def __init__(
-        self,
-        model: Model,
-        *,
-        target: Target | None = ALL_RELEASES,
-        inline: bool = False,
-        losses: Losses | None = None,
+        self, model: Model, *, target: Target | None = ALL_RELEASES, inline: bool = False, losses: Losses | None = None
     ) -> None:
         self.section = TensorSection()
         self.losses = Losses() if losses is None else losses

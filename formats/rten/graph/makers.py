@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.node_order import all_mentioned
 from formats.rten.graph.attributes import MALFORMED
-from formats.rten.operators.shared.spec import Deviation
+from formats.rten.spec import Deviation
 from formats.tensordata.plan import USE
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Node, Tensor, TensorType
     from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import Folding
+    from formats.rten.spec import Folding
 
 _FOLDED = Deviation(
     "RTen's own ONNX loader does not compute what ONNX defines; `runtime` writes a form that it runs", USE

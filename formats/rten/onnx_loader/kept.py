@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.codecs.contract import Change
+from formats.ir.model import Graph
 from formats.ir.node_order import subgraphs
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN
@@ -13,7 +14,7 @@ from formats.rten.graph.attribute_tables import Problem, attribute_value, encode
 from formats.rten.graph.attributes import find, get_ints, get_string
 from formats.rten.onnx_loader.read_types import node_in_read_types
 from formats.rten.operators import spec_of
-from formats.rten.operators.shared.spec import ANY, REASONS, FieldKind
+from formats.rten.spec import ANY, REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import ValueNames
     from formats.rten.convert.precedents import Likeness
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.shared.spec import OperatorSpec, Rewriting, Row
+    from formats.rten.spec import OperatorSpec, Rewriting, Row
     from formats.rten.target import Target
 
 LACKING: Final = "RTen does not support this operator"
@@ -217,7 +218,7 @@ def _fields(node: Node, legal: Node, spec: OperatorSpec, row: Row, scope: Scope)
             continue
         attribute = find(node, name)
         value = spec.onnx_loader.defaults.get(name, field.default) if attribute is None else attribute_value(attribute)
-        if field.kind is FieldKind.GRAPH:
+        if field.kind is Graph:
             value = id(value)
         elif name == "auto_pad":
             value = "SAME" if str(value).startswith("SAME") else "NOTSET"

@@ -2,7 +2,7 @@
 
 `SPECS` has the operators of ONNX by name, `BY_DOMAIN` those of all domains. Both import the family of an operator when
 they are asked for it; `families.py` says which that is. The module of a family has its operators as `OperatorSpec`s,
-each after the functions that it uses. `shared/spec.py` says what a spec is, `shared/rules.py` and `shared/ranges.py`
+each after the functions that it uses. `rten/spec.py` says what a spec is, `rules.py` and `ranges.py`
 have what several families share, and `sampling.py` has the interpolation that `resize.py` writes.
 """
 
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from formats.ir.model import STANDARD_DOMAINS
 from formats.rten.operators.families import FAMILIES, WITH_FOLDINGS
-from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
-    from formats.rten.operators.shared.spec import Folding
+    from formats.rten.spec import Folding
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from formats.ir.dtypes import FLOAT
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.graph.attributes import get_float
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import WITHOUT_CONSUMED, broadcast, broadcast_dims, dropped, of_floats, same
-from formats.rten.operators.shared.spec import (
-    Deviation,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    ToOnnx,
-    ToRten,
-    because,
-    unknown,
-)
+from formats.rten.operators import ranges
+from formats.rten.operators.rules import WITHOUT_CONSUMED, broadcast, broadcast_dims, dropped, of_floats, same
+from formats.rten.spec import Deviation, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because, unknown
 from formats.rten.target import RTEN_0_27, Fault
 from formats.rten.types import FLOATS
 from formats.tensordata.plan import RANGE, SPECIAL
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
 
 
 @because("RTen's Relu is only for floats, and returns zero for NaN")
@@ -44,14 +27,12 @@ Relu = OperatorSpec(
     "Relu",
     Outputs(same, range=ranges.clipped_below, passes_on=True),
     ToRten(Row(1), older=WITHOUT_CONSUMED, rewritings=(relu,), is_plain=True, deviations=of_floats(_NAN_BECOMES_ZERO)),
-    ToOnnx(Signature("N", "N")),
+    ToOnnx("N", "N"),
 )
 LeakyRelu = OperatorSpec(
     "LeakyRelu",
     Outputs(same, range=ranges.leaking),
-    ToRten(
-        Row(1, 1, "LeakyReluAttrs", (Field("alpha", FieldKind.FLOAT, 0.01),)), older=WITHOUT_CONSUMED, is_plain=True
-    ),
+    ToRten(Row(1, 1, "LeakyReluAttrs", (Field("alpha", float, 0.01),)), older=WITHOUT_CONSUMED, is_plain=True),
 )
 
 
@@ -80,7 +61,7 @@ def prelu(node: Node, context: Context) -> list[Node] | None:
 
 
 PRelu = OperatorSpec(
-    "PRelu", Outputs(broadcast), ToRten(Row(2), older=(prelu_slope,), rewritings=(prelu,)), ToOnnx(Signature("N", "N"))
+    "PRelu", Outputs(broadcast), ToRten(Row(2), older=(prelu_slope,), rewritings=(prelu,)), ToOnnx("N", "N")
 )
 
 
@@ -95,7 +76,7 @@ ThresholdedRelu = OperatorSpec("ThresholdedRelu", Outputs(same), ToRten(rewritin
 Elu = OperatorSpec(
     "Elu",
     Outputs(same),
-    ToRten(Row(1, 1, "EluAttrs", (Field("alpha", FieldKind.FLOAT, 1.0),)), older=WITHOUT_CONSUMED, is_plain=True),
+    ToRten(Row(1, 1, "EluAttrs", (Field("alpha", float, 1.0),)), older=WITHOUT_CONSUMED, is_plain=True),
 )
 
 
@@ -127,7 +108,7 @@ HardSigmoid = OperatorSpec(
     "HardSigmoid",
     Outputs(same, range=ranges.between(0, 1)),
     ToRten(
-        Row(1, 1, "HardSigmoidAttrs", (Field("alpha", FieldKind.FLOAT, 0.2), Field("beta", FieldKind.FLOAT, 0.5))),
+        Row(1, 1, "HardSigmoidAttrs", (Field("alpha", float, 0.2), Field("beta", float, 0.5))),
         older=WITHOUT_CONSUMED,
         is_plain=True,
     ),
@@ -225,12 +206,7 @@ Gelu = OperatorSpec(
     "Gelu",
     Outputs(same, range=ranges.gated(-1)),
     ToRten(
-        Row(
-            1,
-            1,
-            "GeluAttrs",
-            (Field("approximate", FieldKind.CHOICE, "none", choices={"none": "None", "tanh": "Tanh"}),),
-        ),
+        Row(1, 1, "GeluAttrs", (Field("approximate", str, "none", choices={"none": "None", "tanh": "Tanh"}),)),
         is_plain=True,
     ),
     onnx_loader=OnnxLoader(version=20),
@@ -254,7 +230,7 @@ Swish = OperatorSpec(
     "Swish",
     Outputs(same),
     ToRten(rewritings=(swish,)),
-    onnx_loader=OnnxLoader(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.0),)), version=24),
+    onnx_loader=OnnxLoader(Row(1, fields=(Field("alpha", float, 1.0),)), version=24),
 )
 
 

@@ -7,27 +7,26 @@ from __future__ import annotations
 
 from functools import partial, reduce
 from math import sqrt
-from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
-from formats.ir.model import Graph
+from formats.ir.model import Graph, Node
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import ValueType
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import shape
-from formats.rten.operators.shared.rules import of_floats, same
-from formats.rten.operators.shared.spec import (
+from formats.rten.operators.rules import of_floats, same
+from formats.rten.spec import (
     ANY,
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     because,
@@ -35,12 +34,6 @@ from formats.rten.operators.shared.spec import (
 )
 from formats.rten.types import INT64_MAX
 from formats.tensordata.plan import RARE, SPECIAL
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dim, Dims
 
 
 def attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -316,11 +309,11 @@ Attention = OperatorSpec(
             3,
             "AttentionAttrs",
             (
-                Field("is_causal", FieldKind.BOOL, 0),
-                Field("q_num_heads", FieldKind.INT, minimum=0),
-                Field("kv_num_heads", FieldKind.INT, minimum=0),
-                Field("scale", FieldKind.FLOAT),
-                Field("softcap", FieldKind.FLOAT, 0.0),
+                Field("is_causal", bool, 0),
+                Field("q_num_heads", int, minimum=0),
+                Field("kv_num_heads", int, minimum=0),
+                Field("scale", float),
+                Field("softcap", float, 0.0),
             ),
             {
                 "qk_matmul_output_mode": ANY,  # attribute of the fourth output, which RTen does not have
@@ -332,7 +325,7 @@ Attention = OperatorSpec(
         rewritings=(attention,),
         unspecified=_attention_unspecified,
     ),
-    ToOnnx(Signature("xxxmxxl"), rewriting=attention_raised, version=24),
+    ToOnnx("xxxmxxl", rewriting=attention_raised, version=24),
     onnx_loader=OnnxLoader(takes={"qk_matmul_output_mode": ANY, "softmax_precision": ANY}, version=24),
 )
 RotaryEmbedding = OperatorSpec(
@@ -344,13 +337,13 @@ RotaryEmbedding = OperatorSpec(
             1,
             "RotaryEmbeddingAttrs",
             (
-                Field("interleaved", FieldKind.BOOL, 0),
-                Field("num_heads", FieldKind.INT, 0, minimum=0),
-                Field("rotary_embedding_dim", FieldKind.INT, 0, minimum=0),
+                Field("interleaved", bool, 0),
+                Field("num_heads", int, 0, minimum=0),
+                Field("rotary_embedding_dim", int, 0, minimum=0),
             ),
         )
     ),
-    ToOnnx(Signature("xxxl"), version=23),
+    ToOnnx("xxxl", version=23),
     onnx_loader=OnnxLoader(version=23),
 )
 

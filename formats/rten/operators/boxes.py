@@ -9,39 +9,22 @@ Spec: ONNX, Operators.md, NonMaxSuppression and RoiAlign.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64
-from formats.ir.model import Graph
+from formats.ir.model import Graph, Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import ValueType
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import get_float, get_int, get_string
-from formats.rten.operators import shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import (
-    Deviation,
-    Field,
-    FieldKind,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    ToOnnx,
-    ToRten,
-    because,
-)
+from formats.rten.operators import ranges, shape
+from formats.rten.operators.rules import always
+from formats.rten.spec import Deviation, Field, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
 from formats.tensordata.plan import RESULTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims
 
 # Values in the comments below have the axes: images, classes, boxes.
 
@@ -230,17 +213,13 @@ NonMaxSuppression = OperatorSpec(
             "NonMaxSuppressionAttrs",
             (
                 Field(
-                    "box_order",
-                    FieldKind.CHOICE,
-                    0,
-                    "center_point_box",
-                    choices={0: "TopLeftBottomRight", 1: "CenterWidthHeight"},
+                    "box_order", int, 0, "center_point_box", choices={0: "TopLeftBottomRight", 1: "CenterWidthHeight"}
                 ),
             ),
         ),
         rewritings=(non_max_suppression,),
     ),
-    ToOnnx(Signature("xxlx"), ranks={2: 0, 3: 0, 4: 0}, deviations=_suppression_deviations),
+    ToOnnx("xxlx", ranks={2: 0, 3: 0, 4: 0}, deviations=_suppression_deviations),
 )
 
 

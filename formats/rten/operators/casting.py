@@ -6,7 +6,7 @@ Spec: ONNX, Operators.md, Cast; docs/docsgen, float8 and float4; OCP Microscalin
 from __future__ import annotations
 
 from math import inf, log, nan
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from formats.ir.dtypes import (
     BFLOAT16,
@@ -32,23 +32,23 @@ from formats.ir.dtypes import (
     numpy_dtype,
     type_name,
 )
+from formats.ir.model import Node
 from formats.ir.storage import from_numpy
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import Interval
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import comparison
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import INDEX_TYPES, of_attribute, same, same_contents
-from formats.rten.operators.shared.spec import (
+from formats.rten.operators import comparison, ranges
+from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
+from formats.rten.spec import (
     ANY,
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     because,
@@ -68,12 +68,6 @@ from formats.rten.types import (
     width,
 )
 from formats.tensordata.plan import RARE, SPECIAL
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
 
 
 class Precision(NamedTuple):
@@ -345,7 +339,7 @@ Cast = OperatorSpec(
             1,
             1,
             "CastAttrs",
-            (Field("to", FieldKind.CHOICE, choices=CAST_TYPES, required=True),),
+            (Field("to", int, choices=CAST_TYPES, required=True),),
             {"saturate": ANY, "round_mode": ANY},
         ),
         older=(cast_to_name,),
@@ -353,7 +347,7 @@ Cast = OperatorSpec(
         unspecified=_unspecified,
     ),
     onnx_loader=OnnxLoader(
-        Row(1, fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),)),
+        Row(1, fields=(Field("to", int, choices=dict.fromkeys(READ_TYPES), required=True),)),
         {"saturate": (1,), "round_mode": ("up",)},
     ),
 )
@@ -373,7 +367,7 @@ CastLike = OperatorSpec(
     "CastLike",
     Outputs(same, of_input(1), range=ranges.of(0), exact_if=_is_exact),
     ToRten(Row(2, 1, "CastLikeAttrs", (), {"saturate": ANY, "round_mode": ANY}), rewritings=(cast_like,)),
-    ToOnnx(Signature("xw")),
+    ToOnnx("xw"),
     onnx_loader=OnnxLoader(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
 )
 
@@ -405,11 +399,7 @@ BitCast = OperatorSpec(
     Outputs(same, of_attribute("to", None)),
     ToRten(rewritings=(bit_cast,)),
     onnx_loader=OnnxLoader(
-        Row(
-            1,
-            fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),),
-            since=RTEN_0_27,
-        ),
+        Row(1, fields=(Field("to", int, choices=dict.fromkeys(READ_TYPES), required=True),), since=RTEN_0_27),
         version=26,
     ),
 )

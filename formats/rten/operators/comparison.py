@@ -6,13 +6,15 @@ and part of INT64, UINT32 and UINT64. For these types, results are exact if oper
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from formats.ir.dtypes import BOOL, INT32, INT64, UINT32, UINT64
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_string
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import (
+from formats.rten.operators import ranges
+from formats.rten.operators.rules import (
     always,
     broadcast,
     broadcast_by_attribute,
@@ -24,27 +26,10 @@ from formats.rten.operators.shared.rules import (
     stretch,
     widened,
 )
-from formats.rten.operators.shared.spec import (
-    Deviation,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    ToOnnx,
-    ToRten,
-    because,
-)
+from formats.rten.spec import Deviation, OnnxLoader, OperatorSpec, Outputs, Rewriting, Row, ToOnnx, ToRten, because
 from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS, INT64_LIMITS, INT64_MAX, INTS, PARTLY_HELD, UNSIGNED, limits, width
 from formats.tensordata.plan import RANGE, RARE
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dim, Dims, ValueType
-    from formats.rten.operators.shared.spec import Rewriting
 
 
 def _equal(a: Dim, b: Dim) -> int | None:
@@ -91,19 +76,19 @@ _COMPARED = Outputs(broadcast, always(BOOL), range=ranges.truths, rounds=every_n
 def _comparison(name: str, older: tuple[Rewriting, ...] = ()) -> OperatorSpec:
     """An operator that says which of two numbers is greater."""
     to_rten = ToRten(Row(2), older=older, narrow=_IN_32_BITS, deviations=_ends_deviations)
-    return OperatorSpec(name, _COMPARED, to_rten, ToOnnx(Signature("N")))
+    return OperatorSpec(name, _COMPARED, to_rten, ToOnnx("N"))
 
 
 def _logic(name: str) -> OperatorSpec:
     """An operator of two truth values."""
-    return OperatorSpec(name, _TRUTHS, ToRten(Row(2), older=_OLD), ToOnnx(Signature("b")))
+    return OperatorSpec(name, _TRUTHS, ToRten(Row(2), older=_OLD), ToOnnx("b"))
 
 
 Equal = OperatorSpec(
     "Equal",
     Outputs(broadcast, always(BOOL), contents=equal_contents, range=ranges.truths, rounds=every_node),
     ToRten(Row(2), older=_OLD, narrow=_IN_32_BITS, deviations=_ends_deviations),
-    ToOnnx(Signature("A")),
+    ToOnnx("A"),
 )
 Greater = _comparison("Greater", _OLD)
 GreaterOrEqual = _comparison("GreaterOrEqual")
@@ -112,7 +97,7 @@ LessOrEqual = _comparison("LessOrEqual")
 And = _logic("And")
 Or = _logic("Or")
 Xor = _logic("Xor")
-Not = OperatorSpec("Not", Outputs(same, always(BOOL), range=ranges.truths), ToRten(Row(1)), ToOnnx(Signature("b")))
+Not = OperatorSpec("Not", Outputs(same, always(BOOL), range=ranges.truths), ToRten(Row(1)), ToOnnx("b"))
 
 
 @because("RTen's IsInf detects both infinities; a single one is a comparison")
@@ -161,7 +146,7 @@ Where = OperatorSpec(
     "Where",
     Outputs(broadcast, of_either(1, 2), contents=where_contents, range=ranges.of(1, 2), passes_on=True),
     ToRten(Row(3), rewritings=(where,), narrow=widened((1, 2)), faults=(_SCALARS,)),
-    ToOnnx(Signature("bN", "N")),
+    ToOnnx("bN", "N"),
 )
 
 

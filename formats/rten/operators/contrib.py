@@ -6,34 +6,20 @@ Spec: ONNX Runtime, ContribOperators.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
+from formats.ir.model import Node
 from formats.onnxruntime import ACTIVATIONS
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import activation, normalization, shape
-from formats.rten.operators.shared.spec import (
-    ANY,
-    MICROSOFT,
-    Deviation,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Row,
-    ToRten,
-)
+from formats.rten.spec import ANY, MICROSOFT, Deviation, Field, OnnxLoader, OperatorSpec, Rewriting, Row, ToRten
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import ValueType
-    from formats.rten.operators.shared.spec import Rewriting
 
 
 def _plus(context: Context, value: str, place: int) -> str:
@@ -280,7 +266,7 @@ MatMulNBits = OperatorSpec(
     "MatMulNBits",
     to_rten=ToRten(rewritings=(mat_mul_n_bits,)),
     onnx_loader=OnnxLoader(
-        Row(3, fields=(Field("block_size", FieldKind.INT, required=True), Field("accuracy_level", FieldKind.INT, 0))),
+        Row(3, fields=(Field("block_size", int, required=True), Field("accuracy_level", int, 0))),
         {"bits": (4,), "K": ANY, "N": ANY},
         is_native=True,
         native_if=_has_kernel,
@@ -322,7 +308,7 @@ def quick_gelu(node: Node, context: Context) -> list[Node] | None:
 QuickGelu = OperatorSpec(
     "QuickGelu",
     to_rten=ToRten(rewritings=(quick_gelu,)),
-    onnx_loader=OnnxLoader(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.702),), since=RTEN_0_26), is_native=True),
+    onnx_loader=OnnxLoader(Row(1, fields=(Field("alpha", float, 1.702),), since=RTEN_0_26), is_native=True),
     domain=MICROSOFT,
 )
 
@@ -363,12 +349,7 @@ RotaryEmbedding = OperatorSpec(
     "RotaryEmbedding",
     to_rten=ToRten(rewritings=(rotary_embedding,)),
     onnx_loader=OnnxLoader(
-        Row(
-            4,
-            fields=tuple(
-                Field(name, FieldKind.INT, 0) for name in ("interleaved", "num_heads", "rotary_embedding_dim")
-            ),
-        ),
+        Row(4, fields=tuple(Field(name, int, 0) for name in ("interleaved", "num_heads", "rotary_embedding_dim"))),
         is_native=True,
         ranks={1: 2},
     ),
@@ -379,7 +360,7 @@ SimplifiedLayerNormalization = OperatorSpec(
 )
 
 
-_SKIP_FIELDS = (Field("epsilon", FieldKind.FLOAT, required=True),)
+_SKIP_FIELDS = (Field("epsilon", float, required=True),)
 
 
 def _inverse_deviations(context: Context, squares: str, epsilon: float) -> str:

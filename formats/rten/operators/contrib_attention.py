@@ -5,35 +5,20 @@ Spec: ONNX Runtime, ContribOperators.md, Attention, MultiHeadAttention and QAtte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
+from formats.ir.model import Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
-from formats.rten.operators import (
-    attention,
-    shape,
-)
-from formats.rten.operators.shared.spec import (
-    MICROSOFT,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    ToRten,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.operators import attention, shape
+from formats.rten.spec import MICROSOFT, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToRten
 
 UNMASKED = -10000.0  # the default for the number added to a masked key
 LOWEST = -3.4028234663852886e38  # the number added to a key that comes later
@@ -238,10 +223,10 @@ MultiHeadAttention = OperatorSpec(
             8,
             3,
             fields=(
-                Field("num_heads", FieldKind.INT, required=True),
-                Field("mask_filter_value", FieldKind.FLOAT, UNMASKED),
-                Field("unidirectional", FieldKind.BOOL, 0),
-                Field("scale", FieldKind.FLOAT),
+                Field("num_heads", int, required=True),
+                Field("mask_filter_value", float, UNMASKED),
+                Field("unidirectional", bool, 0),
+                Field("scale", float),
             ),
         ),
         is_native=True,
@@ -408,13 +393,13 @@ GroupQueryAttention = OperatorSpec(
             9,
             3,
             fields=(
-                Field("num_heads", FieldKind.INT, required=True),
-                Field("kv_num_heads", FieldKind.INT, required=True),
-                Field("scale", FieldKind.FLOAT),
-                Field("do_rotary", FieldKind.BOOL, 0),
-                Field("rotary_interleaved", FieldKind.BOOL, 0),
-                Field("local_window_size", FieldKind.INT, -1),
-                Field("softcap", FieldKind.FLOAT, 0.0),
+                Field("num_heads", int, required=True),
+                Field("kv_num_heads", int, required=True),
+                Field("scale", float),
+                Field("do_rotary", bool, 0),
+                Field("rotary_interleaved", bool, 0),
+                Field("local_window_size", int, -1),
+                Field("softcap", float, 0.0),
             ),
         ),
         {"smooth_softmax": (0,)},

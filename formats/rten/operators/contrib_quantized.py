@@ -7,19 +7,16 @@ not clear, this follows ONNX Runtime itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT4, INT8, INT64, UINT4, UINT8
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.operators import contrib, quantization, recurrence
-from formats.rten.operators.shared.spec import MICROSOFT, OnnxLoader, OperatorSpec, Row, ToRten
+from formats.rten.spec import MICROSOFT, OnnxLoader, OperatorSpec, Rewriting, Row, ToRten
 from formats.rten.target import RTEN_0_27
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.operators.shared.spec import Rewriting
 
 
 def _scaled(

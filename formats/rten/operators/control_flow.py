@@ -5,37 +5,19 @@ Spec: ONNX, Operators.md, If, Loop and Scan.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from formats.ir.dtypes import BOOL, FLOAT, INT64, numpy_dtype
-from formats.ir.model import Graph, ValueInfo
+from formats.ir.model import Graph, Node, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, nameless
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import UNKNOWN, Dims, ValueType, declared_type, nameless
 from formats.rten.graph.attributes import find, get_int, get_ints, make_node
 from formats.rten.operators import shape
-from formats.rten.operators.shared.rules import normalize
-from formats.rten.operators.shared.spec import (
-    Field,
-    FieldKind,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    Subgraphs,
-    ToOnnx,
-    ToRten,
-    because,
-    unknown,
-)
+from formats.rten.operators.rules import normalize
+from formats.rten.spec import Field, OperatorSpec, Outputs, Row, Subgraphs, ToOnnx, ToRten, because, unknown
 from formats.rten.types import INT64_MAX
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims
 
 
 def _subgraph_outputs(node: Node) -> list[list[ValueType]]:
@@ -70,16 +52,10 @@ If = OperatorSpec(
     Outputs(branch_dims, _branch_elements),
     ToRten(
         Row(
-            1,
-            None,
-            "IfAttrs",
-            (
-                Field("then_branch", FieldKind.GRAPH, required=True),
-                Field("else_branch", FieldKind.GRAPH, required=True),
-            ),
+            1, None, "IfAttrs", (Field("then_branch", Graph, required=True), Field("else_branch", Graph, required=True))
         )
     ),
-    ToOnnx(Signature("b"), subgraphs=Subgraphs(("then_branch", "else_branch"))),
+    ToOnnx("b", subgraphs=Subgraphs(("then_branch", "else_branch"))),
 )
 
 
@@ -149,9 +125,9 @@ def loop_body(node: Node, scope: Scope, types: list[ValueType]) -> list[ValueTyp
 Loop = OperatorSpec(
     "Loop",
     Outputs(loop_dims, _loop_elements, body_inputs=loop_body),
-    ToRten(Row(None, None, "LoopAttrs", (Field("body", FieldKind.GRAPH, required=True),)), rewritings=(loop,)),
+    ToRten(Row(None, None, "LoopAttrs", (Field("body", Graph, required=True),)), rewritings=(loop,)),
     ToOnnx(
-        Signature("lbx"),
+        "lbx",
         subgraphs=Subgraphs(("body",), (INT64, BOOL), carried=2, outputs=(BOOL,)),
         carries_sequences=True,
         rewriting=loop_raised,

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import ValueType
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string
 from formats.rten.operators import activation, padding, shape
-from formats.rten.operators.shared.rules import SPREAD
-from formats.rten.operators.shared.spec import (
-    ANY,
-    Deviation,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    ToOnnx,
-    ToRten,
-    because,
-    sizes_field,
-    unknown,
-)
+from formats.rten.operators.rules import SPREAD
 from formats.rten.operators.window import (
     LISTS_OMITTED,
     PADDING,
@@ -43,17 +30,25 @@ from formats.rten.operators.window import (
     window,
     window_attributes,
 )
+from formats.rten.spec import (
+    ANY,
+    Deviation,
+    Field,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    ToOnnx,
+    ToRten,
+    because,
+    sizes_field,
+    unknown,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 from formats.tensordata.plan import SPECIAL
 
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dim, Dims
-
-_GROUPS = Field("groups", FieldKind.INT, 1, "group", minimum=0)
+_GROUPS = Field("groups", int, 1, "group", minimum=0)
 CONV = (*PADDING, _GROUPS, sizes_field("strides"), sizes_field("dilations"))
 KERNEL_IMPLIED = {"kernel_shape": ANY}  # the weight has the same shape
 

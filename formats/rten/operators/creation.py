@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, STRING, numpy_dtype
-from formats.ir.model import Tensor
+from formats.ir.model import Node, Tensor
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.graph.constants import densify
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import (
+from formats.rten.operators import ranges
+from formats.rten.operators.rules import (
     INDEX_TYPES,
     MAX_CONTENTS,
     always,
@@ -25,15 +27,13 @@ from formats.rten.operators.shared.rules import (
     same_all,
     unknown_dims,
 )
-from formats.rten.operators.shared.spec import (
+from formats.rten.spec import (
     ANY,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     because,
@@ -42,13 +42,6 @@ from formats.rten.operators.shared.spec import (
 )
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import FLOAT_TYPES, FLOATS, INTS, READ_TYPES, VALUE_TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
 
 
 def constant_tensor(node: Node) -> Tensor:
@@ -160,11 +153,11 @@ ConstantOfShape = OperatorSpec(
     "ConstantOfShape",
     Outputs(constant_of_shape_dims, _filled_type, contents=constant_of_shape_contents, range=_filled_range, sizes=(0,)),
     ToRten(
-        Row(1, 1, "ConstantOfShapeAttrs", (Field("value", FieldKind.SCALAR),)),
+        Row(1, 1, "ConstantOfShapeAttrs", (Field("value", Tensor),)),
         rewritings=(constant_of_shape,),
         faults=(_RANK_OF_INPUT,),
     ),
-    ToOnnx(Signature("l")),
+    ToOnnx("l"),
 )
 
 
@@ -266,20 +259,18 @@ Range = OperatorSpec(
     "Range",
     Outputs(range_dims, contents=range_contents, range=ranges.numbers_between, sizes=(1,)),
     ToRten(Row(3, neutral={"stash_type": ANY}), rewritings=(arange,)),
-    ToOnnx(Signature("N", "N"), ranks={0: 0, 1: 0, 2: 0}),
+    ToOnnx("N", "N", ranks={0: 0, 1: 0, 2: 0}),
     onnx_loader=OnnxLoader(takes={"stash_type": (1,)}),
 )
 EyeLike = OperatorSpec(
     "EyeLike",
     Outputs(same, of_attribute("dtype", None), range=ranges.truths),
-    ToRten(
-        Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0)))
-    ),
-    ToOnnx(Signature("w")),
+    ToRten(Row(1, 1, "EyeLikeAttrs", (Field("dtype", int, choices=VALUE_TYPES), Field("k", int, 0)))),
+    ToOnnx("w"),
 )
 
 
-_SEED = Field("seed", FieldKind.FLOAT)
+_SEED = Field("seed", float)
 _FLOAT_OUTPUT = {"dtype": FLOAT_TYPES}
 _ONNX_FORM = OnnxLoader(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)})
 
@@ -310,14 +301,14 @@ def _like_input(name: str, *fields: Field) -> OperatorSpec:
         name,
         Outputs(same, of_attribute("dtype", None)),
         ToRten(Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
-        ToOnnx(Signature("w"), rewriting=float_like_raised),
+        ToOnnx("w", rewriting=float_like_raised),
         onnx_loader=_ONNX_FORM,
     )
 
 
-_MEAN, _SCALE = Field("mean", FieldKind.FLOAT, 0.0), Field("scale", FieldKind.FLOAT, 1.0)
-_HIGH, _LOW = Field("high", FieldKind.FLOAT, 1.0), Field("low", FieldKind.FLOAT, 0.0)
-_SHAPE = Field("shape", FieldKind.INTS, minimum=0, required=True)
+_MEAN, _SCALE = Field("mean", float, 0.0), Field("scale", float, 1.0)
+_HIGH, _LOW = Field("high", float, 1.0), Field("low", float, 0.0)
+_SHAPE = Field("shape", list, minimum=0, required=True)
 RandomNormal = _with_shape("RandomNormal", _MEAN, _SCALE, _SEED, _SHAPE)
 RandomNormalLike = _like_input("RandomNormalLike", _MEAN, _SCALE, _SEED)
 RandomUniform = _with_shape("RandomUniform", _SHAPE, _HIGH, _LOW, _SEED)
@@ -344,7 +335,7 @@ def multinomial_raised(node: Node, context: Context) -> list[Node]:
 Multinomial = OperatorSpec(
     "Multinomial",
     Outputs(elements=of_attribute("dtype", INT32)),
-    ToRten(Row(1, 1, "MultinomialAttrs", (Field("sample_size", FieldKind.INT, 1), _SEED), {"dtype": (INT32, INT64)})),
+    ToRten(Row(1, 1, "MultinomialAttrs", (Field("sample_size", int, 1), _SEED), {"dtype": (INT32, INT64)})),
     ToOnnx(rewriting=multinomial_raised),
     onnx_loader=OnnxLoader(takes={"dtype": (INT32, INT64)}),
 )
@@ -375,7 +366,7 @@ def dropout(node: Node, context: Context) -> list[Node] | None:
 Dropout = OperatorSpec(
     "Dropout",
     Outputs(same_all, in_order(of_input(0), always(BOOL)), range=ranges.of(0)),
-    ToRten(Row(2, 2, "DropoutAttrs", (Field("seed", FieldKind.INT),)), rewritings=(dropout,)),
-    ToOnnx(Signature("xxb")),
+    ToRten(Row(2, 2, "DropoutAttrs", (Field("seed", int),)), rewritings=(dropout,)),
+    ToOnnx("xxb"),
     onnx_loader=OnnxLoader(inputs={"ratio": 1}),
 )

@@ -5,13 +5,17 @@ from __future__ import annotations
 import operator
 from functools import partial, reduce
 from math import exp, frexp, isfinite
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from formats.ir.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64, UINT16
-from formats.rten.convert.value_types import Interval
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, with_fields
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import (
+from formats.rten.graph.makers import Makers
+from formats.rten.operators import ranges
+from formats.rten.operators.rules import (
     WITHOUT_CONSUMED,
     arithmetic,
     broadcast,
@@ -27,31 +31,10 @@ from formats.rten.operators.shared.rules import (
     widened,
     without_gaps,
 )
-from formats.rten.operators.shared.spec import (
-    Deviation,
-    Field,
-    FieldKind,
-    Folding,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    ToOnnx,
-    ToRten,
-    because,
-)
+from formats.rten.spec import Deviation, Field, Folding, OnnxLoader, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
 from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
-    from formats.rten.graph.makers import Makers
-
 
 # Whole floats that RTen's optimiser knows before the model runs: it computes them as integers.
 AS_INTEGERS: Final = Fault("computes whole floats as 32-bit integers if it knows them before the model runs")
@@ -158,7 +141,7 @@ Add = OperatorSpec(
         is_plain=True,
         faults=(AS_INTEGERS,),
     ),
-    ToOnnx(Signature("N", "N")),
+    ToOnnx("N", "N"),
 )
 Sub = OperatorSpec(
     "Sub",
@@ -171,7 +154,7 @@ Sub = OperatorSpec(
         is_plain=True,
         faults=(AS_INTEGERS,),
     ),
-    ToOnnx(Signature("N", "N")),
+    ToOnnx("N", "N"),
 )
 
 
@@ -196,7 +179,7 @@ Mul = OperatorSpec(
         is_plain=True,
         faults=(AS_INTEGERS,),
     ),
-    ToOnnx(Signature("N", "N")),
+    ToOnnx("N", "N"),
 )
 
 
@@ -261,7 +244,7 @@ Div = OperatorSpec(
         asks_if_rounded=True,
         faults=(AS_INTEGERS,),
     ),
-    ToOnnx(Signature("N", "N"), deviations=quotient_deviations),
+    ToOnnx("N", "N", deviations=quotient_deviations),
 )
 
 
@@ -302,12 +285,8 @@ def modulo_raised(node: Node, context: Context) -> list[Node]:
 Mod = OperatorSpec(
     "Mod",
     Outputs(broadcast, of_any_input, contents=modulo_contents, range=ranges.remainders, rounds=every_node),
-    ToRten(
-        Row(2, 1, "ModAttrs", (Field("fmod", FieldKind.BOOL, 0),)),
-        rewritings=(of_large_constants,),
-        narrow=widened((0, 1)),
-    ),
-    ToOnnx(Signature("N", "N"), rewriting=modulo_raised),
+    ToRten(Row(2, 1, "ModAttrs", (Field("fmod", bool, 0),)), rewritings=(of_large_constants,), narrow=widened((0, 1))),
+    ToOnnx("N", "N", rewriting=modulo_raised),
 )
 
 
@@ -325,7 +304,7 @@ Pow = OperatorSpec(
     "Pow",
     Outputs(broadcast, range=ranges.powers),
     ToRten(Row(2), older=(broadcast_by_attribute,), rewritings=(power, of_one_element), narrow=widened((0, 1))),
-    ToOnnx(Signature("Nn", "N")),
+    ToOnnx("Nn", "N"),
 )
 
 
@@ -333,19 +312,19 @@ Max = OperatorSpec(
     "Max",
     Outputs(broadcast, of_any_input, contents=arithmetic(max), range=_largest, is_bounding=True, passes_on=True),
     ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
-    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    ToOnnx("N", "N", rewriting=without_gaps),
 )
 Min = OperatorSpec(
     "Min",
     Outputs(broadcast, of_any_input, contents=arithmetic(min), range=ranges.least, is_bounding=True, passes_on=True),
     ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
-    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    ToOnnx("N", "N", rewriting=without_gaps),
 )
 Mean = OperatorSpec(
     "Mean",
     Outputs(broadcast, of_any_input, range=ranges.averages_of_all),
     ToRten(Row(None), older=WITHOUT_CONSUMED),
-    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    ToOnnx("N", "N", rewriting=without_gaps),
 )
 
 
@@ -361,19 +340,19 @@ Sum = OperatorSpec(
     "Sum",
     Outputs(broadcast, of_any_input, range=ranges.sums, passes_on=True),
     ToRten(Row(None), older=WITHOUT_CONSUMED, narrow=widened(())),
-    ToOnnx(Signature("N", "N"), rewriting=sum_raised),
+    ToOnnx("N", "N", rewriting=sum_raised),
 )
 Abs = OperatorSpec(
     "Abs",
     Outputs(same, range=ranges.magnitudes, passes_on=True),
     ToRten(Row(1), older=WITHOUT_CONSUMED, narrow=widened((0,), narrow=BYTES | {INT16})),
-    ToOnnx(Signature("N", "N")),
+    ToOnnx("N", "N"),
 )
 Neg = OperatorSpec(
     "Neg",
     Outputs(same, range=ranges.negated, passes_on=True),
     ToRten(Row(1), older=WITHOUT_CONSUMED, narrow=widened((0,), narrow=BYTES | {INT16}), is_plain=True),
-    ToOnnx(Signature("N", "N")),
+    ToOnnx("N", "N"),
 )
 
 
@@ -419,7 +398,7 @@ Sign = OperatorSpec(
     "Sign",
     Outputs(same, range=ranges.signs),
     ToRten(Row(1), rewritings=(sign,), narrow=widened((0,)), faults=(_UNSIGNED_ZERO,)),
-    ToOnnx(Signature("N", "N"), foldings=(Folding(("Where",), sign_of_comparisons),), deviations=_sign_deviations),
+    ToOnnx("N", "N", foldings=(Folding(("Where",), sign_of_comparisons),), deviations=_sign_deviations),
 )
 Reciprocal = OperatorSpec("Reciprocal", Outputs(same), ToRten(Row(1), older=WITHOUT_CONSUMED))
 Sqrt = OperatorSpec("Sqrt", Outputs(same, range=ranges.roots), ToRten(Row(1), older=WITHOUT_CONSUMED, is_plain=True))
@@ -469,7 +448,7 @@ Clip = OperatorSpec(
     ToRten(
         Row(3), older=(clip_bounds,), rewritings=(clip,), narrow=widened((0, 1, 2)), deviations=of_floats(_NAN_BETWEEN)
     ),
-    ToOnnx(Signature("N", "N"), ranks={1: 0, 2: 0}),
+    ToOnnx("N", "N", ranks={1: 0, 2: 0}),
     onnx_loader=OnnxLoader(inputs={"min": 1, "max": 2}),
 )
 Sin = OperatorSpec("Sin", Outputs(same, range=ranges.between(-1, 1)), ToRten(Row(1)))

@@ -5,38 +5,24 @@ Spec: ONNX, Operators.md, GridSample, AffineGrid and DeformConv.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.ir.model import Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string
-from formats.rten.operators import shape
+from formats.rten.operators import ranges, shape
+from formats.rten.operators.rules import SPREAD, of_floats
 from formats.rten.operators.sampling import divided
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import SPREAD, of_floats
-from formats.rten.operators.shared.spec import (
-    Deviation,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    ToRten,
-    because,
-)
+from formats.rten.spec import Deviation, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToRten, because
 from formats.tensordata.plan import SPECIAL
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
 
 CUBIC = -0.75  # the coefficient of cubic interpolation
 
@@ -265,7 +251,7 @@ GridSample = OperatorSpec(
             2,
             1,
             "GridSampleAttrs",
-            (Field("align_corners", FieldKind.BOOL, 0),),
+            (Field("align_corners", bool, 0),),
             {"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)},
         ),
         older=(grid_sample_mode,),

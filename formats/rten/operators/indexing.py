@@ -5,25 +5,24 @@ Spec: ONNX, Operators.md, Gather and Scatter operators, Unique.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from formats.ir.dtypes import BOOL, FLOAT, INT16, INT32, INT64, UINT16
-from formats.ir.model import Graph
+from formats.ir.model import Graph, Node
 from formats.ir.storage import from_numpy
+from formats.rten.convert.context import Context
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import NAN_ORDER, always, in_order, like_second, normalize, same, widened
-from formats.rten.operators.shared.spec import (
+from formats.rten.operators import ranges, shape
+from formats.rten.operators.rules import NAN_ORDER, always, in_order, like_second, normalize, same, widened
+from formats.rten.spec import (
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     axis_field,
@@ -34,12 +33,6 @@ from formats.rten.operators.shared.spec import (
 from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims
 
 
 def gather_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -63,13 +56,13 @@ Gather = OperatorSpec(
     "Gather",
     Outputs(gather_dims, contents=gather_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
     ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
-    ToOnnx(Signature("Ai", "A")),
+    ToOnnx("Ai", "A"),
 )
 GatherElements = OperatorSpec(
     "GatherElements",
     Outputs(like_second, range=ranges.of(0)),
     ToRten(Row(2, 1, "GatherAttrs", (axis_field(0),))),
-    ToOnnx(Signature("Ai", "A")),
+    ToOnnx("Ai", "A"),
 )
 
 
@@ -84,8 +77,8 @@ def gather_nd_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 GatherND = OperatorSpec(
     "GatherND",
     Outputs(gather_nd_dims, range=ranges.of(0)),
-    ToRten(Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),))),
-    ToOnnx(Signature("Al", "A")),
+    ToRten(Row(2, 1, "GatherNDAttrs", (Field("batch_dims", int, 0),))),
+    ToOnnx("Al", "A"),
 )
 
 
@@ -112,7 +105,7 @@ OneHot = OperatorSpec(
     "OneHot",
     Outputs(one_hot_dims, of_input(2), range=ranges.of(2), sizes=(1,)),
     ToRten(Row(3, 1, "OneHotAttrs", (axis_field(-1),)), rewritings=(one_hot,), narrow=widened((2,))),
-    ToOnnx(Signature("llv"), ranks={1: 0}),
+    ToOnnx("llv", ranks={1: 0}),
 )
 
 
@@ -178,17 +171,15 @@ Trilu = OperatorSpec(
     "Trilu",
     Outputs(same, range=ranges.with_zero),
     ToRten(
-        Row(2, 1, "TriluAttrs", (Field("upper", FieldKind.BOOL, 1),)),
-        narrow=widened((0,), fault=_NO_BYTES),
-        faults=(_NO_BYTES,),
+        Row(2, 1, "TriluAttrs", (Field("upper", bool, 1),)), narrow=widened((0,), fault=_NO_BYTES), faults=(_NO_BYTES,)
     ),
-    ToOnnx(Signature("Al", "A"), ranks={1: 0}),
+    ToOnnx("Al", "A", ranks={1: 0}),
     onnx_loader=OnnxLoader(version=14),
 )
 
 
 _REDUCTION = {"none": "None", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
-_REDUCTION_FIELD = Field("reduction", FieldKind.CHOICE, "none", choices=_REDUCTION)
+_REDUCTION_FIELD = Field("reduction", str, "none", choices=_REDUCTION)
 
 
 @because("Scatter is the old name of ScatterElements")
@@ -255,7 +246,7 @@ Scatter = OperatorSpec(
     "Scatter",
     Outputs(elements=unknown, range=ranges.of(0, 2)),
     ToRten(Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)), older=(scatter,)),
-    ToOnnx(Signature("AiA", "A"), rewriting=scatter_raised),
+    ToOnnx("AiA", "A", rewriting=scatter_raised),
     onnx_loader=OnnxLoader(Row(3, fields=(axis_field(0),))),
 )
 ScatterElements = OperatorSpec(
@@ -267,7 +258,7 @@ ScatterElements = OperatorSpec(
         narrow=wrapped,
         unspecified=_order_unspecified,
     ),
-    ToOnnx(Signature("AiA", "A")),
+    ToOnnx("AiA", "A"),
     onnx_loader=OnnxLoader(versions={"reduction": 18}),
 )
 _NOT_CONTIGUOUS = Fault("fails if the data is a slice of another value", until=RTEN_0_27, since=RTEN_0_26)
@@ -295,7 +286,7 @@ ScatterND = OperatorSpec(
         faults=(_NOT_CONTIGUOUS,),
         unspecified=_order_unspecified,
     ),
-    ToOnnx(Signature("AlA", "A")),
+    ToOnnx("AlA", "A"),
     onnx_loader=OnnxLoader(versions={"reduction": 18}),
 )
 

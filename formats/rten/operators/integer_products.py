@@ -5,23 +5,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from formats.ir.dtypes import INT32, UINT8
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_fields
-from formats.rten.operators import convolution, matrix, padding, quantization, shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import always
-from formats.rten.operators.shared.spec import Deviation, Folding, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
+from formats.rten.graph.makers import Makers
+from formats.rten.operators import convolution, matrix, padding, quantization, ranges, shape
+from formats.rten.operators.rules import always
 from formats.rten.operators.window import kernel_shape, window
+from formats.rten.spec import Deviation, Folding, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
 from formats.rten.target import Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.graph.makers import Makers
 
 
 def single_zero(context: Context, name: str) -> str:

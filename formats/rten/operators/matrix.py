@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from formats.ir.dtypes import INT32
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string, with_fields
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import broadcast_dims, dropped, of_any_input, without_gaps
-from formats.rten.operators.shared.spec import (
-    Deviation,
-    Field,
-    FieldKind,
-    Folding,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    ToOnnx,
-    ToRten,
-    because,
-)
+from formats.rten.graph.makers import Makers
+from formats.rten.operators import ranges
+from formats.rten.operators.rules import broadcast_dims, dropped, of_any_input, without_gaps
+from formats.rten.spec import Deviation, Field, Folding, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
 from formats.rten.target import Fault
 from formats.tensordata.plan import RESULTS
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.graph.makers import Makers
 
 
 def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -137,11 +121,7 @@ MatMul = OperatorSpec(
     "MatMul",
     Outputs(matmul_dims, of_any_input, range=ranges.matrix_products),
     ToRten(Row(2), rewritings=(mat_mul,), is_plain=True, faults=(_LONE_COLUMN,)),
-    ToOnnx(
-        Signature("N", "N"),
-        foldings=(Folding(("ReduceSum", "Squeeze"), integer_product),),
-        deviations=_product_deviations,
-    ),
+    ToOnnx("N", "N", foldings=(Folding(("ReduceSum", "Squeeze"), integer_product),), deviations=_product_deviations),
 )
 
 
@@ -178,17 +158,17 @@ Gemm = OperatorSpec(
             1,
             "GemmAttrs",
             (
-                Field("alpha", FieldKind.FLOAT, 1.0),
-                Field("beta", FieldKind.FLOAT, 1.0),
-                Field("transpose_a", FieldKind.BOOL, 0, "transA"),
-                Field("transpose_b", FieldKind.BOOL, 0, "transB"),
+                Field("alpha", float, 1.0),
+                Field("beta", float, 1.0),
+                Field("transpose_a", bool, 0, "transA"),
+                Field("transpose_b", bool, 0, "transB"),
             ),
         ),
         older=(dropped("broadcast"),),
         rewritings=(gemm,),
         is_plain=True,
     ),
-    ToOnnx(Signature("N", "N")),
+    ToOnnx("N", "N"),
 )
 
 
@@ -217,8 +197,8 @@ def einsum(node: Node, context: Context) -> list[Node] | None:
 Einsum = OperatorSpec(
     "Einsum",
     Outputs(einsum_dims, of_any_input),
-    ToRten(Row(None, 1, "EinsumAttrs", (Field("equation", FieldKind.STRING, required=True),)), rewritings=(einsum,)),
-    ToOnnx(Signature("N", "N"), rewriting=without_gaps),
+    ToRten(Row(None, 1, "EinsumAttrs", (Field("equation", str, required=True),)), rewritings=(einsum,)),
+    ToOnnx("N", "N", rewriting=without_gaps),
 )
 
 

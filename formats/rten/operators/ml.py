@@ -5,22 +5,19 @@ Spec: ONNX, Operators-md; where it is not clear, this follows ONNX Runtime.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isnan, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.ir.model import Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import shape
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, ToRten, because
+from formats.rten.spec import MACHINE_LEARNING, OperatorSpec, ToRten, because
 from formats.rten.types import NOT_NUMBERS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
 
 _STRINGS = "uses strings, which RTen does not support"
 _STRINGS_REMEDY = "train with numbers instead"

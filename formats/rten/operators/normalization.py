@@ -5,20 +5,20 @@ Spec: ONNX, Operators.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from formats.ir.dtypes import FLOAT
+from formats.ir.model import Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string
-from formats.rten.operators import reduction, shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import WITHOUT_CONSUMED, dropped, of_floats, same
-from formats.rten.operators.shared.spec import (
+from formats.rten.operators import ranges, reduction, shape
+from formats.rten.operators.rules import WITHOUT_CONSUMED, dropped, of_floats, same
+from formats.rten.spec import (
     ANY,
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
@@ -30,10 +30,6 @@ from formats.rten.operators.shared.spec import (
 )
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
 
 
 @because("Before operator set 13, Softmax flattened its input to a matrix, with a row for all axes from `axis` on")
@@ -92,7 +88,7 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
 
 
 Hardmax = OperatorSpec("Hardmax", Outputs(same), ToRten(older=(flattened,), rewritings=(hardmax,)))
-_EPSILON = Field("epsilon", FieldKind.FLOAT, 1e-5)
+_EPSILON = Field("epsilon", float, 1e-5)
 
 
 @because("Operator sets 1 to 7 had attributes for training and for normalising each element by itself")
@@ -282,7 +278,7 @@ LpNormalization = OperatorSpec(
     "LpNormalization",
     Outputs(same),
     ToRten(
-        Row(1, 1, "LpNormalizationAttrs", (axis_field(-1), Field("p", FieldKind.INT, 2, minimum=0)), since=RTEN_0_26),
+        Row(1, 1, "LpNormalizationAttrs", (axis_field(-1), Field("p", int, 2, minimum=0)), since=RTEN_0_26),
         rewritings=(lp_normalization,),
     ),
 )

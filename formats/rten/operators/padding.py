@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from formats.ir.dtypes import INT64
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_ints, get_string
-from formats.rten.operators import shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import normalize
-from formats.rten.operators.shared.spec import (
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    ToOnnx,
-    ToRten,
-    because,
-    unknown,
-)
+from formats.rten.operators import ranges, shape
+from formats.rten.operators.rules import normalize
+from formats.rten.operators.window import Window
+from formats.rten.spec import Field, OnnxLoader, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because, unknown
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
-    from formats.rten.operators.window import Window
 
 _PAD_MODE = {"constant": "Constant", "reflect": "Reflect", "edge": "Edge", "wrap": "Wrap"}
 
@@ -207,12 +189,12 @@ Pad = OperatorSpec(
     "Pad",
     Outputs(pad_dims, range=ranges.padded),
     ToRten(
-        Row(4, 1, "PadAttrs", (Field("mode", FieldKind.CHOICE, "constant", choices=_PAD_MODE),), optional=True),
+        Row(4, 1, "PadAttrs", (Field("mode", str, "constant", choices=_PAD_MODE),), optional=True),
         older=(pad_inputs,),
         rewritings=(pad,),
         faults=(_NO_CUTTING,),
     ),
-    ToOnnx(Signature("AlAi", "A"), ranks={2: 0}),
+    ToOnnx("AlAi", "A", ranks={2: 0}),
     onnx_loader=OnnxLoader(inputs={"pads": 1, "value": 2}),
 )
 

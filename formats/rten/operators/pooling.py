@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from formats.ir.dtypes import FLOAT, INT8, INT32, INT64
+from formats.ir.model import Node
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string
-from formats.rten.operators import padding, reduction, shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import ANY_NAN, always, in_order, of_floats
-from formats.rten.operators.shared.spec import (
-    ANY,
-    ONES,
-    Deviation,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    ToOnnx,
-    ToRten,
-    because,
-    of_input,
-    sizes_field,
-)
+from formats.rten.operators import padding, ranges, reduction, shape
+from formats.rten.operators.rules import ANY_NAN, always, in_order, of_floats
 from formats.rten.operators.window import (
     KERNEL,
     PADDING,
@@ -46,19 +34,26 @@ from formats.rten.operators.window import (
     window_attributes,
     window_raised,
 )
+from formats.rten.spec import (
+    ANY,
+    ONES,
+    Deviation,
+    Field,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Row,
+    ToOnnx,
+    ToRten,
+    because,
+    of_input,
+    sizes_field,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX, limits
 from formats.tensordata.plan import RARE, SPECIAL
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
-
-_CEIL_MODE = Field("ceil_mode", FieldKind.BOOL, 0)
+_CEIL_MODE = Field("ceil_mode", bool, 0)
 
 
 def pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -330,7 +325,7 @@ AveragePool = OperatorSpec(
             1,
             1,
             "AveragePoolAttrs",
-            (KERNEL, *PADDING, sizes_field("strides"), Field("count_include_pad", FieldKind.BOOL, 0), _CEIL_MODE),
+            (KERNEL, *PADDING, sizes_field("strides"), Field("count_include_pad", bool, 0), _CEIL_MODE),
             {"dilations": ONES},
         ),
         rewritings=(pool_padded_by_size, dilated_pool, pool_of_volumes, pool),

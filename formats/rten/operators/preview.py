@@ -5,25 +5,21 @@ Spec: ONNX, Operators.md, ai.onnx.preview and ai.onnx.preview.training.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
 from formats.ir.functions import expand
 from formats.ir.model import Function, Node
 from formats.ir.node_order import defined, mentioned
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node
 from formats.rten.operators import shape
-from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec, Outputs, ToRten, because, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
+from formats.rten.spec import PREVIEW, TRAINING, OperatorSpec, Outputs, ToRten, because, unknown
 
 
 def _precision(node: Node, types: list[ValueType]) -> int:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_name
+from formats.ir.model import Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import ValueType
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import shape
+from formats.rten.operators import ranges, shape
 from formats.rten.operators.casting import SMALL_FLOATS
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import ANY_NAN, always, in_order, normalize, same
-from formats.rten.operators.shared.spec import (
+from formats.rten.operators.rules import ANY_NAN, always, in_order, normalize, same
+from formats.rten.spec import (
     ANY,
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     axis_field,
@@ -32,14 +33,6 @@ from formats.rten.operators.shared.spec import (
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
 from formats.tensordata.plan import RARE, SPECIAL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
 
 QUANTIZED_TYPES: Final[Mapping[int, str | None]] = {UINT8: VALUE_TYPES[UINT8], INT8: VALUE_TYPES[INT8], 0: None}
 
@@ -260,7 +253,7 @@ QuantizeLinear = OperatorSpec(
             3,
             1,
             "QuantizeLinearAttrs",
-            (axis_field(1), Field("output_dtype", FieldKind.CHOICE, choices=QUANTIZED_TYPES)),
+            (axis_field(1), Field("output_dtype", int, choices=QUANTIZED_TYPES)),
             {"saturate": ANY, "precision": FLOAT_TYPES, "block_size": (0,)},
         ),
         rewritings=(quantize_linear,),
@@ -324,7 +317,7 @@ DequantizeLinear = OperatorSpec(
         rewritings=(dequantize_linear,),
         faults=(_LONE_SCALE, _SHORT_AXIS),
     ),
-    ToOnnx(Signature("wxw"), rewriting=dequantize_raised),
+    ToOnnx("wxw", rewriting=dequantize_raised),
     onnx_loader=OnnxLoader(takes={"block_size": (0,), "output_dtype": (0,)}),
 )
 

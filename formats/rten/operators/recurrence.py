@@ -5,41 +5,23 @@ Spec: ONNX, Operators.md, RNN, GRU and LSTM.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
-from formats.ir.model import Graph
+from formats.ir.model import Graph, Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string, get_strings, make_node
-from formats.rten.operators import shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import dropped
-from formats.rten.operators.shared.spec import (
-    ANY,
-    Deviation,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    Signature,
-    ToOnnx,
-    ToRten,
-    because,
-)
+from formats.rten.operators import ranges, shape
+from formats.rten.operators.rules import dropped
+from formats.rten.spec import ANY, Deviation, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
 from formats.rten.types import FLOATS, INT64_MAX
 from formats.tensordata.plan import RESULTS, SPECIAL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims, ValueType
 
 _ZERO_THRESHOLD = Deviation("onnxruntime uses 0 as the alpha of a ThresholdedRelu that has none", RESULTS)
 # The activations by their names in lower case: the operator, if there is one, and the attributes with the defaults that
@@ -437,12 +419,9 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
 
 RNN = OperatorSpec("RNN", Outputs(recurrent_dims), ToRten(older=(dropped("output_sequence"),), rewritings=(recurrent,)))
 _DIRECTION = {"forward": "Forward", "reverse": "Reverse", "bidirectional": "Bidirectional"}
-_RNN = (
-    Field("direction", FieldKind.CHOICE, "forward", choices=_DIRECTION),
-    Field("hidden_size", FieldKind.INT, 0, minimum=0),
-)
+_RNN = (Field("direction", str, "forward", choices=_DIRECTION), Field("hidden_size", int, 0, minimum=0))
 _RNN_NEUTRAL = {"activation_alpha": ANY, "activation_beta": ANY, "clip": (0.0,), "layout": (0,)}
-_LINEAR = Field("linear_before_reset", FieldKind.BOOL, 0)
+_LINEAR = Field("linear_before_reset", bool, 0)
 ONNX_RNN = (_RNN[0], _RNN[1]._replace(required=True))  # for its ONNX loader
 _TAKEN = {"activation_alpha": ((),), "activation_beta": ((),), "clip": (0.0,), "layout": (0,)}
 _GRU_ACTIVATIONS = ("Sigmoid", "Tanh")
@@ -480,7 +459,7 @@ GRU = OperatorSpec(
         rewritings=(recurrent,),
         unspecified=_weights_unspecified,
     ),
-    ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
+    ToOnnx("xxxxwx", rewriting=recurrence_raised, deviations=_recurrence_deviations),
     onnx_loader=OnnxLoader(
         Row(6, 2, fields=(*ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
     ),
@@ -495,17 +474,13 @@ LSTM = OperatorSpec(
             3,
             "LSTMAttrs",
             _RNN,
-            {
-                **_RNN_NEUTRAL,
-                "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2),
-                "input_forget": (0,),
-            },
+            {**_RNN_NEUTRAL, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},
         ),
         older=(dropped("output_sequence"),),
         rewritings=(recurrent,),
         unspecified=_weights_unspecified,
     ),
-    ToOnnx(Signature("xxxxwx"), rewriting=recurrence_raised, deviations=_recurrence_deviations),
+    ToOnnx("xxxxwx", rewriting=recurrence_raised, deviations=_recurrence_deviations),
     onnx_loader=OnnxLoader(
         Row(7, 3, fields=ONNX_RNN),
         {**_TAKEN, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},

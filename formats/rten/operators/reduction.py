@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from formats.ir.dtypes import BOOL, INT32, INT64
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, make_attribute, with_fields
-from formats.rten.operators import shape, slicing
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import (
+from formats.rten.graph.makers import Makers
+from formats.rten.operators import ranges, shape, slicing
+from formats.rten.operators.rules import (
     NAN_ORDER,
     always,
     in_order,
@@ -21,18 +25,18 @@ from formats.rten.operators.shared.rules import (
     same_contents,
     widened,
 )
-from formats.rten.operators.shared.spec import (
+from formats.rten.spec import (
     ANY,
     KEEP_DIMS,
     Deviation,
+    DeviationRule,
     Field,
-    FieldKind,
     Folding,
     OnnxLoader,
     OperatorSpec,
     Outputs,
+    Rewriting,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     axis_field,
@@ -43,16 +47,7 @@ from formats.rten.target import RELEASES, RTEN_0_26, Fault, Release
 from formats.rten.types import INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.graph.makers import Makers
-    from formats.rten.operators.shared.spec import DeviationRule, Rewriting
-
-_REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
+_REDUCE = (Field("axes", list), KEEP_DIMS, Field("noop_with_empty_axes", bool, 0))
 
 
 def reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -165,7 +160,7 @@ def _reduction(
         narrow=narrow,
         unspecified=_or_of_nothing(unspecified),
     )
-    to_onnx = ToOnnx(Signature("Nl", "N"), rewriting=reduction_raised, deviations=_reduction_deviations)
+    to_onnx = ToOnnx("Nl", "N", rewriting=reduction_raised, deviations=_reduction_deviations)
     return OperatorSpec(name, outputs, to_rten, to_onnx, OnnxLoader(inputs={"axes": 1}, version=version))
 
 
@@ -450,7 +445,7 @@ def _arg_spec(name: str, foldings: tuple[Folding, ...] = ()) -> OperatorSpec:
             faults=(_LAST,),
             unspecified=_arg_unspecified,
         ),
-        ToOnnx(Signature("N"), rewriting=arg_extreme_raised, foldings=foldings),
+        ToOnnx("N", rewriting=arg_extreme_raised, foldings=foldings),
         onnx_loader=OnnxLoader(takes={"select_last_index": (0,)}),
     )
 
@@ -479,14 +474,12 @@ TopK = OperatorSpec(
         sizes=(1,),
     ),
     ToRten(
-        Row(
-            2, 2, "TopKAttrs", (axis_field(-1), Field("largest", FieldKind.BOOL, 1), Field("sorted", FieldKind.BOOL, 1))
-        ),
+        Row(2, 2, "TopKAttrs", (axis_field(-1), Field("largest", bool, 1), Field("sorted", bool, 1))),
         older=(promoted(k=1),),
         narrow=widened((0,)),
         unspecified=NAN_ORDER,
     ),
-    ToOnnx(Signature("Nl", "N"), ranks={1: 1}),
+    ToOnnx("Nl", "N", ranks={1: 1}),
     onnx_loader=OnnxLoader(inputs={"k": 1}),
 )
 

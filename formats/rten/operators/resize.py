@@ -10,25 +10,25 @@ from __future__ import annotations
 
 from functools import partial, reduce
 from math import floor, frexp
-from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dim, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.operators import shape
+from formats.rten.operators import ranges, shape
+from formats.rten.operators.rules import normalize, of_floats
 from formats.rten.operators.sampling import Axis, Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import normalize, of_floats
-from formats.rten.operators.shared.spec import (
+from formats.rten.spec import (
     ANY,
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     because,
@@ -37,12 +37,6 @@ from formats.rten.operators.shared.spec import (
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
 from formats.tensordata.plan import RESULTS, SPECIAL
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dim, Dims, Interval, ValueType
 
 _RESIZE_MODE = {"nearest": "Nearest", "linear": "Linear"}
 _COORDINATES = {
@@ -420,11 +414,9 @@ Resize = OperatorSpec(
             1,
             "ResizeAttrs",
             (
-                Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),
-                Field(
-                    "coord_mode", FieldKind.CHOICE, "half_pixel", "coordinate_transformation_mode", choices=_COORDINATES
-                ),
-                Field("nearest_mode", FieldKind.CHOICE, "round_prefer_floor", choices=_NEAREST),
+                Field("mode", str, "nearest", choices=_RESIZE_MODE),
+                Field("coord_mode", str, "half_pixel", "coordinate_transformation_mode", choices=_COORDINATES),
+                Field("nearest_mode", str, "round_prefer_floor", choices=_NEAREST),
             ),
             {
                 "antialias": (0,),
@@ -439,7 +431,7 @@ Resize = OperatorSpec(
         faults=(_RATIO, _ONE_CORNER, _TIES),
         unspecified=_resize_unspecified,
     ),
-    ToOnnx(Signature("xxxl"), rewriting=resize_raised, deviations=_resize_deviations),
+    ToOnnx("xxxl", rewriting=resize_raised, deviations=_resize_deviations),
     onnx_loader=OnnxLoader(
         takes={
             "antialias": (0,),
@@ -487,9 +479,6 @@ def upsample_raised(node: Node, context: Context) -> list[Node]:
 Upsample = OperatorSpec(
     "Upsample",
     Outputs(elements=unknown),
-    ToRten(
-        Row(2, 1, "UpsampleAttrs", (Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),)),
-        older=(upsample,),
-    ),
-    ToOnnx(Signature("N", "N"), rewriting=upsample_raised),
+    ToRten(Row(2, 1, "UpsampleAttrs", (Field("mode", str, "nearest", choices=_RESIZE_MODE),)), older=(upsample,)),
+    ToOnnx("N", "N", rewriting=upsample_raised),
 )

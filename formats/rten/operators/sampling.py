@@ -5,23 +5,21 @@ Spec: ONNX, Operators.md, Resize; coordinates are computed in float32, as runtim
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32
+from formats.ir.model import Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
+from formats.rten.convert.value_types import Dim
 from formats.rten.graph.attributes import get_float, get_int, get_string
-from formats.rten.operators.shared.rules import SPREAD
-from formats.rten.operators.shared.spec import Deviation
+from formats.rten.operators.rules import SPREAD
+from formats.rten.spec import Deviation
 from formats.tensordata.plan import RARE
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.value_types import Dim
-
-    Array = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]
 
 HALF, ABOUT = 0.5, 1e-6  # onnxruntime takes what is about a half for a half
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
-from formats.ir.model import Graph, SequenceType, TensorType, Type, ValueInfo
+from formats.ir.model import Graph, Node, SequenceType, TensorType, Type, ValueInfo
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import always, normalize, of_attribute, same, scalar, without_gaps
-from formats.rten.operators.shared.spec import (
+from formats.rten.operators import ranges
+from formats.rten.operators.rules import always, normalize, of_attribute, same, scalar, without_gaps
+from formats.rten.spec import (
     KEEP_DIMS,
     Deviation,
     Field,
-    FieldKind,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     axis_field,
@@ -31,13 +30,8 @@ from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, VALUE_TYPES
 from formats.tensordata.plan import RESULTS
 
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-
 SequenceAt = OperatorSpec(
-    "SequenceAt", Outputs(same, range=ranges.of(0)), ToRten(Row(2)), ToOnnx(Signature("Si", "E"), ranks={1: 0})
+    "SequenceAt", Outputs(same, range=ranges.of(0)), ToRten(Row(2)), ToOnnx("Si", "E", ranks={1: 0})
 )
 
 
@@ -56,19 +50,19 @@ SequenceConstruct = OperatorSpec(
     "SequenceConstruct",
     Outputs(joined_dims, range=ranges.of_all, makes_sequence=True),
     ToRten(Row(None)),
-    ToOnnx(Signature("E", "S"), rewriting=without_gaps),
+    ToOnnx("E", "S", rewriting=without_gaps),
 )
 SequenceEmpty = OperatorSpec(
     "SequenceEmpty",
     Outputs(elements=of_attribute("dtype", FLOAT), makes_sequence=True),
-    ToRten(Row(0, 1, "SequenceEmptyAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES),))),
-    ToOnnx(Signature("", "S")),
+    ToRten(Row(0, 1, "SequenceEmptyAttrs", (Field("dtype", int, choices=VALUE_TYPES),))),
+    ToOnnx("", "S"),
 )
 SequenceErase = OperatorSpec(
     "SequenceErase",
     Outputs(same, range=ranges.of(0), makes_sequence=True),
     ToRten(Row(2)),
-    ToOnnx(Signature("Si", "S"), ranks={1: 0}),
+    ToOnnx("Si", "S", ranks={1: 0}),
 )
 
 
@@ -91,10 +85,10 @@ SequenceInsert = OperatorSpec(
     "SequenceInsert",
     Outputs(joined_dims, range=ranges.of(0, 1), makes_sequence=True),
     ToRten(Row(3), rewritings=(insert,)),
-    ToOnnx(Signature("SEi", "S"), ranks={2: 0}),
+    ToOnnx("SEi", "S", ranks={2: 0}),
 )
 SequenceLength = OperatorSpec(
-    "SequenceLength", Outputs(scalar, always(INT64), range=ranges.sizes), ToRten(Row(1)), ToOnnx(Signature("S"))
+    "SequenceLength", Outputs(scalar, always(INT64), range=ranges.sizes), ToRten(Row(1)), ToOnnx("S")
 )
 
 
@@ -113,7 +107,7 @@ SplitToSequence = OperatorSpec(
     "SplitToSequence",
     Outputs(split_to_sequence_dims, range=ranges.of(0), makes_sequence=True),
     ToRten(Row(2, 1, "SplitToSequenceAttrs", (axis_field(0), KEEP_DIMS))),
-    ToOnnx(Signature("Ei", "S")),
+    ToOnnx("Ei", "S"),
 )
 
 
@@ -179,11 +173,11 @@ ConcatFromSequence = OperatorSpec(
     "ConcatFromSequence",
     Outputs(concat_from_sequence_dims, range=ranges.of(0)),
     ToRten(
-        Row(1, 1, "ConcatFromSequenceAttrs", (axis_field(None), Field("new_axis", FieldKind.BOOL, 0))),
+        Row(1, 1, "ConcatFromSequenceAttrs", (axis_field(None), Field("new_axis", bool, 0))),
         rewritings=(concat,),
         faults=(_OLD_AXES,),
     ),
-    ToOnnx(Signature("S", "E"), deviations=_concatenation_deviations),
+    ToOnnx("S", "E", deviations=_concatenation_deviations),
 )
 
 

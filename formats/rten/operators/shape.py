@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from formats.ir.dtypes import INT64
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import (
+from formats.rten.operators import ranges
+from formats.rten.operators.rules import (
     always,
     broadcast_dims,
     multiply,
@@ -23,14 +26,12 @@ from formats.rten.operators.shared.rules import (
     unknown_dims,
     widened,
 )
-from formats.rten.operators.shared.spec import (
+from formats.rten.spec import (
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     axis_field,
@@ -39,11 +40,6 @@ from formats.rten.operators.shared.spec import (
 )
 from formats.rten.target import RTEN_0_27, Fault
 from formats.rten.types import clamp_int32
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
 
 
 def shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -80,7 +76,7 @@ Shape = OperatorSpec(
     "Shape",
     Outputs(shape_dims, always(INT64), contents=shape_contents, range=ranges.sizes, record=_record_shaped),
     ToRten(
-        Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
+        Row(1, 1, "ShapeAttrs", (Field("start", int, is_bound=True), Field("end", int, is_bound=True)), optional=True),
         rewritings=(shape_within_bounds,),
     ),
     onnx_loader=OnnxLoader(versions={"start": 15, "end": 15}),
@@ -98,7 +94,7 @@ Identity = OperatorSpec(
     "Identity",
     Outputs(same, contents=same_contents, range=ranges.of(0), sizes_from=(0,), is_copy=True, passes_on=True),
     ToRten(Row(1)),
-    ToOnnx(Signature("A", "A"), carries_sequences=True),
+    ToOnnx("A", "A", carries_sequences=True),
 )
 
 
@@ -137,10 +133,8 @@ def reshape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 Reshape = OperatorSpec(
     "Reshape",
     Outputs(reshape_dims, contents=same_contents, range=ranges.of(0), sizes=(1,), sizes_from=(0,), passes_on=True),
-    ToRten(
-        Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)), older=(promoted(shape=1),)
-    ),
-    ToOnnx(Signature("Al", "A")),
+    ToRten(Row(2, 1, "ReshapeAttrs", (Field("allow_zero", bool, 0, "allowzero"),)), older=(promoted(shape=1),)),
+    ToOnnx("Al", "A"),
     onnx_loader=OnnxLoader(inputs={"shape": 1}, versions={"allowzero": 14}),
 )
 
@@ -159,7 +153,7 @@ Flatten = OperatorSpec(
     "Flatten",
     Outputs(flatten_dims, range=ranges.of(0), passes_on=True),
     ToRten(Row(1, 1, "FlattenAttrs", (axis_field(1),))),
-    ToOnnx(Signature("A", "A")),
+    ToOnnx("A", "A"),
 )
 
 
@@ -194,7 +188,7 @@ Squeeze = OperatorSpec(
     "Squeeze",
     Outputs(squeeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
     ToRten(Row(2), older=(promoted(axes=1),), rewritings=(vector_axes,)),
-    ToOnnx(Signature("Al", "A")),
+    ToOnnx("Al", "A"),
     onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
@@ -226,7 +220,7 @@ Unsqueeze = OperatorSpec(
     "Unsqueeze",
     Outputs(unsqueeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
     ToRten(Row(2), older=(promoted(axes=1),), rewritings=(unsqueeze,)),
-    ToOnnx(Signature("Al", "A")),
+    ToOnnx("Al", "A"),
     onnx_loader=OnnxLoader(inputs={"axes": 1}),
 )
 
@@ -244,7 +238,7 @@ Transpose = OperatorSpec(
     "Transpose",
     Outputs(transpose_dims, range=ranges.of(0), passes_on=True),
     ToRten(Row(1, 1, "TransposeAttrs", (sizes_field("perm"),)), is_plain=True),
-    ToOnnx(Signature("A", "A")),
+    ToOnnx("A", "A"),
 )
 
 
@@ -279,7 +273,7 @@ Expand = OperatorSpec(
     "Expand",
     Outputs(expand_dims, range=ranges.of(0), sizes=(1,), record=_record_expanded, passes_on=True),
     ToRten(Row(2), rewritings=(expand,)),
-    ToOnnx(Signature("Al", "A")),
+    ToOnnx("Al", "A"),
 )
 
 
@@ -316,7 +310,7 @@ Tile = OperatorSpec(
     "Tile",
     Outputs(tile_dims, range=ranges.of(0), sizes=(1,), passes_on=True),
     ToRten(Row(2), older=(tile_axis,), narrow=widened((0,), fault=_NO_BYTES), faults=(_NO_BYTES,)),
-    ToOnnx(Signature("Al", "A")),
+    ToOnnx("Al", "A"),
 )
 
 
@@ -402,8 +396,8 @@ DepthToSpace = OperatorSpec(
             1,
             "DepthToSpaceAttrs",
             (
-                Field("mode", FieldKind.CHOICE, "DCR", choices={"DCR": "DCR", "CRD": "CRD"}),
-                Field("block_size", FieldKind.INT, None, "blocksize", minimum=0, required=True),
+                Field("mode", str, "DCR", choices={"DCR": "DCR", "CRD": "CRD"}),
+                Field("block_size", int, None, "blocksize", minimum=0, required=True),
             ),
         ),
         rewritings=(depth_to_space,),

@@ -5,28 +5,29 @@ Spec: ONNX, Operators.md, CumSum, CumProd, DFT, MelWeightMatrix and TfIdfVectori
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import pi
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from formats.ir.dtypes import FLOAT, INT32, INT64
-from formats.ir.model import Graph
+from formats.ir.model import Graph, Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import ValueType
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, with_input
-from formats.rten.operators import shape, slicing
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import always, normalize, of_attribute, of_floats, same
-from formats.rten.operators.shared.spec import (
+from formats.rten.operators import ranges, shape, slicing
+from formats.rten.operators.rules import always, normalize, of_attribute, of_floats, same
+from formats.rten.spec import (
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
+    Rewriting,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     because,
@@ -35,15 +36,6 @@ from formats.rten.operators.shared.spec import (
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
 from formats.tensordata.plan import SPECIAL
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dims
-    from formats.rten.operators.shared.spec import Rewriting
 
 
 @because("Before operator set 20, the axis was an attribute, 1 by default")
@@ -62,17 +54,17 @@ _NOT_FINITE: Final = of_floats(_NAN_ELSEWHERE)
 DFT = OperatorSpec(
     "DFT",
     to_rten=ToRten(
-        Row(3, 1, "DFTAttrs", (Field("inverse", FieldKind.BOOL, 0), Field("onesided", FieldKind.BOOL, 0))),
+        Row(3, 1, "DFTAttrs", (Field("inverse", bool, 0), Field("onesided", bool, 0))),
         older=(dft_axis,),
         unspecified=_NOT_FINITE,
     ),
-    to_onnx=ToOnnx(Signature("xil"), ranks={1: 0, 2: 0}),
+    to_onnx=ToOnnx("xil", ranks={1: 0, 2: 0}),
     onnx_loader=OnnxLoader(inputs={"axis": 2}, version=20),
 )
 STFT = OperatorSpec(
     "STFT",
-    to_rten=ToRten(Row(4, 1, "STFTAttrs", (Field("onesided", FieldKind.BOOL, 1),)), unspecified=_NOT_FINITE),
-    to_onnx=ToOnnx(Signature("xIxI"), ranks={1: 0, 3: 0}),
+    to_rten=ToRten(Row(4, 1, "STFTAttrs", (Field("onesided", bool, 1),)), unspecified=_NOT_FINITE),
+    to_onnx=ToOnnx("xIxI", ranks={1: 0, 3: 0}),
     onnx_loader=OnnxLoader(version=17),
 )
 
@@ -288,16 +280,13 @@ CumSum = OperatorSpec(
             2,
             1,
             "CumSumAttrs",
-            (
-                Field("exclusive", FieldKind.BOOL, 0, since=RTEN_0_26),
-                Field("reverse", FieldKind.BOOL, 0, since=RTEN_0_26),
-            ),
+            (Field("exclusive", bool, 0, since=RTEN_0_26), Field("reverse", bool, 0, since=RTEN_0_26)),
             optional=True,
         ),
         rewritings=(cum_sum,),
         faults=(_FORWARDS,),
     ),
-    ToOnnx(Signature("Ni", "N"), ranks={1: 0}),
+    ToOnnx("Ni", "N", ranks={1: 0}),
 )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from formats.ir.dtypes import INT32, INT64
+from formats.ir.model import Node
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, with_input
-from formats.rten.operators import shape
-from formats.rten.operators.shared import ranges
-from formats.rten.operators.shared.rules import (
+from formats.rten.operators import ranges, shape
+from formats.rten.operators.rules import (
     MAX_CONTENTS,
     MAX_RANK,
     normalize,
@@ -20,15 +23,13 @@ from formats.rten.operators.shared.rules import (
     widened,
     without_gaps,
 )
-from formats.rten.operators.shared.spec import (
+from formats.rten.spec import (
     Deviation,
     Field,
-    FieldKind,
     OnnxLoader,
     OperatorSpec,
     Outputs,
     Row,
-    Signature,
     ToOnnx,
     ToRten,
     axis_field,
@@ -37,13 +38,6 @@ from formats.rten.operators.shared.spec import (
 from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
 from formats.tensordata.plan import RARE, RESULTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
 
 T = TypeVar("T")
 
@@ -220,7 +214,7 @@ Slice = OperatorSpec(
         bounds=(1, 2),
         faults=(_IN_FRONT, _MANY_AXES),
     ),
-    ToOnnx(Signature("AI", "A"), deviations=_slice_deviations),
+    ToOnnx("AI", "A", deviations=_slice_deviations),
     onnx_loader=OnnxLoader(inputs={"starts": 1, "ends": 2, "axes": 3}),
 )
 
@@ -296,11 +290,11 @@ Split = OperatorSpec(
     "Split",
     Outputs(split_dims, range=ranges.of(0), sizes=(1,), passes_on=True),
     ToRten(
-        Row(2, None, "SplitAttrs", (axis_field(0), Field("num_outputs", FieldKind.INT))),
+        Row(2, None, "SplitAttrs", (axis_field(0), Field("num_outputs", int))),
         older=(split_input,),
         rewritings=(split,),
     ),
-    ToOnnx(Signature("Al", "A"), rewriting=split_raised),
+    ToOnnx("Al", "A", rewriting=split_raised),
     onnx_loader=OnnxLoader(inputs={"split": 1}, versions={"num_outputs": 18}),
 )
 
@@ -355,7 +349,7 @@ Concat = OperatorSpec(
         passes_on=True,
     ),
     ToRten(Row(None, 1, "ConcatAttrs", (axis_field(None),)), older=(concat_axis,), narrow=widened(())),
-    ToOnnx(Signature("A", "A"), rewriting=without_gaps),
+    ToOnnx("A", "A", rewriting=without_gaps),
 )
 
 
@@ -371,12 +365,10 @@ ReverseSequence = OperatorSpec(
     "ReverseSequence",
     Outputs(same, range=ranges.of(0)),
     ToRten(
-        Row(
-            2, 1, "ReverseSequenceAttrs", (Field("batch_axis", FieldKind.INT, 1), Field("time_axis", FieldKind.INT, 0))
-        ),
+        Row(2, 1, "ReverseSequenceAttrs", (Field("batch_axis", int, 1), Field("time_axis", int, 0))),
         rewritings=(reverse_sequence,),
     ),
-    ToOnnx(Signature("Al", "A")),
+    ToOnnx("Al", "A"),
 )
 
 

@@ -9,24 +9,21 @@ Spec: ONNX, Operators-ml.md, TreeEnsemble, TreeEnsembleClassifier and TreeEnsemb
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from formats.ir.dtypes import DOUBLE, FLOAT, INT32
+from formats.ir.model import Node
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import ml, shape
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, ToRten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
+from formats.rten.spec import MACHINE_LEARNING, OperatorSpec, ToRten
 
 MAX_DEPTH = 256  # levels, each of which becomes several nodes
 SMALL = 1 << 16  # bytes of tables that are allowed, however small the model is

@@ -5,25 +5,22 @@ Spec: ONNX, Operators.md, Conv, AveragePool, Col2Im and ConvTranspose.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT64
+from formats.ir.model import Node
 from formats.ir.storage import from_numpy
 from formats.rten.convert import budget
+from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dim, Dims
 from formats.rten.graph.attributes import find, get_ints, get_string
 from formats.rten.operators import shape
-from formats.rten.operators.shared.rules import SPREAD
-from formats.rten.operators.shared.spec import Field, FieldKind, OperatorSpec, ToRten, because, sizes_field
+from formats.rten.operators.rules import SPREAD
+from formats.rten.spec import Field, OperatorSpec, ToRten, because, sizes_field
 from formats.rten.types import INT64_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Context
-    from formats.rten.convert.value_types import Dim, Dims
 
 
 def raised_lists(node: Node, axes: int) -> dict[str, Any]:
@@ -45,8 +42,8 @@ def window_raised(node: Node, context: Context) -> list[Node]:
 
 
 AUTO_PAD = {"NOTSET": "NotSet", "SAME_UPPER": "Same"}
-PADDING = (Field("auto_pad", FieldKind.CHOICE, "NOTSET", choices=AUTO_PAD), sizes_field("pads"))
-KERNEL = Field("kernel_size", FieldKind.INTS, attribute="kernel_shape", minimum=0, required=True)
+PADDING = (Field("auto_pad", str, "NOTSET", choices=AUTO_PAD), sizes_field("pads"))
+KERNEL = Field("kernel_size", list, attribute="kernel_shape", minimum=0, required=True)
 PADS_OMITTED = {"pads": (2, 0)}
 LISTS_OMITTED = {"strides": (1, 1), "dilations": (1, 1), **PADS_OMITTED, "output_padding": (1, 0)}
 VOLUME_AXES = 3

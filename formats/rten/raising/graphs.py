@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Attribute, Tensor
     from formats.ir.node_order import Names
-    from formats.rten.operators.shared.spec import OperatorSpec, Subgraphs
     from formats.rten.raising.model import Interface
+    from formats.rten.spec import OperatorSpec, Subgraphs
     from formats.tensordata.plan import Losses
 
 
@@ -253,7 +253,7 @@ class GraphRaiser:
         self._append(*nodes)
         self._precedents.add(likeness, made, nodes, self._made)
         first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
-        output = back.signature.output
+        output = back.output
         is_sequence = output == "S" or (output == "A" and first)
         for place, (rten_name, name) in enumerate(zip(node.output, made.output, strict=False)):
             if name in self._scope.exceeding and rten_name not in self._uses.only_dims:
@@ -292,7 +292,7 @@ class GraphRaiser:
                 for place, value in enumerate(values)
             ]
         # Inputs with the same capital letter must have one type; each other input has a type of its own.
-        letters = spec.to_onnx.signature.letters(len(node.input))
+        letters = spec.to_onnx.letters(len(node.input))
         groups: dict[str, list[str]] = {}
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:

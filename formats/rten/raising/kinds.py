@@ -17,7 +17,7 @@ from formats.ir.node_order import defined
 from formats.ir.storage import with_raw_data
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.operators import SPECS
-from formats.rten.operators.shared.spec import OperatorSpec
+from formats.rten.spec import OperatorSpec
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS
 from formats.tensordata.sources.transform import Transform, cast, range_of
 
@@ -131,7 +131,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
     """The inputs that use a value, in subgraphs, too."""
     for node in graph.node:
         spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
-        letters = spec.to_onnx.signature.letters(len(node.input))
+        letters = spec.to_onnx.letters(len(node.input))
         yield from (_Use(node, spec, graph, place, letters) for place, used in enumerate(node.input) if used == name)
         for attribute in node.attribute:
             if attribute.g is not None and name not in defined(attribute.g):
@@ -140,7 +140,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
 
 def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
     """For a node that passes a value on: the new value, its graph, and whether it is the value itself."""
-    output, form = use.spec.to_onnx.signature.output, use.spec.to_onnx.subgraphs
+    output, form = use.spec.to_onnx.output, use.spec.to_onnx.subgraphs
     if output and output in alike and use.node.output:
         yield use.node.output[0], use.graph, output == use.letter
     if form is not None and form.carried is not None and use.place >= form.carried:

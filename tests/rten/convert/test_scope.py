@@ -17,7 +17,7 @@ from formats.onnxpb.wire.decoder import decode
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType, declared_type
-from formats.rten.operators.shared.rules import broadcast_dims
+from formats.rten.operators.rules import broadcast_dims
 from formats.tensordata.sources.source import Literal
 from tests.rten.rten_cases import CASES, Case, int64, node, run, to_proto
 

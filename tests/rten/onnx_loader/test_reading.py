@@ -7,7 +7,8 @@ from typing import Any
 import onnx
 import pytest
 
-from formats.rten.operators.shared.spec import ANY, MICROSOFT, FieldKind
+from formats.ir.model import Graph, Tensor
+from formats.rten.spec import ANY, MICROSOFT
 from formats.rten.target import TARGETS
 from tests.rten.rten_operators import ALL_SPECS
 from tests.runtime.runner import RELEASES, RunnerError
@@ -22,13 +23,13 @@ BRANCH = onnx.parser.parse_graph("g () => (float[1] t) { t = Constant<value_floa
 
 def value_of(field: Any) -> Any:
     """Return a value that an attribute may have."""
-    if field.kind is FieldKind.CHOICE:
+    if field.choices:
         return next(iter(field.choices))
-    if field.kind is FieldKind.GRAPH:
+    if field.kind is Graph:
         return BODY if field.name == "body" else BRANCH
-    if field.kind is FieldKind.SCALAR:
+    if field.kind is Tensor:
         return onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1], [0.0])
-    values = {FieldKind.FLOAT: 0.5, FieldKind.INTS: [1, 1], FieldKind.STRING: "a->a"}
+    values = {float: 0.5, list: [1, 1], str: "a->a"}
     return values.get(field.kind, 1)
 
 
@@ -96,7 +97,7 @@ def test_attributes(spec, stops):
     for name, place in spec.onnx_loader.inputs.items():
         value = 1 if name in ("k", "axis") else 0.5 if name in ("min", "max", "value", "ratio") else [1, 1]
         assert "" == stops(release, spec, place, {**required, name: value}), name
-    if not any(field.kind is FieldKind.GRAPH for field in row.fields):  # attributes that it does not read
+    if not any(field.kind is Graph for field in row.fields):  # attributes that it does not read
         assert "unsupported" in stops(release, spec, inputs, {**required, "no_such_attribute": 1})
     if spec.to_rten.row is not None:
         for name, values in spec.to_rten.row.neutral.items():

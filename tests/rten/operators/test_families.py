@@ -14,14 +14,13 @@ from pathlib import Path
 import pytest
 
 import formats.rten
+from formats.rten import spec as spec_module
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.refusal import Refused
-from formats.rten.operators import BY_DOMAIN, SPECS, activation
+from formats.rten.operators import BY_DOMAIN, SPECS, activation, rules
 from formats.rten.operators.families import FAMILIES as NAMES
 from formats.rten.operators.reduction import ReduceMax, reduction
-from formats.rten.operators.shared import rules
-from formats.rten.operators.shared import spec as spec_module
-from formats.rten.operators.shared.spec import OperatorSpec, Outputs, Row, ToRten
+from formats.rten.spec import OperatorSpec, Outputs, Row, ToRten
 from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
 from tests.rten.rten_cases import CASES
 from tests.rten.rten_operators import ALL_SPECS

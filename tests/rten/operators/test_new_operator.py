@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators.shared.rules import same
-from formats.rten.operators.shared.spec import Folding, OperatorSpec, Outputs, Row, Signature, ToOnnx, ToRten
+from formats.rten.operators.rules import same
+from formats.rten.spec import Folding, OperatorSpec, Outputs, Row, ToOnnx, ToRten
 from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def cube(node: Node, context: Context) -> list[Node] | None:
 
 
 Cube = OperatorSpec(
-    "Cube", Outputs(same), ToRten(Row(1, since=RTEN_0_27), rewritings=(cube,)), ToOnnx(Signature("N", "N"))
+    "Cube", Outputs(same), ToRten(Row(1, since=RTEN_0_27), rewritings=(cube,)), ToOnnx("N", "N")
 )
 '''
 PROGRAM = """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formats.rten.operators.shared.spec import ANY, FieldKind, Row
+from formats.ir.model import Graph, Tensor
+from formats.rten.spec import ANY, Row
 from tests.rten.rten_forms import ENUMS, TABLES, UNIONS
 from tests.rten.rten_operators import HELD
 
@@ -16,14 +17,13 @@ ROWS = [(name, spec.to_rten.row) for name, spec in HELD.items()]
 UNHELD = {("ConvTranspose", "output_shape"), ("Resize", "axes")}
 
 FIELD_TYPES = {
-    FieldKind.INT: {"int", "uint"},
-    FieldKind.BOUND: {"int"},
-    FieldKind.BOOL: {"bool"},
-    FieldKind.FLOAT: {"float"},
-    FieldKind.INTS: {"[int]", "[uint]"},
-    FieldKind.STRING: {"string"},
-    FieldKind.SCALAR: {"Scalar"},
-    FieldKind.GRAPH: {"Graph"},
+    int: {"int", "uint"},
+    bool: {"bool"},
+    float: {"float"},
+    list: {"[int]", "[uint]"},
+    str: {"string"},
+    Tensor: {"Scalar"},
+    Graph: {"Graph"},
 }
 
 
@@ -44,12 +44,12 @@ def test_attribute_tables_are_covered():
         assert set(fields) == set(schema), op_type
         for name, field in fields.items():
             declared = schema[name].type
-            if field.kind is FieldKind.CHOICE:
+            if field.choices:
                 chosen = {choice for choice in field.choices.values() if choice is not None}
                 assert chosen <= set(ENUMS[declared].values), op_type
             else:
                 assert declared in FIELD_TYPES[field.kind], op_type
-                if field.kind in (FieldKind.INT, FieldKind.INTS):
+                if field.kind in (int, list):
                     assert ("uint" in declared) == (field.minimum == 0), f"{op_type}.{name}"
 
 
@@ -58,7 +58,7 @@ def test_absent_attributes_can_be_left_out():
     for op_type, row in ROWS:
         schema = {field.name: field for field in TABLES.get(row.attrs, ())}
         for field in row.fields:
-            if field.default is None and not field.required and field.kind is not FieldKind.SCALAR:
+            if field.default is None and not field.required and field.kind is not Tensor:
                 declared = schema[field.name]
                 assert declared.optional or declared.type.startswith("["), f"{op_type}.{field.name}"
 

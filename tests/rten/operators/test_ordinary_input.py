@@ -19,7 +19,7 @@ from formats.rten.convert.refusal import RefusalError
 from formats.rten.graph.attributes import with_fields
 from formats.rten.graph.makers import folded
 from formats.rten.operators import foldings
-from formats.rten.operators.shared.spec import Folding
+from formats.rten.spec import Folding
 from formats.tensordata.sources.source import Literal
 from tests.rten.random_graphs.graph import run_in_onnxruntime
 from tests.rten.random_graphs.judging import difference, held

@@ -20,8 +20,8 @@ from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
 from formats.rten import CODEC
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.raising.model import raise_model
+from formats.rten.spec import RTEN_DOMAIN
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 from tests.corpus import backend_cases

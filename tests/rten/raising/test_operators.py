@@ -15,10 +15,10 @@ from formats.onnxpb.options import OnnxOptions
 from formats.rten import CODEC
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators import SPECS
-from formats.rten.operators.shared.spec import RTEN_DOMAIN
 from formats.rten.options import RtenOptions
 from formats.rten.raising.kinds import INTEGER_LETTERS
 from formats.rten.raising.model import raise_model
+from formats.rten.spec import RTEN_DOMAIN
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 from tests.rten.evaluation import evaluate
@@ -465,7 +465,7 @@ def test_loops(make, runtime, tmp_path):
 @pytest.mark.parametrize(("op_type", "inputs", "outputs", "attributes"), CASES)
 def test_letters_of_integers(op_type, inputs, outputs, attributes):
     """No float is passed to an input that the signature declares as always integer; untyped files need this."""
-    letters = SPECS[op_type].to_onnx.signature.letters(len(inputs))
+    letters = SPECS[op_type].to_onnx.letters(len(inputs))
     pairs = zip(letters, inputs, strict=True)
     assert all(is_integer(array) for letter, array in pairs if letter in INTEGER_LETTERS and array is not None)
 
@@ -475,7 +475,7 @@ def test_letters_of_inputs_that_are_always_int64(op_type):
     """An input that ONNX defines as INT64, and nothing else, has the letter of INT64, or that of any type."""
     schema = onnx.defs.get_schema(op_type)
     types = {row.type_param_str: [*row.allowed_type_strs] for row in schema.type_constraints}
-    letters = SPECS[op_type].to_onnx.signature.letters(len(schema.inputs))
+    letters = SPECS[op_type].to_onnx.letters(len(schema.inputs))
     always = [types.get(each.type_str, [each.type_str]) == ["tensor(int64)"] for each in schema.inputs]
     assert {"l", "x"} >= {letter for letter, is_int64 in zip(letters, always, strict=False) if is_int64}
 

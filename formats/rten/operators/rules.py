@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints
-from formats.rten.operators.shared.spec import Deviation, because
+from formats.rten.spec import Deviation, because
 from formats.rten.types import BYTES, INTS
 from formats.tensordata.plan import SPECIAL
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.shared.spec import DeviationRule, Rewriting, Rule
+    from formats.rten.spec import DeviationRule, Rewriting, Rule
     from formats.rten.target import Fault
 
 MAX_CONTENTS = 64  # longer vectors are data, not shapes

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from formats.rten.convert.value_types import MAX_DIM, Interval
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators.shared.rules import normalize
+from formats.rten.operators.rules import normalize
 from formats.rten.types import FLOATS, INT32_LIMITS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dim, ValueType
-    from formats.rten.operators.shared.spec import Rule
+    from formats.rten.spec import Rule
 
 MAX_SIZE: Final = (1 << 31) - 1
 UNBOUNDED: Final = Interval()

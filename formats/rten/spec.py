@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -70,29 +69,18 @@ class Folding(NamedTuple):
     fold: Callable[[Node, Makers], Node | None]
 
 
-class FieldKind(Enum):
-    """How to convert between the value of an ONNX attribute and that of a field of an attribute table."""
-
-    INT = "INT"  # must fit the field
-    BOUND = "BOUND"  # an integer; the nearest one that fits has the same meaning
-    BOOL = "BOOL"  # an ONNX integer
-    FLOAT = "FLOAT"
-    INTS = "INTS"
-    STRING = "STRING"
-    CHOICE = "CHOICE"  # an ONNX string or integer, an enumerator of RTen
-    SCALAR = "SCALAR"  # an ONNX tensor of one element, a union of RTen
-    GRAPH = "GRAPH"
-
-
 class Field(NamedTuple):
     """One field of an attribute table, and the ONNX attribute that it comes from."""
 
     name: str
-    kind: FieldKind
+    kind: type[
+        Any
+    ]  # of the ONNX attribute: int, bool, float, str, `list` of integers, `Tensor` of one element, `Graph`
     default: Any = None  # the meaning of an absent attribute, in ONNX terms; None leaves the field absent
     attribute: str = ""  # if ONNX has another name
-    choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator; of several, reading returns the first
+    choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator of RTen; of several, reading returns the first
     minimum: int = INT32_LIMITS[0]  # for an integer; 0 means an unsigned field
+    is_bound: bool = False  # of integers that do not fit, the nearest one that fits has the same meaning
     required: bool = False  # by ONNX
     since: Release = RELEASES[0]  # the first release that reads the field; others ignore it
 
@@ -122,15 +110,15 @@ def because(reason: str) -> Callable[[R], R]:
 
 def axis_field(default: int | None) -> Field:
     """The field of an axis; required if there is no default."""
-    return Field("axis", FieldKind.INT, default, required=default is None)
+    return Field("axis", int, default, required=default is None)
 
 
 def sizes_field(name: str, attribute: str = "", *, since: Release = RELEASES[0]) -> Field:
     """A field of sizes, which are not negative."""
-    return Field(name, FieldKind.INTS, attribute=attribute, minimum=0, since=since)
+    return Field(name, list, attribute=attribute, minimum=0, since=since)
 
 
-KEEP_DIMS: Final = Field("keep_dims", FieldKind.BOOL, 1, "keepdims")
+KEEP_DIMS: Final = Field("keep_dims", bool, 1, "keepdims")
 
 
 class Row(NamedTuple):
@@ -157,35 +145,6 @@ class Subgraphs(NamedTuple):
     inputs: tuple[int, ...] = ()  # the element types of the first inputs
     carried: int | None = None
     outputs: tuple[int, ...] = ()  # the element types of the first outputs
-
-
-class Signature(NamedTuple):
-    """The element types that inputs have in ONNX, because RTen has only one type of integer.
-
-    `inputs` has a letter for each input; the last letter is for all further inputs. `output` is the letter of the first
-    output. An integer of RTen is INT32, INT64 or BOOL in ONNX. A letter means the types that an input accepts. It says
-    nothing about inputs that are not integers. A capital letter is a type that several inputs and outputs of a node
-    share.
-
-        N  one type of numbers           A  the same, or BOOL        I  INT32 or INT64, shared by indices
-        i  INT32 or INT64                l  INT64                    w  INT32
-        n  the same, or no integer       v  INT64, or no integer     b  BOOL
-                                                                     m  BOOL, or no integer
-        E  the tensors of a sequence     S  a sequence of these      x  whatever the value has
-
-    Spec: ONNX, Operators, the type constraints of operator set 24, without the types for which onnxruntime 1.31 has no
-    kernels.
-    """
-
-    inputs: str
-    output: str = ""
-
-    def letters(self, count: int) -> str:
-        """The letters of `count` inputs."""
-        return (self.inputs + self.inputs[-1:] * count)[:count]
-
-
-UNTYPED: Final = Signature("x")
 
 
 def unknown(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[Any]:
@@ -250,9 +209,25 @@ class ToRten:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToOnnx:
-    """The way back, from RTen's node to ONNX's."""
+    """The way back, from RTen's node to ONNX's.
 
-    signature: Signature = UNTYPED
+    RTen has only one type of integer, which is INT32, INT64 or BOOL in ONNX. `inputs` has a letter for each input: the
+    types that it accepts. The last letter is for all further ones; `output` is the letter of the first output.
+    A letter says nothing about inputs that are not integers. A capital letter is a type that several inputs and outputs
+    of a node share.
+
+        N  one type of numbers           A  the same, or BOOL        I  INT32 or INT64, shared by indices
+        i  INT32 or INT64                l  INT64                    w  INT32
+        n  the same, or no integer       v  INT64, or no integer     b  BOOL
+                                                                     m  BOOL, or no integer
+        E  the tensors of a sequence     S  a sequence of these      x  whatever the value has
+
+    Spec: ONNX, Operators, the type constraints of operator set 24, without the types for which onnxruntime 1.31 has no
+    kernels.
+    """
+
+    inputs: str = "x"
+    output: str = ""
     ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen accepts any number
     subgraphs: Subgraphs | None = None  # the graphs in it
     carries_sequences: bool = False  # it passes on both tensors and sequences
@@ -260,6 +235,10 @@ class ToOnnx:
     version: int = 0  # the operator set with the written form, if it is newer than others need
     foldings: tuple[Folding, ...] = ()  # find the nodes that its rewritings for RTen write, to write it again
     deviations: DeviationRule | None = None  # of ONNX's node, from what RTen computes
+
+    def letters(self, count: int) -> str:
+        """The letters of `count` inputs."""
+        return (self.inputs + self.inputs[-1:] * count)[:count]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

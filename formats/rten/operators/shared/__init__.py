@@ -1,1 +1,0 @@
-"""What families of operators share: specs, rules and rewritings."""
