@@ -8,7 +8,7 @@ the newest form, so it may use any operator that has a rewriting itself. It rais
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
 from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, ValueInfo
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
 
 NEWEST = 24  # the operator set of rewritten nodes; the forms that they use are the same in all later operator sets
+
+
+# An input of a new node: the name of a value, or a constant: a float for a scalar of FLOAT, an integer for a scalar of
+# INT64, and several integers for a vector of INT64.
+Input: TypeAlias = "str | float | Iterable[int]"
 
 
 class ValueNames(Names):
@@ -246,6 +251,11 @@ class Context:
 
         return self.constants.add(numpy.asarray(budget.listed(values)).astype(numpy_dtype(elem_type)))
 
+    def _constant(self, value: float | Iterable[int]) -> str:
+        if isinstance(value, float):
+            return self.scalar(value)
+        return self.int64_scalar(value) if isinstance(value, int) else self.int64(value)
+
     def check_size(self, *dims: int) -> None:
         """Count the elements of a constant that is about to be made.
 
@@ -255,13 +265,13 @@ class Context:
 
     # Results.
 
-    def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def op(self, operator: str, *inputs: Input, **attributes: Any) -> str:
         """Emit a node of one of ONNX's operators with one output, and return the name of the output."""
         return self.op_outputs(operator, inputs, 1, **attributes)[0]
 
-    def op_outputs(self, operator: str, inputs: Sequence[str], count: int, **attributes: Any) -> tuple[str, ...]:
+    def op_outputs(self, operator: str, inputs: Sequence[Input], count: int, **attributes: Any) -> tuple[str, ...]:
         """Emit a node, and return the names of its `count` outputs."""
-        present = list(inputs)
+        present = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         while present and not present[-1]:  # inputs that are omitted at the end
             present.pop()
         stem = next((name for name in self.node.output if name), self.node.op_type or "")

@@ -81,10 +81,10 @@ def _padded(context: Context, mask: str, keys: str) -> str:
         return op("Pad", mask, pads, hidden)
     lengths = shape.sizes_of(context, mask, -1, INT64_MAX)
     missing = op("Sub", shape.sizes_of(context, keys, -2, -1), lengths)
-    missing = op("Max", missing, context.int64([0]))
+    missing = op("Max", missing, [0])
     if covered is None:  # a mask of length one is for all keys
-        is_row = op("Equal", lengths, context.int64([1]))
-        missing = op("Where", is_row, context.int64([0]), missing)
+        is_row = op("Equal", lengths, [1])
+        missing = op("Where", is_row, [0], missing)
     dims = shape.joined(context, shape.sizes_of(context, mask, 0, -1), missing)
     return op("Concat", mask, op("Expand", hidden, dims), axis=-1)
 
@@ -105,15 +105,15 @@ def _seen_by_place(node: Node, context: Context, query: str, keys: str) -> list[
         elif filled:  # the queries are the last of the keys that are not padding
             steps = shape.sizes_of(context, query, -2, -1)
             before = op("Sub", context.cast(filled, INT64), steps)  # B
-            places = op("Add", places, op("Unsqueeze", before, context.int64([1, 2, 3])))  # B, 1, Q, 1
+            places = op("Add", places, op("Unsqueeze", before, [1, 2, 3]))  # B, 1, Q, 1
         ahead = op("Sub", shape.counted(context, shape.length_of(context, keys, -2)), places)  # ..., Q, K
         limits = [0] if get_int(node, "is_causal") else []
         limits += [right] if right >= 0 else []
-        tests += [op("LessOrEqual", ahead, context.int64_scalar(limit)) for limit in limits]
+        tests += [op("LessOrEqual", ahead, limit) for limit in limits]
         if left >= 0:
-            tests.append(op("GreaterOrEqual", ahead, context.int64_scalar(-left)))
+            tests.append(op("GreaterOrEqual", ahead, -left))
     if filled:
-        ends = op("Unsqueeze", context.cast(filled, INT64), context.int64([1, 2, 3]))  # B, 1, 1, 1
+        ends = op("Unsqueeze", context.cast(filled, INT64), [1, 2, 3])  # B, 1, 1, 1
         tests.append(op("Less", shape.counted(context, shape.length_of(context, keys, -2)), ends))
     return tests
 
@@ -156,8 +156,8 @@ def repeated(context: Context, name: str, heads: int, times: int) -> str:
     """Each head, repeated for each head of the query that uses it."""
     if times == 1:
         return name
-    apart = context.op("Unsqueeze", name, context.int64([2]))  # B, H, 1, K, W
-    spread = context.op("Expand", apart, context.int64([1, 1, times, 1, 1]))
+    apart = context.op("Unsqueeze", name, [2])  # B, H, 1, K, W
+    spread = context.op("Expand", apart, [1, 1, times, 1, 1])
     first, last = shape.sizes_of(context, name, 0, 1), shape.sizes_of(context, name, 2, 4)
     return context.op("Reshape", spread, shape.joined(context, first, context.int64([heads * times]), last))
 
@@ -170,14 +170,14 @@ def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: s
     op = context.op
     if sinks:
         sizes = shape.joined(context, shape.sizes_of(context, scores, 0, 3), context.int64([1]))
-        column = op("Expand", op("Reshape", sinks, context.int64([1, -1, 1, 1])), sizes)
+        column = op("Expand", op("Reshape", sinks, [1, -1, 1, 1]), sizes)
         shares = op("Softmax", op("Concat", scores, column, axis=-1), axis=-1)
-        return op("Slice", shares, context.int64([0]), context.int64([-1]), context.int64([-1]))
+        return op("Slice", shares, [0], [-1], [-1])
     shares = op("Softmax", scores, axis=-1)
     if not is_masked:
         return shares
     # If all keys are masked, Softmax gives NaN, but ONNX no share at all.
-    best = op("ReduceMax", scores, context.int64([-1]), keepdims=1)
+    best = op("ReduceMax", scores, [-1], keepdims=1)
     is_nothing = op("Equal", best, context.scalar(MINUS_INFINITY, like=scores))
     return op("Where", is_nothing, context.scalar(0.0, like=scores), shares)
 
@@ -260,7 +260,7 @@ def _with_heads(node: Node, context: Context, others: list[str]) -> list[Node]:
     result = context.op("Transpose", made[0], perm=[0, 2, 1, 3])
     width = (context.dims(context.input(2)) or (None,))[-1]
     if isinstance(width, int):
-        return context.replace(context.op("Reshape", result, context.int64([0, 0, width // groups * heads])), *made[1:])
+        return context.replace(context.op("Reshape", result, [0, 0, width // groups * heads]), *made[1:])
     return context.replace(with_joined_heads(context, result), *made[1:])
 
 
@@ -431,7 +431,7 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
         "Scan", inputs, 2, body=body, num_scan_inputs=len(axes), scan_input_axes=axes, scan_output_axes=[1]
     )
     result = op("Mul", result, _scale(node, context, width))
-    whole = op("Mul", shape.sizes_of(context, value, 2, 3), context.int64([groups]))
+    whole = op("Mul", shape.sizes_of(context, value, 2, 3), [groups])
     result = op("Reshape", result, shape.joined(context, shape.sizes_of(context, query, 0, 2), whole), allowzero=1)
     elem_type = context.elem_type(query) or FLOAT
     state_type = context.elem_type(context.optional(3)) or elem_type

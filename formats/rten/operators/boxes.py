@@ -56,15 +56,15 @@ def _candidates(context: Context) -> Candidates:
     kept = ""
     if threshold:
         above = _as_numbers(context, op("Greater", scores, _scalar(context, threshold)))
-        count = op("ReduceSum", above, context.int64([0, 1]), keepdims=0)
+        count = op("ReduceSum", above, [0, 1], keepdims=0)
         indices = op("NonZero", op("Greater", count, context.scalar(0, elem_type=INT64)))
-        kept = op("Squeeze", indices, context.int64([0]))
+        kept = op("Squeeze", indices, [0])
         boxes = op("Gather", boxes, kept, axis=1)
         scores, above = (op("Gather", value, kept, axis=2) for value in (scores, above))
     else:
         above = op("Expand", context.scalar(1, elem_type=INT64), op("Shape", scores))
     one_more = context.int64([0, 0, 0, 0, 0, 1])
-    corners = op("Pad", boxes, context.int64([0, 0, 0, 0, 1, 0]))
+    corners = op("Pad", boxes, [0, 0, 0, 0, 1, 0])
     return Candidates(corners, op("Pad", scores, one_more), op("Pad", above, one_more), kept)
 
 
@@ -73,12 +73,12 @@ def _as_numbers(context: Context, truths: str) -> str:
 
 
 def _scalar(context: Context, number: str) -> str:
-    return number if context.rank(number) == 0 else context.op("Reshape", number, context.int64([]))
+    return number if context.rank(number) == 0 else context.op("Reshape", number, [])
 
 
 def _numbers(context: Context, corners: str, axis: int) -> tuple[str, ...]:
     """The four numbers of each box, which lie along an axis, apart."""
-    return context.op_outputs("Split", [corners, context.int64([1] * 4)], 4, axis=axis)
+    return context.op_outputs("Split", [corners, [1] * 4], 4, axis=axis)
 
 
 def _spans(context: Context, numbers: Sequence[str], is_centred: bool) -> tuple[Span, Span]:
@@ -91,7 +91,7 @@ def _spans(context: Context, numbers: Sequence[str], is_centred: bool) -> tuple[
     x, y, width, height = numbers
     spans = []
     for centre, size in ((y, height), (x, width)):
-        half = op("Div", size, context.scalar(2.0))
+        half = op("Div", size, 2.0)
         spans.append(Span(op("Sub", centre, half), op("Add", centre, half)))
     return spans[0], spans[1]
 
@@ -132,11 +132,11 @@ def _body(node: Node, context: Context, candidates: Candidates, limits: tuple[st
     context.scope.add_input(step, ValueType(INT64, ()))
     context.scope.add_input(alive, ValueType(INT64, dims))
     is_alive = context.op("Equal", alive, one)
-    scores = context.op("Where", is_alive, candidates.scores, context.scalar(float("-inf")))
-    best = context.op("ReduceMax", scores, context.int64([2]), keepdims=1)
+    scores = context.op("Where", is_alive, candidates.scores, float("-inf"))
+    best = context.op("ReduceMax", scores, [2], keepdims=1)
     is_best = context.op("And", context.op("Equal", scores, best), is_alive)
     place = context.op("Where", is_best, places, none)
-    place = context.op("ReduceMin", place, context.int64([2]), keepdims=1)  # images, classes, 1
+    place = context.op("ReduceMin", place, [2], keepdims=1)  # images, classes, 1
     corners = context.op("GatherND", candidates.corners, place, batch_dims=1)  # images, classes, 4
     chosen = _spans(context, _numbers(context, corners, 2), is_centred)
     dropped = _overlapping(context, chosen, boxes, overlap)
@@ -173,18 +173,18 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
     none = _scalar(
         context, shape.sizes_of(context, candidates.scores, 2, 3)
     )  # the index of the entry that is not a box
-    none = op("Sub", none, context.int64_scalar(1))
+    none = op("Sub", none, 1)
     body = _body(node, context, candidates, (most, overlap), none)
     # RTen cannot collect outputs of no steps.
-    steps = op("Max", op("Min", most, none), context.int64_scalar(1))
+    steps = op("Max", op("Min", most, none), 1)
     _, taken = context.op_outputs("Loop", [steps, "", candidates.can_be_chosen], 2, body=body)
     taken = op("Transpose", taken, perm=[1, 2, 0, 3])  # images, classes, steps, 1
     rows_of_taken = op("NonZero", op("Less", taken, none))
     places = op("GatherND", taken, op("Transpose", rows_of_taken, perm=[1, 0]))
     if candidates.kept:
         places = op("Gather", candidates.kept, places)
-    both = op("Slice", rows_of_taken, context.int64([0]), context.int64([2]), context.int64([0]))
-    places = op("Unsqueeze", places, context.int64([0]))
+    both = op("Slice", rows_of_taken, [0], [2], [0])
+    places = op("Unsqueeze", places, [0])
     rows = op("Concat", both, places, axis=0)
     return context.replace(op("Transpose", rows, perm=[1, 0]))
 
@@ -239,11 +239,11 @@ def _samples(context: Context, start: str, size: str, bins: int, ratio: int, num
     """The samples called `number` of `ratio` in each of the bins of regions, which begin at `start`, along an axis."""
     op = context.op
     zero, one = context.scalar(0.0), context.scalar(1.0)
-    width = op("Div", size, context.scalar(float(bins)))
+    width = op("Div", size, float(bins))
     corner = op("Add", start, op("Mul", width, context.array([[*map(float, budget.steps(bins))]])))
     inside = op("Mul", width, context.scalar(number + 0.5))
-    place = op("Add", corner, op("Div", inside, context.scalar(float(ratio))))
-    before = op("Less", place, context.scalar(-1.0))
+    place = op("Add", corner, op("Div", inside, float(ratio)))
+    before = op("Less", place, -1.0)
     is_outside = op("Or", before, op("Greater", place, length))
     last = op("Sub", length, one)
     place = op("Min", op("Max", place, zero), last)  # an index after the last one becomes the last one
@@ -261,17 +261,17 @@ def _starts_and_sizes(node: Node, context: Context, is_half: bool) -> list[tuple
     scale = context.scalar(get_float(node, "spatial_scale", 1.0))
     corners = op("Mul", context.input(1), scale)
     if is_half:
-        corners = op("Sub", corners, context.scalar(0.5))
-    left, top, right, bottom = context.op_outputs("Split", [corners, context.int64([1] * 4)], 4, axis=1)
+        corners = op("Sub", corners, 0.5)
+    left, top, right, bottom = context.op_outputs("Split", [corners, [1] * 4], 4, axis=1)
     ends = []
     for first, last in ((top, bottom), (left, right)):
         size = op("Sub", last, first)
-        ends.append((first, size if is_half else op("Max", size, context.scalar(1.0))))
+        ends.append((first, size if is_half else op("Max", size, 1.0)))
     return ends
 
 
 def _column(context: Context, value: str, axis: int) -> str:
-    return context.op("Unsqueeze", value, context.int64([axis]))
+    return context.op("Unsqueeze", value, [axis])
 
 
 def roi_align(node: Node, context: Context) -> list[Node] | None:
@@ -304,7 +304,7 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
             parts.append(op("Mul", pixel, _column(context, share, 3)))
     joined = reduce(partial(op, "Max" if mode == "max" else "Add"), parts)
     if mode != "max":
-        joined = op("Div", joined, context.scalar(float(ratio * ratio)))
+        joined = op("Div", joined, float(ratio * ratio))
     return context.replace(op("Transpose", joined, perm=[0, 3, 1, 2]))
 
 

@@ -107,7 +107,7 @@ def _binade(context: Context, magnitude: str, least: int, most: int) -> str:
     index = context.cast(op("Sub", exponent, bounds[0]), INT32)
     powers = context.array([2.0**number for number in range(least, most + 1)])
     power = op("Gather", powers, index, axis=0)
-    is_next = op("GreaterOrEqual", op("Mul", magnitude, context.scalar(0.5)), power)
+    is_next = op("GreaterOrEqual", op("Mul", magnitude, 0.5), power)
     is_before = op("Less", magnitude, power)
     index = op("Add", index, context.cast(is_next, INT32))
     index = op("Sub", index, context.cast(is_before, INT32))
@@ -146,7 +146,7 @@ def rounded(context: Context, data: str, target: int, saturate: bool, mode: str)
     zero = context.scalar(0.0)
     is_negative = op("Less", data, zero)
     if kind.has_minus_zero:
-        inverse = op("Div", context.scalar(1.0), data)
+        inverse = op("Div", 1.0, data)
         is_negative = op("Or", is_negative, op("Less", inverse, zero))
     else:
         is_negative = op("And", is_negative, op("Greater", result, zero))

@@ -138,8 +138,8 @@ _SCALARS = Fault("makes a vector of three scalars that it knows before the model
 def where(node: Node, context: Context) -> list[Node] | None:
     if any(context.rank(name) != 0 for name in node.input):
         return None
-    chosen = context.copy([*node.input[:2], context.op("Unsqueeze", node.input[2], context.int64([0]))])
-    return context.replace(context.op("Squeeze", chosen, context.int64([0])))
+    chosen = context.copy([*node.input[:2], context.op("Unsqueeze", node.input[2], [0])])
+    return context.replace(context.op("Squeeze", chosen, [0]))
 
 
 Where = OperatorSpec(
@@ -204,10 +204,10 @@ def _shared_bits(context: Context, one: str, other: str, count: int) -> str:
     powers = context.array([1 << place for place in range(count)], INT32)
     rows = []
     for name in (one, other):
-        column = op("Unsqueeze", name, context.int64([-1]))
+        column = op("Unsqueeze", name, [-1])
         rows.append(remainder(context, _floor_quotient(context, column, powers), 2))
     bits = op("Mul", op("Mul", *rows), powers)
-    return op("ReduceSum", bits, context.int64([-1]), keepdims=0)
+    return op("ReduceSum", bits, [-1], keepdims=0)
 
 
 _LOWER_BITS = Deviation("RTen uses only the lower 32 bits of numbers", RANGE)

@@ -64,9 +64,9 @@ def distances(node: Node, context: Context) -> list[Node] | None:
     """Write it as norms of the differences between all rows."""
     op = context.op
     context.report(_SQUARED_INFINITY, is_defined=False)
-    rows = op("Unsqueeze", context.input(0), context.int64([1]))
-    apart = op("Sub", rows, op("Unsqueeze", context.input(1), context.int64([0])))
-    square = op("ReduceSumSquare", apart, context.int64([2]), keepdims=0)
+    rows = op("Unsqueeze", context.input(0), [1])
+    apart = op("Sub", rows, op("Unsqueeze", context.input(1), [0]))
+    square = op("ReduceSumSquare", apart, [2], keepdims=0)
     is_square = get_string(node, "metric", "sqeuclidean") == "sqeuclidean"
     return context.replace(square if is_square else op("Sqrt", square))
 
@@ -106,7 +106,7 @@ EmbedLayerNormalization = OperatorSpec(
 
 def expand_dims(node: Node, context: Context) -> list[Node] | None:
     """Write it as Unsqueeze."""
-    axes = context.op("Reshape", context.cast(context.input(1), INT64), context.int64([1]))
+    axes = context.op("Reshape", context.cast(context.input(1), INT64), [1])
     return context.replace(context.op("Unsqueeze", context.input(0), axes))
 
 
@@ -196,7 +196,7 @@ def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int
     if not zeros:
         return context.array(budget.full((rows, blocks), 1 << bits - 1), elem_type)
     if context.is_float(zeros):
-        return context.op("Reshape", zeros, context.int64([rows, blocks]))
+        return context.op("Reshape", zeros, [rows, blocks])
     tensor = context.scope.constant(zeros)
     if tensor is None or tensor.data_type != UINT8:
         raise Refused("has zero points that are neither floats nor packed constants")
@@ -236,7 +236,7 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     whole = replace(tensor, name=name, data_type=PACKED[bits][0], dims=[rows, blocks * block])
     numbers = context.constants.add_tensor(whole)
     zero = _block_zeros(context, zeros, rows, blocks, bits)
-    spread = op("Reshape", scales, context.int64([rows, blocks]))
+    spread = op("Reshape", scales, [rows, blocks])
     is_plain = not groups and not context.is_float(zero)
     if is_plain:
         numbers = op("DequantizeLinear", numbers, spread, zero, axis=1, block_size=block)
@@ -248,7 +248,7 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     if not is_plain:
         places = groups or context.int64(place // block for place in range(columns))
         if groups and context.dims(groups) != (columns,):
-            places = op("Slice", groups, context.int64([0]), context.int64([columns]), context.int64([0]))
+            places = op("Slice", groups, [0], [columns], [0])
         numbers = _by_column(context, numbers, spread, zero, places)
     product = op("MatMul", data, op("Transpose", numbers, perm=[1, 0]))
     return context.replace(_plus(context, product, 5))
@@ -319,7 +319,7 @@ def _positions_from(context: Context, first: str, data: str) -> str:
     axis = context.known_rank(data) - 2
     batch, steps = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, axis, axis + 1)
     zero, one = context.int64_scalar(0), context.int64_scalar(1)
-    count = op("Squeeze", steps, context.int64([0]))
+    count = op("Squeeze", steps, [0])
     row = op("Add", op("Range", zero, count, one), first)
     return op("Expand", row, shape.joined(context, batch, steps))
 
@@ -366,7 +366,7 @@ _SKIP_FIELDS = (Field("epsilon", float, required=True),)
 def _inverse_deviations(context: Context, squares: str, epsilon: float) -> str:
     """One divided by the root of the mean of squares over the last axis."""
     op = context.op
-    mean = op("ReduceMean", squares, context.int64([-1]), keepdims=1)
+    mean = op("ReduceMean", squares, [-1], keepdims=1)
     root = op("Sqrt", op("Add", mean, context.scalar(epsilon, like=squares)))
     return op("Div", context.scalar(1.0, like=squares), root)
 
@@ -383,7 +383,7 @@ def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     mean = inverse = ""
     if context.wanted(1) or context.wanted(2):
         context.report(_MEAN_OF_INFINITY, is_defined=False)
-        mean = op("ReduceMean", total, context.int64([-1]), keepdims=1)
+        mean = op("ReduceMean", total, [-1], keepdims=1)
     if context.wanted(2):
         apart = op("Sub", total, mean)
         inverse = _inverse_deviations(context, op("Mul", apart, apart), epsilon)
@@ -423,7 +423,7 @@ Trilu = OperatorSpec("Trilu", to_rten=ToRten(rewritings=(standard("Trilu"),)), d
 
 def pad(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard Pad. It may have pads in a row of a matrix."""
-    pads = context.op("Reshape", context.input(1), context.int64([-1]))
+    pads = context.op("Reshape", context.input(1), [-1])
     mode = get_string(node, "mode", "constant") or "constant"
     return context.replace(context.op("Pad", context.input(0), pads, context.optional(2), mode=mode))
 

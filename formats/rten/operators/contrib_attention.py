@@ -40,7 +40,7 @@ def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -
     else:
         raise Refused("has a mask that is not given per key or per sample", "use a mask of two axes")
     hidden = context.scalar(get_float(node, "mask_filter_value", UNMASKED))
-    penalty = context.op("Where", shown, context.scalar(0.0), hidden)
+    penalty = context.op("Where", shown, 0.0, hidden)
     return context.op("Unsqueeze", penalty, context.int64([1] if rank == 3 else [1, 2]))
 
 
@@ -50,7 +50,7 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
     The ends are the first numbers, one a sample. What MultiHeadAttention has behind them, onnxruntime ignores.
     """
     op = context.op
-    places = op("Unsqueeze", shape.counted(context, length), context.int64([0]))  # 1, K
+    places = op("Unsqueeze", shape.counted(context, length), [0])  # 1, K
     numbers, column = context.cast(mask, INT64), context.int64([1])
     if context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         return op("Less", places, op("Unsqueeze", numbers, column))
@@ -59,7 +59,7 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
     shown = op("Less", places, op("Unsqueeze", ends, column))
     if node.op_type == "MultiHeadAttention":
         return shown
-    zeros = op("Expand", context.int64([0]), samples)  # the starts, if the mask has none
+    zeros = op("Expand", [0], samples)  # the starts, if the mask has none
     both = op("Concat", numbers, zeros, axis=0)
     starts = op("Slice", both, samples, op("Add", samples, samples), first)
     is_after = op("GreaterOrEqual", places, op("Unsqueeze", starts, column))
@@ -72,7 +72,7 @@ def _later_keys(context: Context, steps: str, length: str, past: str) -> str:
     column, places = context.int64([1]), shape.counted(context, steps)
     rows = op("Add", places, past) if past else places
     rows = op("Unsqueeze", rows, column)
-    last = op("Sub", steps, context.int64_scalar(1))
+    last = op("Sub", steps, 1)
     is_last = op("Unsqueeze", op("Equal", places, last), column)
     is_before = op("LessOrEqual", shape.counted(context, length), rows)
     is_seen = op("Or", is_before, is_last)
@@ -137,13 +137,13 @@ def _to_itself(
     if get_int(node, "do_rotary"):
         raise Refused("uses rotary positions (do_rotary), which cannot be converted")
     operands = list(context.op_outputs("Split", [product, context.int64(sizes)], 3, axis=-1))
-    cache = [context.op("Gather", past, context.int64_scalar(place), axis=0) for place in (0, 1)] if past else []
+    cache = [context.op("Gather", past, place, axis=0) for place in (0, 1)] if past else []
     if context.wanted(1) and not past:
         raise Refused("outputs the present keys and values without a past, which cannot be converted")
     result, *present = _attended(node, context, operands, cache, mask, bias)
     if not present:
         return context.replace(result)
-    both = [context.op("Unsqueeze", name, context.int64([0])) for name in present]
+    both = [context.op("Unsqueeze", name, [0]) for name in present]
     return context.replace(result, context.op("Concat", *both, axis=0))
 
 
@@ -178,7 +178,7 @@ def _unpacked(context: Context, packed: str, count: int) -> list[str]:
     """The projections in a tensor of five axes: B, Q, H, projections, W. Each result has its heads joined."""
     values = []
     for place in range(count):
-        value = context.op("Gather", packed, context.int64_scalar(place), axis=3)
+        value = context.op("Gather", packed, place, axis=3)
         values.append(attention.with_joined_heads(context, value))
     return values
 
@@ -256,11 +256,11 @@ class Places(NamedTuple):
 def _places(context: Context) -> Places:
     op = context.op
     steps = shape.length_of(context, context.input(0), 1)
-    total = context.cast(op("Reshape", context.input(6), context.int64([])), INT64)
-    ends = op("Add", context.cast(context.input(5), INT64), context.int64_scalar(1))
-    past = op("Sub", op("Reshape", ends, context.int64([-1, 1])), steps)
+    total = context.cast(op("Reshape", context.input(6), []), INT64)
+    ends = op("Add", context.cast(context.input(5), INT64), 1)
+    past = op("Sub", op("Reshape", ends, [-1, 1]), steps)
     is_first = op("Equal", steps, total)
-    return Places(op("Where", is_first, context.int64_scalar(0), past), steps, total)
+    return Places(op("Where", is_first, 0, past), steps, total)
 
 
 def _with_past(context: Context, past: str, new: str, places: Places, heads: int) -> str:
@@ -277,11 +277,11 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
     of_new = op("Sub", numbers, places.past)  # B, K
     is_there = op("Less", of_new, places.steps)
     place = op("Where", is_old, numbers, op("Add", of_new, room))
-    place = op("Where", is_there, place, context.int64_scalar(0))
-    place = op("Unsqueeze", place, context.int64([1, 3]))  # B, 1, K, 1
-    place = op("Expand", place, context.int64([1, heads, 1, 1]))
+    place = op("Where", is_there, place, 0)
+    place = op("Unsqueeze", place, [1, 3])  # B, 1, K, 1
+    place = op("Expand", place, [1, heads, 1, 1])
     gathered = op("GatherND", both, place, batch_dims=2)
-    is_there = op("Unsqueeze", is_there, context.int64([1, 3]))
+    is_there = op("Unsqueeze", is_there, [1, 3])
     return op("Where", is_there, gathered, context.scalar(0.0, like=new))
 
 
@@ -307,12 +307,12 @@ def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
     """What is added if a query does not see a key, which comes later, or too far before: B, 1, Q, K."""
     op = context.op
     places_of_queries = op("Add", places.past, shape.counted(context, places.steps))
-    rows = op("Unsqueeze", places_of_queries, context.int64([1, 3]))  # B, 1, Q, 1
+    rows = op("Unsqueeze", places_of_queries, [1, 3])  # B, 1, Q, 1
     ahead = op("Sub", shape.counted(context, shape.length_of(context, keys, 2)), rows)
-    is_seen = op("LessOrEqual", ahead, context.int64_scalar(0))
+    is_seen = op("LessOrEqual", ahead, 0)
     window = get_int(node, "local_window_size", -1)
     if window > 0:
-        is_near = op("Greater", ahead, context.int64_scalar(-window))
+        is_near = op("Greater", ahead, -window)
         is_seen = op("And", is_seen, is_near)
     return op("Where", is_seen, context.scalar(0.0, like=keys), context.scalar(LOWEST, like=keys))
 
@@ -353,7 +353,7 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
     )
     seen_keys, seen_values, bias = key, value, context.optional(10)
     if bias:  # the standard operator does not support unused room
-        cut = [context.int64([0]), op("Reshape", places.total, context.int64([1])), context.int64([2])]
+        cut = [context.int64([0]), op("Reshape", places.total, [1]), context.int64([2])]
         seen_keys, seen_values = (op("Slice", name, *cut) for name in (key, value))
     penalties = _unseen(node, context, places, seen_keys)
     if bias:

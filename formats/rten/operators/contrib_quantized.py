@@ -107,7 +107,7 @@ def add(node: Node, context: Context) -> list[Node] | None:
     a, a_zero, b, b_zero, result, zero = (numpy.float32((numbers or (0,))[0]) for numbers in parameters)
     first, second = a / result, b / result
     parts = [
-        context.op("Mul", context.cast(context.input(place), FLOAT), context.scalar(float(factor)))
+        context.op("Mul", context.cast(context.input(place), FLOAT), float(factor))
         for place, factor in ((0, first), (3, second))
     ]
     shift = context.scalar(float(zero - (first * a_zero + second * b_zero)))
@@ -272,7 +272,7 @@ class QuantizedStep(recurrence.Step):
         context, state = self.context, self.states[0]
         if self.lengths and self.node.output[0]:
             goes_on = context.op("LessOrEqual", iteration, context.cast(self.lengths, INT64))
-            goes_on = context.op("Unsqueeze", goes_on, context.int64([-1]))
+            goes_on = context.op("Unsqueeze", goes_on, [-1])
             state = context.op("Where", goes_on, state, self.number(0))
         super().begin(context.op("Add", row, self.weight.times(context, state)), iteration)
 
@@ -290,7 +290,7 @@ def _weight(direction: recurrence.Direction, place: int, scale_place: int) -> We
     context = direction.context
     zero = direction.own(scale_place + 1)
     if context.known_rank(context.input(scale_place + 1)) == 2:
-        zero = context.op("Gather", zero, context.int64_scalar(0), axis=0)
+        zero = context.op("Gather", zero, 0, axis=0)
     rows = context.static_dims(context.input(place))[1]
     return Weight(direction.own(place), direction.own(scale_place), zero, rows)
 
@@ -301,7 +301,7 @@ def _counted(context: Context) -> str:
     if not lengths:
         return ""
     longest = context.op("ReduceMax", context.cast(lengths, INT64), keepdims=1)
-    return context.op("Slice", data, context.int64([0]), longest, context.int64([0]))
+    return context.op("Slice", data, [0], longest, [0])
 
 
 def _outputs(direction: recurrence.Direction, projected: str) -> list[str]:
@@ -322,9 +322,9 @@ def _outputs(direction: recurrence.Direction, projected: str) -> list[str]:
     )
     steps, *states = direction.run(step, projected)
     if lengths:
-        has_steps = context.op("Greater", context.cast(lengths, INT64), context.int64_scalar(0))
-        has_steps = context.op("Unsqueeze", has_steps, context.int64([-1]))
-        states = [context.op("Where", has_steps, state, context.scalar(0.0)) for state in states]
+        has_steps = context.op("Greater", context.cast(lengths, INT64), 0)
+        has_steps = context.op("Unsqueeze", has_steps, [-1])
+        states = [context.op("Where", has_steps, state, 0.0) for state in states]
     return [steps, *states]
 
 

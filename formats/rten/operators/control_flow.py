@@ -108,12 +108,12 @@ def loop(node: Node, context: Context) -> list[Node] | None:
     for kind in collected:
         dims = [dim if isinstance(dim, int) else 0 for dim in kind.dims or ()]
         zero = from_numpy(budget.zeros(1, numpy_dtype(kind.elem_type or FLOAT)))
-        kept.append(other.op("ConstantOfShape", context.int64([0, *dims]), value=zero))
+        kept.append(other.op("ConstantOfShape", [0, *dims], value=zero))
     branches = {
         name: Graph(name=name, node=branch.emitted, output=[ValueInfo(name=value) for value in values])
         for name, branch, values in (("then_branch", inner, made), ("else_branch", other, kept))
     }
-    one_truth = context.op("Reshape", starts, context.int64([])) if context.rank(starts) != 0 else starts
+    one_truth = context.op("Reshape", starts, []) if context.rank(starts) != 0 else starts
     return context.replace(*context.op_outputs("If", [one_truth], len(made), **branches))
 
 
@@ -173,7 +173,7 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
         value = name
         if back:
             last = context.int64([-1])
-            value = context.op("Slice", value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
+            value = context.op("Slice", value, last, [-INT64_MAX], [0], last)
         if axis:  # the steps are collected along the first axis, and move to the one that is named
             rank = context.known_rank(value)
             order = list(range(1, rank))
@@ -206,7 +206,7 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     for place, value in enumerate(body.input[count:]):
         index = iteration
         if backwards[place]:
-            mirrored = mirrored or inner.op("Sub", inner.op("Sub", steps, context.int64_scalar(1)), iteration)
+            mirrored = mirrored or inner.op("Sub", inner.op("Sub", steps, 1), iteration)
             index = mirrored
         inner.emit(make_node("Gather", [data[place], index], [value.name or ""], axis=axes[place]))
     goes_on = context.names.new(f"{node.output[0]}/goes_on")

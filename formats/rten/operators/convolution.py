@@ -97,7 +97,7 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
     if pads is None:
         raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if pads[0] or pads[VOLUME_AXES]:
-        data = op("Pad", data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
+        data = op("Pad", data, [0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0])
     planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])  # B, D, C, R, S
     attributes = part_of_window(node, geometry._replace(pads=pads), range(1, VOLUME_AXES))
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "auto_pad": None}
@@ -111,7 +111,7 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
         met = op("Slice", planes, *bounds)
         # B, planes of the result, C, R, S become images of their own.
         flat = op("Reshape", met, shape.joined(context, context.int64([-1]), shape.sizes_of(context, met, 2, 5)))
-        slab = op("Gather", weight, context.int64_scalar(place), axis=2)  # of F, C, K, R, S one plane
+        slab = op("Gather", weight, place, axis=2)  # of F, C, K, R, S one plane
         inputs = [flat, slab, bias] if bias and not total else [flat, slab]
         product = context.copy(inputs, **attributes)
         total = op("Add", total, product) if total else product
@@ -234,11 +234,11 @@ def _dilated(context: Context, weight: str, geometry: Window) -> str:
     cells = [size for length in geometry.kernel for size in (length, 1)]
     split_up = op("Reshape", weight, shape.joined(context, outer, context.int64(cells)), allowzero=1)
     gaps = [gap for dilation in geometry.dilations for gap in (0, dilation - 1)]
-    padded = op("Pad", split_up, context.int64([0] * (2 + len(cells)) + [0, 0, *gaps]))
+    padded = op("Pad", split_up, [0] * (2 + len(cells)) + [0, 0, *gaps])
     lengths = [length * dilation for length, dilation in zip(geometry.kernel, geometry.dilations, strict=True)]
     merged = op("Reshape", padded, shape.joined(context, outer, context.int64(lengths)), allowzero=1)
     ends = context.int64(geometry.extent(axis) for axis in range(rank))
-    return op("Slice", merged, context.int64([0] * rank), ends, context.int64(range(2, 2 + rank)))
+    return op("Slice", merged, [0] * rank, ends, range(2, 2 + rank))
 
 
 _NO_DILATIONS = Fault("ignores the dilations", until=RTEN_0_26)
@@ -265,13 +265,13 @@ def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "output_padding": more[1:]}
     made = context.copy([planes, op("Reshape", weight, slabs)], **attributes)  # B * D, F * K, R, S
     rows = shape.sizes_of(context, made, 2, 4)
-    kinds = op("Div", shape.sizes_of(context, made, 1, 2), context.int64([kernel[0]]))
+    kinds = op("Div", shape.sizes_of(context, made, 1, 2), [kernel[0]])
     apart = shape.joined(context, flat[0], flat[2], kinds, context.int64([kernel[0]]), rows)
     made = op("Reshape", made, apart, allowzero=1)  # B, D, F, K, R, S
     sizes = kernel[0], geometry.strides[0], geometry.dilations[0]
     result = planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
     if bias:
-        result = op("Add", result, op("Unsqueeze", bias, context.int64([1, 2, 3])))
+        result = op("Add", result, op("Unsqueeze", bias, [1, 2, 3]))
     return context.replace(result)
 
 
@@ -285,7 +285,7 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
         extents = [geometry.extent(axis) for axis in range(rank)]
         return context.changed([data, spread, bias], kernel_shape=extents, dilations=[1] * rank)
     if bias and get_int(node, "group", 1) > 1 and context.target.deviates(_SHARED_BIAS):
-        column = context.op("Unsqueeze", bias, context.int64(range(1, rank + 1)))
+        column = context.op("Unsqueeze", bias, range(1, rank + 1))
         return context.replace(context.op("Add", context.copy([data, weight]), column))
     pads, padding = _transposed_pads(node, context, geometry, data)
     attributes = window_attributes(geometry, pads) | {"dilations": geometry.dilations, "output_padding": padding}
@@ -308,13 +308,13 @@ def conv_transpose_to_size(node: Node, context: Context) -> list[Node] | None:
     lacking = op("Max", op("Neg", rest), none)
     whole = op("Pad", whole, shape.joined(context, context.int64([0] * (rank + 4)), lacking))
     rest = op("Max", rest, none)
-    begins = op("Div", rest, context.int64([2]))
+    begins = op("Div", rest, [2])
     if get_string(node, "auto_pad") != "SAME_UPPER":
         begins = op("Sub", rest, begins)
     ends = op("Add", begins, wanted)
-    result = op("Slice", whole, begins, ends, context.int64(range(2, 2 + rank)))
+    result = op("Slice", whole, begins, ends, range(2, 2 + rank))
     if bias:
-        column = op("Unsqueeze", bias, context.int64(range(1, rank + 1)))
+        column = op("Unsqueeze", bias, range(1, rank + 1))
         result = op("Add", result, column)
     return context.replace(result)
 
@@ -342,7 +342,7 @@ def of_no_elements(node: Node, context: Context) -> list[Node] | None:
     target = shape.joined(context, shape.sizes_of(context, context.input(0), 0, 1), context.int64(sizes))
     result = context.op("Expand", context.scalar(0, like=context.input(0)), target)
     if bias := context.optional(2):
-        column = context.op("Unsqueeze", bias, context.int64(range(1, len(dims) - 1)))
+        column = context.op("Unsqueeze", bias, range(1, len(dims) - 1))
         result = context.op("Add", result, column)
     return context.replace(result)
 
@@ -378,12 +378,12 @@ def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, weight, bias, state = context.input(0), context.input(1), context.optional(2), context.optional(3)
     channels, _, kernel = context.static_dims(weight)
-    whole = op("Concat", state, data, axis=2) if state else op("Pad", data, context.int64([0, 0, kernel - 1, 0, 0, 0]))
+    whole = op("Concat", state, data, axis=2) if state else op("Pad", data, [0, 0, kernel - 1, 0, 0, 0])
     result = op("Conv", whole, weight, bias, group=channels)
     if get_string(node, "activation", "none").lower() in ("silu", "swish"):
         result = activation.times_sigmoid(context, result, 1.0)
     start = context.int64([1 - kernel if kernel > 1 else INT64_MAX])
-    return context.replace(result, op("Slice", whole, start, context.int64([INT64_MAX]), context.int64([2])))
+    return context.replace(result, op("Slice", whole, start, [INT64_MAX], [2]))
 
 
 CausalConvWithState = OperatorSpec(

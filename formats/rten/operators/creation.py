@@ -213,15 +213,15 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     long = op("Mul", delta, context.scalar(SPLIT))
     high = op("Sub", long, op("Sub", long, delta))
     low = op("Sub", delta, high)
-    many = op("Div", steps, context.scalar(4096.0))
-    many = op("Mul", op("Floor", many), context.scalar(4096.0))
+    many = op("Div", steps, 4096.0)
+    many = op("Mul", op("Floor", many), 4096.0)
     few = op("Sub", steps, many)
     remainder = way
     for pair in ((many, high), (few, high), (many, low), (few, low)):
         remainder = op("Sub", remainder, op("Mul", *pair))
     remainder = op("Add", remainder, _rounded_off(context, limit, start, way))
     for rest in (remainder, op("Sub", remainder, delta)):  # RTen's quotient may be one too small
-        is_more = op("Greater", op("Div", rest, delta), context.scalar(0.0))
+        is_more = op("Greater", op("Div", rest, delta), 0.0)
         steps = op("Add", steps, op("Cast", is_more, to=FLOAT))
     return steps
 
@@ -248,10 +248,10 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     if _is_counted(first, step):
         return None
     start, limit, delta = (context.cast(name, FLOAT) for name in (start, limit, delta))
-    places = op("Range", context.scalar(0.0), _count(context, start, limit, delta), context.scalar(1.0))
-    is_first = op("Equal", places, context.scalar(0.0))
+    places = op("Range", context.scalar(0.0), _count(context, start, limit, delta), 1.0)
+    is_first = op("Equal", places, 0.0)
     parts = op("Where", is_first, start, delta)
-    numbers = op("CumSum", parts, context.int64_scalar(0))
+    numbers = op("CumSum", parts, 0)
     return context.replace(context.cast(numbers, context.elem_type(context.input(0)) or FLOAT))
 
 

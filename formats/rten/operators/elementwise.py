@@ -73,7 +73,7 @@ def with_axes(name: str, other: str, context: Context) -> str:
     """The value with as many axes as another, which has more, or may have."""
     rank, dims = context.rank(name), context.dims(other)
     if rank is not None and dims is not None:
-        return context.op("Unsqueeze", name, context.int64(range(len(dims) - rank)))
+        return context.op("Unsqueeze", name, range(len(dims) - rank))
     return context.op("Expand", name, context.op("Shape", other))
 
 
@@ -103,7 +103,7 @@ def short_bias(node: Node, context: Context) -> list[Node] | None:
         if dims == (1,) and wider != (1,):
             inputs[place] = quantization.per_tensor(context, inputs[place])
         elif dims != (1,) and len(wider) > 1 and wider[-1] == 1:
-            inputs[place] = context.op("Unsqueeze", inputs[place], context.int64([0]))
+            inputs[place] = context.op("Unsqueeze", inputs[place], [0])
     return None if inputs == list(node.input) else context.changed(inputs)
 
 
@@ -210,10 +210,10 @@ def _quotient(context: Context, left: str, dividend: Dims, right: str, dims: Dim
     op = context.op
     width = dividend[-1] if dividend else None
     if isinstance(width, int) and width > 1 and len(dims) <= len(dividend) and all(dim == 1 for dim in dims):
-        return op("Div", left, op("Expand", right, context.int64([width])))
+        return op("Div", left, op("Expand", right, [width]))
     sizes = context.int64([2] + [1] * max(len(dims), len(dividend)))
     both = op("Div", left, op("Expand", right, sizes))
-    return op("Gather", both, context.int64_scalar(0), axis=0)
+    return op("Gather", both, 0, axis=0)
 
 
 def _is_power_of_two(number: float) -> bool:

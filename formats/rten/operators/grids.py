@@ -36,7 +36,7 @@ class Image(NamedTuple):
 
 
 def _scalar(context: Context, vector: str) -> str:
-    return context.op("Squeeze", vector, context.int64([0]))
+    return context.op("Squeeze", vector, [0])
 
 
 def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
@@ -48,8 +48,8 @@ def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
     sizes = [shape.sizes_of(context, data, 2 + place, 3 + place) for place in range(axes)]
     images = shape.sizes_of(context, data, 0, 1)
     if groups > 1:
-        images = op("Mul", images, context.int64([groups]))
-        channels = op("Div", shape.sizes_of(context, data, 1, 2), context.int64([groups]))
+        images = op("Mul", images, [groups])
+        channels = op("Div", shape.sizes_of(context, data, 1, 2), [groups])
         data = op("Reshape", data, shape.joined(context, images, channels, *sizes))
     count = sizes[0]
     for size in sizes[1:]:
@@ -67,7 +67,7 @@ def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
 
 def _within(context: Context, place: str, last: str) -> str:
     """A place, or the nearest existing place."""
-    return context.op("Min", context.op("Max", place, context.scalar(0.0)), last)
+    return context.op("Min", context.op("Max", place, 0.0), last)
 
 
 def _is_within(context: Context, place: str, first: str, last: str) -> str:
@@ -107,14 +107,14 @@ def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
         return [(low, op("Sub", one, share)), (op("Add", low, one), share)]
     neighbours = []
     for step in (-1, 0, 1, 2):
-        distance = op("Abs", op("Sub", share, context.scalar(float(step))))
+        distance = op("Abs", op("Sub", share, float(step)))
         a = CUBIC  # Keys, Cubic convolution interpolation, 1981: one polynomial near the place, another one farther
         factors = (a + 2, -(a + 3), 0, 1) if step in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
         weight = context.scalar(factors[0])
         for factor in factors[1:]:
             weight = op("Mul", weight, distance)
-            weight = op("Add", weight, context.scalar(float(factor)))
-        neighbours.append((op("Add", low, context.scalar(float(step))), weight))
+            weight = op("Add", weight, float(factor))
+        neighbours.append((op("Add", low, float(step)), weight))
     return neighbours
 
 
@@ -123,7 +123,7 @@ def _reflected(context: Context, place: str, ends: tuple[str, str]) -> str:
     op = context.op
     first, last = ends
     way = op("Sub", last, first)
-    double = op("Max", op("Add", way, way), context.scalar(1.0))
+    double = op("Max", op("Add", way, way), 1.0)
     along = op("Sub", place, first)
     turns = op("Floor", op("Div", along, double))
     along = op("Sub", along, op("Mul", turns, double))
@@ -199,7 +199,7 @@ def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list
     parts = context.op_outputs("Split", [numbers, context.int64([1 for _ in budget.steps(axes)])], axes, axis=2)
     one, half = context.scalar(1.0), context.scalar(0.5)
     for part, last in zip(reversed(parts), image.lasts, strict=True):
-        from_zero = op("Add", op("Squeeze", part, context.int64([2])), one)
+        from_zero = op("Add", op("Squeeze", part, [2]), one)
         if aligned:
             place = op("Mul", op("Mul", from_zero, half), last)
         else:
@@ -296,11 +296,11 @@ def _positions(context: Context, sizes: Sequence[str], dims: str, elem_type: int
         else:
             line = divided(context, op("Add", double, one), count)
             line = op("Sub", line, one)
-        line = op("Reshape", line, context.int64([-1] + [1] * (len(sizes) - axis - 1)))
+        line = op("Reshape", line, [-1] + [1] * (len(sizes) - axis - 1))
         columns.append(op("Expand", line, dims))
     columns = [*reversed(columns), op("Expand", one, dims)]
-    both = op("Concat", *(op("Unsqueeze", column, context.int64([-1])) for column in columns), axis=-1)
-    return context.cast(op("Reshape", both, context.int64([-1, len(columns)])), elem_type)
+    both = op("Concat", *(op("Unsqueeze", column, [-1]) for column in columns), axis=-1)
+    return context.cast(op("Reshape", both, [-1, len(columns)]), elem_type)
 
 
 def affine_grid(node: Node, context: Context) -> list[Node] | None:
@@ -337,9 +337,9 @@ AffineGrid = OperatorSpec("AffineGrid", to_rten=ToRten(rewritings=(affine_grid,)
 def _multiples(context: Context, size: str, step: int, axis: int) -> str:
     """The multiples of a step from zero on, as many as a vector of one says: R, 1 for axis 0, C for axis 1."""
     zero, end = context.scalar(0.0), context.cast(_scalar(context, size), FLOAT)
-    numbers = context.op("Range", zero, end, context.scalar(1.0))
-    numbers = context.op("Mul", numbers, context.scalar(float(step)))
-    return numbers if axis else context.op("Unsqueeze", numbers, context.int64([1]))
+    numbers = context.op("Range", zero, end, 1.0)
+    numbers = context.op("Mul", numbers, float(step))
+    return numbers if axis else context.op("Unsqueeze", numbers, [1])
 
 
 def _deformed_places(
@@ -355,7 +355,7 @@ def _deformed_places(
     parts, places = list(product(*map(range, kernel))), []
     for axis, size in enumerate(sizes):
         begins = [float(part[axis] * dilations[axis] - pads[axis]) for part in parts]
-        place = op("Squeeze", offsets[axis], context.int64([2]))  # N * O, P, R, C
+        place = op("Squeeze", offsets[axis], [2])  # N * O, P, R, C
         place = op("Add", place, context.array([[[begin]] for begin in begins]))  # P, 1, 1
         place = op("Add", place, _multiples(context, size, strides[axis], axis))
         places.append(op("Reshape", place, lines))
@@ -373,7 +373,7 @@ def deform_conv(node: Node, context: Context) -> list[Node]:
     image = _image(context, data, 2, get_int(node, "offset_group", 1))
     rows, columns = (shape.sizes_of(context, offset, axis, axis + 1) for axis in (2, 3))
     moves = op("Reshape", offset, shape.joined(context, context.int64([-1, parts, 2]), rows, columns))
-    offsets = context.op_outputs("Split", [context.cast(moves, FLOAT), context.int64([1, 1])], 2, axis=2)
+    offsets = context.op_outputs("Split", [context.cast(moves, FLOAT), [1, 1]], 2, axis=2)
     budget.steps(parts)
     lines = shape.joined(context, shape.sizes_of(context, image.pixels, 0, 1), context.int64([-1]))
     places = _deformed_places(node, context, kernel, (rows, columns), lines, offsets)
@@ -386,11 +386,11 @@ def deform_conv(node: Node, context: Context) -> list[Node]:
     images = shape.sizes_of(context, data, 0, 1)
     # All that a group of filters looks at becomes the rows of a matrix: N, G, channels of a group * P, R * C.
     samples = op("Reshape", samples, shape.joined(context, images, context.int64([groups, per_group * parts, -1])))
-    flat = op("Reshape", weight, context.int64([1, groups, filters // groups, per_group * parts]))
+    flat = op("Reshape", weight, [1, groups, filters // groups, per_group * parts])
     result = op("MatMul", flat, samples)
     result = op("Reshape", result, shape.joined(context, images, context.int64([filters]), rows, columns))
     if context.optional(3):
-        bias = op("Reshape", context.input(3), context.int64([1, -1, 1, 1]))
+        bias = op("Reshape", context.input(3), [1, -1, 1, 1])
         result = op("Add", result, bias)
     return context.replace(result)
 

@@ -129,8 +129,8 @@ def non_zero(node: Node, context: Context) -> list[Node] | None:
     sizes = context.int64([1])
     if rank is None:  # the dims, and one if there are none
         dims = op("Shape", data)
-        count = op("Max", op("Shape", dims), context.int64([1]))
-        sizes = op("Slice", op("Concat", dims, sizes, axis=0), context.int64([0]), count)
+        count = op("Max", op("Shape", dims), [1])
+        sizes = op("Slice", op("Concat", dims, sizes, axis=0), [0], count)
     return context.replace(op("NonZero", context.scope.add_safe(_NO_ROW, op("Reshape", data, sizes))))
 
 
@@ -152,15 +152,15 @@ def compress(node: Node, context: Context) -> list[Node] | None:
     data, condition = context.input(0), context.input(1)
     axis = get_int(node, "axis")
     if find(node, "axis") is None:
-        data = op("Reshape", data, context.int64([-1]))
+        data = op("Reshape", data, [-1])
     tests, sizes = context.dims(condition), context.dims(data)
     length, size = tests[0] if tests else None, sizes[axis] if sizes else None
     # A condition may be shorter than the axis, and what is behind its end is dropped; a longer one is cut.
     is_within = isinstance(length, int) and isinstance(size, int) and length <= size
     if length is None or not (is_within or length == size):
-        size_of_axis = op("Gather", op("Shape", data), context.int64([axis]), axis=0)
-        condition = op("Slice", condition, context.int64([0]), size_of_axis)
-    places = op("Squeeze", op("NonZero", condition), context.int64([0]))
+        size_of_axis = op("Gather", op("Shape", data), [axis], axis=0)
+        condition = op("Slice", condition, [0], size_of_axis)
+    places = op("Squeeze", op("NonZero", condition), [0])
     return context.replace(op("Gather", data, places, axis=axis))
 
 
@@ -204,9 +204,9 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
             column = context.cast(op("Where", is_negative, from_end, indices), INT64)
         else:
             steps = shape.counted(context, shape.length_of(context, indices, place))
-            lane = op("Reshape", steps, context.int64([-1] + [1] * (rank - place - 1)))
+            lane = op("Reshape", steps, [-1] + [1] * (rank - place - 1))
             column = op("Expand", lane, shape.sizes_of(context, indices, 0, rank))
-        columns.append(op("Unsqueeze", column, context.int64([-1])))
+        columns.append(op("Unsqueeze", column, [-1]))
     return op("Concat", *columns, axis=-1)
 
 
@@ -298,9 +298,9 @@ def tensor_scatter(node: Node, context: Context) -> list[Node] | None:
     rank = context.known_rank(cache)
     axis = normalize(get_int(node, "axis", -2), rank)
     steps = shape.counted(context, shape.length_of(context, update, axis))
-    indices = op("Reshape", steps, context.int64([-1] + [1] * (rank - axis - 1)))
+    indices = op("Reshape", steps, [-1] + [1] * (rank - axis - 1))
     if places:
-        first = op("Reshape", places, context.int64([-1] + [1] * (rank - 1)))
+        first = op("Reshape", places, [-1] + [1] * (rank - 1))
         indices = op("Add", first, indices)
     if get_string(node, "mode", "linear") == "circular":
         indices = op("Mod", indices, shape.sizes_of(context, cache, axis, axis + 1))
@@ -320,7 +320,7 @@ def _filled(context: Context, sizes: str, number: int = 0) -> str:
 
 def _counted(context: Context, size: str) -> str:
     """The numbers from 0 on, as many as a vector of one says."""
-    return shape.counted(context, context.op("Squeeze", size, context.int64([0])))
+    return shape.counted(context, context.op("Squeeze", size, [0]))
 
 
 def _ranked(context: Context, keys: str) -> tuple[str, str]:
@@ -330,14 +330,14 @@ def _ranked(context: Context, keys: str) -> tuple[str, str]:
     # Sorted, equal elements are next to each other: a rank is the number of steps before it, where the element changes.
     values, order = context.op_outputs("TopK", [keys, size], 2, axis=0, largest=0)
     behind = op("Slice", values, one, size, zero)
-    before = op("Slice", values, zero, context.int64([-1]), zero)
+    before = op("Slice", values, zero, [-1], zero)
     is_same = op("Equal", behind, before)
     steps = context.cast(op("Not", is_same), INT64)
     first = context.scalar(1, elem_type=INT64)
-    steps = op("Pad", steps, context.int64([1, 0]), first)
+    steps = op("Pad", steps, [1, 0], first)
     steps = op("Slice", steps, zero, size, zero)
     count = op("ReduceSum", steps, zero, keepdims=1)
-    sorted_ranks = op("Sub", op("CumSum", steps, context.int64_scalar(0)), one)
+    sorted_ranks = op("Sub", op("CumSum", steps, 0), one)
     return op("ScatterElements", _filled(context, size), order, sorted_ranks, axis=0), count
 
 
@@ -369,7 +369,7 @@ def unique(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, axis = context.input(0), 0
     if find(node, "axis") is None:
-        data = op("Reshape", data, context.int64([-1]))
+        data = op("Reshape", data, [-1])
         ranks, count = _ranked(context, data)
     else:
         rank = context.known_rank(data)

@@ -54,15 +54,15 @@ def _total(context: Context, data: str, zero: str, axis: int) -> str:
         axis += rank
     if zero:
         numbers = context.op("Sub", numbers, context.cast(zero, INT32))
-    return context.op("ReduceSum", numbers, context.int64([axis]), keepdims=1)
+    return context.op("ReduceSum", numbers, [axis], keepdims=1)
 
 
 def _of_rows(context: Context, zero: str) -> str:
     """The zero points of rows as a column."""
     rank = context.rank(zero)
     if rank is None:
-        return context.op("Reshape", zero, context.int64([-1, 1]))
-    return context.op("Unsqueeze", zero, context.int64([1])) if rank == 1 else zero
+        return context.op("Reshape", zero, [-1, 1])
+    return context.op("Unsqueeze", zero, [1]) if rank == 1 else zero
 
 
 def _zeros_apart(context: Context, a: str, b: str, zeros: list[str]) -> list[Node]:
@@ -80,7 +80,7 @@ def _zeros_apart(context: Context, a: str, b: str, zeros: list[str]) -> list[Nod
         is_vector = context.known_rank(b) == 1
         columns = _total(context, b, inside[1], -1 if is_vector else -2)
         if is_vector:
-            a_zero = op("Squeeze", a_zero, context.int64([-1]))
+            a_zero = op("Squeeze", a_zero, [-1])
         more = op("Mul", context.cast(a_zero, INT32), columns)
         result = op("Sub", result, more)
     return context.replace(result)
@@ -119,9 +119,9 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
     zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
     for place, operand in enumerate((a, b)):
         if is_many(context, zeros[place]) and context.rank(operand) == 1:  # it has one row or column
-            zeros[place] = context.op("Reshape", zeros[place], context.int64([]))
+            zeros[place] = context.op("Reshape", zeros[place], [])
     if is_many(context, zeros[1]) and context.rank(a) == 1 and (context.rank(zeros[1]) or 0) > 1:
-        zeros[1] = context.op("Squeeze", zeros[1], context.int64([-2]))  # the result has no rows
+        zeros[1] = context.op("Squeeze", zeros[1], [-2])  # the result has no rows
     columns = context.dims(zeros[1]) if zeros[1] else None
     is_row = _has_one_row(context, a) and columns is not None and len(columns) == 1 and isinstance(columns[0], int)
     is_whole = not is_many(context, zeros[0]) and (not is_many(context, zeros[1]) or is_row)
@@ -205,11 +205,11 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
         numbers = op("Expand", numbers, shape.sizes_of(context, weight, 0, 1))
     of_channels = [group, -1] if group > 1 else [-1]
     if is_many(context, zero):
-        numbers = op("Reshape", numbers, context.int64([*of_channels, *[1] * (rank - 2)]))
+        numbers = op("Reshape", numbers, [*of_channels, *[1] * (rank - 2)])
     if group == 1:
         return context.replace(op("Sub", result, op("Mul", sums, numbers)))
     # Groups get an axis: samples, groups, filters of each, and the spatial axes.
-    more = op("Mul", op("Unsqueeze", sums, context.int64([2])), numbers)
+    more = op("Mul", op("Unsqueeze", sums, [2]), numbers)
     before, after = shape.sizes_of(context, result, 0, 1), shape.sizes_of(context, result, 2, rank)
     filters = shape.quotient(context, shape.sizes_of(context, weight, 0, 1), group)
     apart = op("Reshape", result, shape.joined(context, before, context.int64([group]), filters, after), allowzero=1)

@@ -40,7 +40,7 @@ def _by_anything(context: Context, a: str, b: str) -> list[Node]:
     ranks = [op("Shape", dims) for dims in all_dims]
     one = context.int64([1])
     end = op("Where", op("Equal", ranks[1], one), op("Sub", ranks[0], one), ranks[2])
-    target = op("Slice", all_dims[2], context.int64([0]), end)
+    target = op("Slice", all_dims[2], [0], end)
     return context.replace(op("Reshape", product, target, allowzero=1))
 
 
@@ -50,8 +50,8 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
     a, b = context.input(0), context.input(1)
     rank, columns = context.rank(a), context.dims(b)
     if rank == 1 and columns is not None and len(columns) > 1 and not (isinstance(columns[-1], int) and columns[-1]):
-        row = op("Unsqueeze", a, context.int64([0]))
-        return context.replace(op("Squeeze", context.copy([row, b, *node.input[2:]]), context.int64([-2])))
+        row = op("Unsqueeze", a, [0])
+        return context.replace(op("Squeeze", context.copy([row, b, *node.input[2:]]), [-2]))
     rows = (context.dims(a) or (1,))[0]
     if rank is not None and (rank < 2 or (rank == 2 and isinstance(rows, int) and rows)):
         return None
@@ -59,8 +59,8 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
         return _by_anything(context, a, b)
     if context.rank(b) != 1:
         return None
-    column = op("Unsqueeze", b, context.int64([1]))
-    return context.replace(op("Squeeze", context.copy([a, column, *node.input[2:]]), context.int64([-1])))
+    column = op("Unsqueeze", b, [1])
+    return context.replace(op("Squeeze", context.copy([a, column, *node.input[2:]]), [-1]))
 
 
 @because("RTen's MatMul is only for floats, so integers become products and sums")
@@ -75,10 +75,10 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
     last = context.int64([-1])
     left = op("Unsqueeze", a, last)  # ..., m, k, 1
     if not rows:
-        left = op("Unsqueeze", left, context.int64([0]))
+        left = op("Unsqueeze", left, [0])
     right = b if columns else op("Unsqueeze", b, last)
-    right = op("Unsqueeze", right, context.int64([-3]))  # ..., 1, k, n
-    total = op("ReduceSum", op("Mul", left, right), context.int64([-2]), keepdims=0)
+    right = op("Unsqueeze", right, [-3])  # ..., 1, k, n
+    total = op("ReduceSum", op("Mul", left, right), [-2], keepdims=0)
     gone = [-1] * (not columns) + [-2] * (not rows)
     return context.replace(op("Squeeze", total, context.int64(gone)) if gone else total)
 
@@ -210,8 +210,8 @@ def determinant(node: Node, context: Context) -> list[Node] | None:
 
     # The data are ..., rows, columns; an element is what all matrices have at one place.
     def element(row: int, column: int) -> str:
-        line = op("Gather", data, context.int64_scalar(row), axis=-2)
-        return op("Gather", line, context.int64_scalar(column), axis=-1)
+        line = op("Gather", data, row, axis=-2)
+        return op("Gather", line, column, axis=-1)
 
     def minor(rows: tuple[int, int], columns: tuple[int, int]) -> str:
         down = op("Mul", element(rows[0], columns[0]), element(rows[1], columns[1]))

@@ -32,7 +32,7 @@ def _of_features(node: Node, context: Context, name: str) -> str:
     features = (context.dims(context.input(0)) or ())[min(rank - 1, 1)]
     if isinstance(features, int) and len(values) != features:  # onnxruntime stops, too, if only the run can tell
         raise Refused(f"has {len(values)} numbers in {name!r} for {features} features")
-    return context.op("Reshape", context.array(values), context.int64([-1] + [1] * max(rank - 2, 0)))
+    return context.op("Reshape", context.array(values), [-1] + [1] * max(rank - 2, 0))
 
 
 def scaler(node: Node, context: Context) -> list[Node] | None:
@@ -54,9 +54,9 @@ def normalizer(node: Node, context: Context) -> list[Node] | None:
     if name not in reductions:
         raise Refused(f"has the unknown norm {name!r}")
     axis = min(context.known_rank(data) - 1, 1)
-    size = op(reductions[name], data, context.int64([axis]), keepdims=1)
-    is_zero = op("Equal", size, context.scalar(0.0))
-    divisor = op("Where", is_zero, context.scalar(1.0), size)
+    size = op(reductions[name], data, [axis], keepdims=1)
+    is_zero = op("Equal", size, 0.0)
+    divisor = op("Where", is_zero, 1.0, size)
     return context.replace(op("Div", data, divisor))
 
 
@@ -77,8 +77,8 @@ def array_feature_extractor(node: Node, context: Context) -> list[Node] | None:
     """Write it as a Gather of columns."""
     data = context.input(0)
     if context.known_rank(data) == 1:
-        data = context.op("Unsqueeze", data, context.int64([0]))
-    places = context.op("Reshape", context.input(1), context.int64([-1]))
+        data = context.op("Unsqueeze", data, [0])
+    places = context.op("Reshape", context.input(1), [-1])
     return context.replace(context.op("Gather", data, places, axis=-1))
 
 
@@ -90,10 +90,10 @@ ArrayFeatureExtractor = OperatorSpec(
 def _for_each_feature(context: Context, values: str, count: int, features: str) -> str:
     """The values if they are as many as there are features, or else the first one for each feature."""
     op = context.op
-    columns = op("Squeeze", features, context.int64([0]))
+    columns = op("Squeeze", features, [0])
     numbers = shape.counted(context, columns)
-    is_fitting = op("Equal", features, context.int64([count]))
-    places = op("Where", is_fitting, numbers, context.int64([0]))
+    is_fitting = op("Equal", features, [count])
+    places = op("Where", is_fitting, numbers, [0])
     return op("Gather", values, places, axis=0)
 
 
@@ -115,7 +115,7 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
     if len(values) > 1 and not isinstance(features, int):
         fill = _for_each_feature(context, fill, len(values), shape.sizes_of(context, data, axis, axis + 1))
     if rank > 2 and len(values) > 1:
-        fill = op("Reshape", fill, context.int64([-1] + [1] * (rank - 2)))
+        fill = op("Reshape", fill, [-1] + [1] * (rank - 2))
     gone = get_float(node, "replaced_value_float") if is_float else get_int(node, "replaced_value_int64")
     is_gone = op("IsNaN", data) if isnan(gone) else op("Equal", data, context.array(gone, elem_type))
     return context.replace(op("Where", is_gone, fill, data))
@@ -136,7 +136,7 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
         sizes = [dim for dim in feature_dims if isinstance(dim, int)]
         columns = prod(sizes) if len(sizes) == len(feature_dims) else None
         if columns is None or columns < width:
-            part = op("Pad", part, context.int64([0, 0, 0, width - (columns or 0)]))
+            part = op("Pad", part, [0, 0, 0, width - (columns or 0)])
         if columns is None or columns > width:
             bounds = (context.int64([number]) for number in (0, width, 1))
             part = op("Slice", part, *bounds)
@@ -154,7 +154,7 @@ FeatureVectorizer = OperatorSpec(
 def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) -> str:
     """The place of each element among the keys counted from one, INT32; zero for one that is not there."""
     op = context.op
-    column = op("Unsqueeze", data, context.int64([-1]))  # ..., 1, compared with all keys: ..., keys
+    column = op("Unsqueeze", data, [-1])  # ..., 1, compared with all keys: ..., keys
     is_key = op("Equal", column, context.array(keys, elem_type))
     if any(isinstance(key, float) and isnan(key) for key in keys):
         nan_key = context.array([isinstance(key, float) and isnan(key) for key in keys], INT32)
@@ -162,7 +162,7 @@ def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) ->
         is_key = op("Or", is_key, op("Equal", both, context.array(1, INT32)))
     numbers = context.array(range(1, len(keys) + 1), INT32)
     places = op("Where", is_key, numbers, context.array(0, INT32))
-    return op("ReduceMax", places, context.int64([-1]), keepdims=0)
+    return op("ReduceMax", places, [-1], keepdims=0)
 
 
 def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
@@ -174,7 +174,7 @@ def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(data)
     if elem_type not in (INT32, INT64):
         data, elem_type = context.cast(data, INT32), INT32
-    column = context.op("Unsqueeze", data, context.int64([-1]))
+    column = context.op("Unsqueeze", data, [-1])
     is_category = context.op("Equal", column, context.array(categories, elem_type))
     return context.replace(context.cast(is_category, FLOAT))
 
@@ -232,15 +232,15 @@ def _probit(context: Context, data: str) -> str:
     """
     op = context.op
     one, unit = context.scalar(1.0), context.scalar(0.147)
-    x = op("Sub", op("Mul", data, context.scalar(2.0)), one)
+    x = op("Sub", op("Mul", data, 2.0), one)
     inner = op("Mul", op("Sub", one, x), op("Add", one, x))
     log = op("Log", inner)
-    half = op("Mul", log, context.scalar(0.5))
+    half = op("Mul", log, 0.5)
     first = op("Add", half, context.scalar(2 / (3.14159 * 0.147)))
     square = op("Mul", first, first)
     root = op("Sqrt", op("Sub", square, op("Div", log, unit)))
     size = op("Sqrt", op("Sub", root, first))
-    is_negative = op("Less", x, context.scalar(0.0))
+    is_negative = op("Less", x, 0.0)
     signed = op("Where", is_negative, op("Neg", size), size)
     return op("Mul", signed, context.scalar(2**0.5))
 
@@ -248,12 +248,12 @@ def _probit(context: Context, data: str) -> str:
 def _softmax_zero(context: Context, data: str) -> str:
     """Softmax of the numbers that are not zero, which stay zero."""
     op = context.op
-    largest = op("ReduceMax", data, context.int64([-1]), keepdims=1)
+    largest = op("ReduceMax", data, [-1], keepdims=1)
     grown = op("Exp", op("Sub", data, largest))
-    is_something = op("Greater", op("Abs", data), context.scalar(0.0000001))
-    kept = op("Where", is_something, grown, context.scalar(0.0))
+    is_something = op("Greater", op("Abs", data), 0.0000001)
+    kept = op("Where", is_something, grown, 0.0)
     small = op("Mul", data, op("Exp", op("Neg", largest)))
-    total = op("ReduceSum", kept, context.int64([-1]), keepdims=1)
+    total = op("ReduceSum", kept, [-1], keepdims=1)
     return op("Div", op("Where", is_something, grown, small), total)
 
 
@@ -286,7 +286,7 @@ def samples(context: Context, elem_type: int = FLOAT) -> str:
     rank = context.known_rank(data)
     if rank not in (1, 2):
         raise Refused(f"has samples with {rank - 1} axes; at most one can be converted", "flatten them")
-    return data if rank == 2 else context.op("Unsqueeze", data, context.int64([0]))
+    return data if rank == 2 else context.op("Unsqueeze", data, [0])
 
 
 def _linear(node: Node, context: Context, targets: int) -> str:
@@ -327,17 +327,17 @@ def int_labels(node: Node, context: Context, name: str) -> list[int]:
 def label_of_largest(context: Context, scores: str, labels: Sequence[int]) -> str:
     """The label of the largest score of each sample, the first of equal ones."""
     op = context.op
-    largest = op("ReduceMax", scores, context.int64([-1]), keepdims=1)
+    largest = op("ReduceMax", scores, [-1], keepdims=1)
     is_largest = op("Equal", scores, largest)
     count = len(labels)
     places = op("Where", is_largest, context.array(range(count), INT32), context.array(count, INT32))
-    first = op("ReduceMin", places, context.int64([-1]), keepdims=0)
-    return op("Gather", context.int64([*labels, labels[0]]), first, axis=0)
+    first = op("ReduceMin", places, [-1], keepdims=0)
+    return op("Gather", [*labels, labels[0]], first, axis=0)
 
 
 def label_above(context: Context, scores: str, limit: float, labels: Sequence[int]) -> str:
     """The second label where the only score of a sample exceeds a limit, else the first."""
-    column = context.op("Squeeze", scores, context.int64([1]))
+    column = context.op("Squeeze", scores, [1])
     above = context.op("Greater", column, context.scalar(limit, like=scores))
     first, second = (context.int64_scalar(label) for label in labels)
     return context.op("Where", above, second, first)
@@ -361,7 +361,7 @@ def linear_classifier(node: Node, context: Context) -> list[Node] | None:
     if name == "LOGISTIC":
         scores = op("Concat", op("Neg", scores), scores, axis=1)
         return context.replace(label, op("Sigmoid", scores))
-    rest = op("Sub", context.scalar(1.0), scores)
+    rest = op("Sub", 1.0, scores)
     return context.replace(label, op("Concat", rest, scores, axis=1))
 
 
@@ -379,9 +379,9 @@ def _kernels(node: Node, context: Context, count: int) -> str:
     gamma, offset, degree = (*(get_floats(node, "kernel_params") or ()), 0.0, 0.0, 0.0)[:3]
     data, kind = samples(context), get_string(node, "kernel_type", "LINEAR")
     if kind == "RBF":
-        column = op("Unsqueeze", data, context.int64([1]))
+        column = op("Unsqueeze", data, [1])
         apart = op("Sub", column, context.array(vectors))
-        square = op("ReduceSumSquare", apart, context.int64([2]), keepdims=0)
+        square = op("ReduceSumSquare", apart, [2], keepdims=0)
         return op("Exp", op("Mul", square, context.scalar(-gamma)))
     product = op("MatMul", data, context.array(vectors.T))
     if kind == "LINEAR":
@@ -408,8 +408,8 @@ def regressor(node: Node, context: Context) -> list[Node] | None:
     offset = context.scalar((get_floats(node, "rho") or [0.0])[0])
     total = op("Add", op("MatMul", kernels, context.array(coefficients)), offset)
     if get_int(node, "one_class"):
-        is_inside = op("Greater", total, context.scalar(0.0))
-        total = op("Where", is_inside, context.scalar(1.0), context.scalar(-1.0))
+        is_inside = op("Greater", total, 0.0)
+        total = op("Where", is_inside, 1.0, -1.0)
     return context.replace(total)
 
 
@@ -444,12 +444,12 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
         both = op("Concat", op("Neg", scores), scores, axis=1)
         return context.replace(label_above(context, scores, 0.0, labels[::-1]), both)
     winners, losers = numpy.asarray(pairs).T
-    wins = op("Greater", scores, context.scalar(0.0))
+    wins = op("Greater", scores, 0.0)
     winner = op("Where", wins, context.array(winners, INT32), context.array(losers, INT32))
-    column = op("Unsqueeze", winner, context.int64([2]))
+    column = op("Unsqueeze", winner, [2])
     # Each pair votes for its winner: samples, pairs, classes.
     votes = context.cast(op("Equal", column, context.array(range(classes), INT32)), INT32)
-    total = op("ReduceSum", votes, context.int64([1]), keepdims=0)
+    total = op("ReduceSum", votes, [1], keepdims=0)
     return context.replace(label_of_largest(context, total, labels), scores)
 
 

@@ -74,7 +74,7 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
         number = axis if axis >= 0 else axis + context.known_rank(data)
         depth = shape.sizes_of(context, data, number, number + 1)
     else:
-        depth = op("Gather", op("Shape", data), context.int64([axis]))
+        depth = op("Gather", op("Shape", data), [axis])
     if not isinstance(size, int):  # it may be zero, and then there is no largest element
         count, depth = op("Min", depth, one), op("Max", depth, one)
     largest = context.op_outputs("TopK", [data, count], 2, axis=axis)[1]
@@ -83,7 +83,7 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
     inner = axis if axis < 0 else axis + 1
     marked = op("OneHot", largest, depth, values, axis=inner)
     if isinstance(size, int):
-        return context.replace(op("Squeeze", marked, context.int64([inner - 1])))
+        return context.replace(op("Squeeze", marked, [inner - 1]))
     return context.replace(op("Reshape", marked, op("Shape", data), allowzero=1))
 
 
@@ -110,7 +110,7 @@ def batch_normalization(node: Node, context: Context) -> list[Node] | None:
     mean = op("ReduceMean", data, axes, keepdims=1)
     centred = op("Sub", data, mean)
     squares = op("Mul", centred, centred)
-    statistics = [op("Reshape", mean, context.int64([-1])), op("ReduceMean", squares, axes, keepdims=0)]
+    statistics = [op("Reshape", mean, [-1]), op("ReduceMean", squares, axes, keepdims=0)]
     kept, running = get_float(node, "momentum", 0.9), []
     for place, value in enumerate(statistics):
         parts = zip((context.input(3 + place), value), (kept, 1 - kept), strict=True)
@@ -215,7 +215,7 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
     )  # B, G, rest
     normal = op("InstanceNormalization", by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
     if context.version < 21:  # copy values that exist once per group, while the groups are an axis
-        weights = (op("Unsqueeze", name, context.int64([-1])) for name in (scale, bias))
+        weights = (op("Unsqueeze", name, [-1]) for name in (scale, bias))
     else:
         normal = op("Reshape", normal, op("Shape", data), allowzero=1)
         trailing = context.int64(range(1, rank - 1))
@@ -326,7 +326,7 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
     squares = op("Mul", data, data)
     may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in dims[1:])
     if may_be_empty:  # RTen stops if a window does not fit, so each axis is longer by one
-        squares = op("Pad", squares, context.int64([0] * (rank + 1) + [1] * (rank - 1)))
+        squares = op("Pad", squares, [0] * (rank + 1) + [1] * (rank - 1))
     batch, channels = shape.sizes_of(context, squares, 0, 1), shape.sizes_of(context, squares, 1, 2)
     places = shape.size_of(context, squares, 2, rank)
     # The channels become the rows of one plane, over which a window of `size` rows and one column moves.

@@ -33,10 +33,10 @@ def padded_by_size(context: Context, geometry: Window, data: str, value: float |
     sizes, none = shape.sizes_of(context, data, 2, 2 + len(axes)), context.int64([0, 0])
     strides, less = context.int64(geometry.strides), context.int64(stride - 1 for stride in geometry.strides)
     steps = op("Div", op("Add", sizes, less), strides)
-    last = op("Mul", op("Sub", steps, context.int64([1])), strides)
+    last = op("Mul", op("Sub", steps, [1]), strides)
     ends = op("Add", last, context.int64(map(geometry.extent, axes)))
-    total = op("Max", op("Sub", ends, sizes), context.int64([0]))
-    small = op("Div", total, context.int64([2]))  # of an odd total, SAME_UPPER has the larger half at the end
+    total = op("Max", op("Sub", ends, sizes), [0])
+    small = op("Div", total, [2])  # of an odd total, SAME_UPPER has the larger half at the end
     pads = [small, op("Sub", total, small)]
     before, after = pads if geometry.auto_pad == "SAME_UPPER" else reversed(pads)
     fill = value if isinstance(value, str) else context.scalar(value, like=data)
@@ -86,9 +86,9 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
         begins = context.int64(normalize(axis, rank) for axis in axes)
     else:
         axis_numbers, count = context.cast(context.input(3), INT64), context.int64([rank])
-        is_negative = op("Less", axis_numbers, context.int64([0]))
+        is_negative = op("Less", axis_numbers, [0])
         begins = op("Where", is_negative, op("Add", axis_numbers, count), axis_numbers)
-    ends = op("Add", begins, context.int64([rank]))
+    ends = op("Add", begins, [rank])
     places = op("Concat", begins, ends, axis=0)
     every = op("ScatterElements", context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
     return context.changed([data, every, context.optional(2)])
@@ -110,7 +110,7 @@ def _gathered(context: Context, data: str, pads: str, mode: str) -> str:
     sizes = op("Shape", data)
     for axis in range(rank):
         size, before, behind = (
-            op("Gather", numbers, context.int64_scalar(place), axis=0)
+            op("Gather", numbers, place, axis=0)
             for numbers, place in ((sizes, axis), (pads, axis), (pads, rank + axis))
         )
         last = op("Sub", size, one)
@@ -145,7 +145,7 @@ def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list
         behind = op("Slice", pads, middle, end, first)
         cut = op("Max", op("Neg", before), zero)
         last = op("Add", op("Shape", data), op("Min", behind, zero))
-        data = op("Slice", data, cut, last, context.int64(range(rank)))
+        data = op("Slice", data, cut, last, range(rank))
         kept = op("Max", pads, zero)
     if not is_constant:
         return context.replace(_gathered(context, data, kept, mode))
@@ -172,7 +172,7 @@ def pad(node: Node, context: Context) -> list[Node] | None:
             whole,
             context.int64(max(0, -begin) for begin in pads[:rank]),
             context.int64(end if end < 0 else INT64_MAX for end in pads[rank:]),
-            context.int64(range(rank)),
+            range(rank),
         )
         if is_constant or not any(kept):
             return context.replace(cut)
@@ -209,7 +209,7 @@ def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> l
     begins = op("Div", missing, two)
     pads = op("Concat", begins, op("Sub", missing, begins), axis=0)
     places = context.int64([*axes, *(axis + rank for axis in axes)])
-    every = op("ScatterElements", context.int64([0] * (2 * rank)), places, pads, axis=0)
+    every = op("ScatterElements", [0] * (2 * rank), places, pads, axis=0)
     padded = op("Pad", data, every)
     beyond = op("Max", op("Sub", before, size), zero)
     start = op("Div", beyond, two)

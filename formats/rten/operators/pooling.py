@@ -82,7 +82,7 @@ def _taken(context: Context, operator: str, data: str, geometry: Window) -> str:
         for place in range(length):
             start = place * dilation
             end = start - geometry.extent(axis) + 1 or INT64_MAX
-            slices.append(context.op("Slice", data, context.int64([start]), context.int64([end]), number, step))
+            slices.append(context.op("Slice", data, [start], [end], number, step))
         data = context.op(operator, *slices)
     return data
 
@@ -159,7 +159,7 @@ def _places(context: Context, data: str, steps: Sequence[str]) -> str:
     for axis, step in enumerate(steps):
         line = shape.counted(context, shape.length_of(context, data, axis + 2))
         line = op("Mul", line, step)
-        column = op("Reshape", line, context.int64([1, 1, *(-1 if a == axis else 1 for a in range(rank))]))
+        column = op("Reshape", line, [1, 1, *(-1 if a == axis else 1 for a in range(rank))])
         total = op("Add", total, column) if total else column
     return total
 
@@ -222,8 +222,8 @@ def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
     least = limits(context.elem_type(source) or INT8)[0] if context.is_integer(source) else -inf
     value, place = _largest_taken(context, padded(data, least), padded(_places(context, data, steps), -1), geometry)
     # ONNX counts through all images, so those before the place are added: samples, channels, 1, 1.
-    first, count = context.int64_scalar(0), op("Squeeze", shape.size_of(context, data, 0, 2), context.int64([0]))
-    images = op("Range", first, count, context.int64_scalar(1))
+    first, count = context.int64_scalar(0), op("Squeeze", shape.size_of(context, data, 0, 2), [0])
+    images = op("Range", first, count, 1)
     images = op("Mul", images, shape.size_of(context, data, 2, 2 + rank))
     stack = shape.joined(context, shape.sizes_of(context, data, 0, 2), context.int64([1] * rank))
     place = op("Add", place, op("Reshape", images, stack, allowzero=1))

@@ -116,7 +116,7 @@ class _Step:
         self.is_nesterov = get_string(node, "mode", "standard") == "nesterov"
 
     def _scalar(self, name: str) -> str:
-        return name if self.context.rank(name) == 0 else self.context.op("Reshape", name, self.context.int64([]))
+        return name if self.context.rank(name) == 0 else self.context.op("Reshape", name, [])
 
     def __getitem__(self, name: str) -> float:
         return self._numbers[name]

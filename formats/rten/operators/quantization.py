@@ -50,7 +50,7 @@ def per_tensor(context: Context, name: str) -> str:
         return name
     tensor = context.scope.constant(name)
     if tensor is None:
-        return context.op("Squeeze", name, context.int64([0]))
+        return context.op("Squeeze", name, [0])
     return context.constants.add_scalar(name, tensor)
 
 
@@ -83,7 +83,7 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
     if rank == 0 and zero:
         zero = per_tensor(context, zero)
     if rank == 0 and zero and context.rank(zero) != 0:
-        zero = context.op("Reshape", zero, context.int64([]))
+        zero = context.op("Reshape", zero, [])
     if rank == 0 and not zero:
         if zero_type is None:
             raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
@@ -112,23 +112,23 @@ def _spread(context: Context, name: str, data: str, axis: int, rank: int, block:
     if not block:
         trailing = rank - axis - 1
         is_vector = context.rank(name) == 1 and context.dims(name) != (1,)
-        return op("Unsqueeze", name, context.int64(range(1, trailing + 1))) if is_vector and trailing else name
+        return op("Unsqueeze", name, range(1, trailing + 1)) if is_vector and trailing else name
     # Of ..., blocks, ... it makes ..., blocks, 1, ..., which are tiled and merged to ..., blocks * block, ...
     before, after = shape.sizes_of(context, name, 0, axis), shape.sizes_of(context, name, axis + 1, rank)
     counts, wholes = (context.dims(value) or (None,) * rank for value in (name, data))
     count, whole = counts[axis], wholes[axis]
-    column = op("Unsqueeze", name, context.int64([axis + 1]))
+    column = op("Unsqueeze", name, [axis + 1])
     repeats = [block if place == axis + 1 else 1 for place in range(rank + 1)]
     tiled = op("Tile", column, context.int64(repeats))
     if isinstance(count, int):
         covered = context.int64([count * block])
     else:
-        covered = op("Mul", shape.sizes_of(context, name, axis, axis + 1), context.int64([block]))
+        covered = op("Mul", shape.sizes_of(context, name, axis, axis + 1), [block])
     merged = op("Reshape", tiled, shape.joined(context, before, covered, after), allowzero=1)
     if isinstance(count, int) and count * block == whole:  # otherwise the last block is not complete
         return merged
     end = shape.sizes_of(context, data, axis, axis + 1)
-    return op("Slice", merged, context.int64([0]), end, context.int64([axis]))
+    return op("Slice", merged, [0], end, [axis])
 
 
 def _spreading(node: Node, context: Context) -> Callable[[str], str]:
@@ -404,7 +404,7 @@ def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     width = dims[-1] if dims else None
     if isinstance(width, int) and width > 0:
         return context.replace(*quantized_by_content(context, data, width))
-    column = context.op("Reshape", data, context.int64([-1, 1]))
+    column = context.op("Reshape", data, [-1, 1])
     numbers, scale, zero = quantized_by_content(context, column, 1)
     return context.replace(context.op("Reshape", numbers, context.op("Shape", data)), scale, zero)
 
@@ -430,10 +430,10 @@ def quantized_by_content(context: Context, data: str, width: int, content: str =
     """
     op = context.op
     columns = max(width, 2)
-    flat = op("Concat", op("Reshape", content or data, context.int64([-1])), context.array([0]), axis=0)
-    low = op("ReduceMin", flat, context.int64([0]), keepdims=1)
-    high = op("ReduceMax", flat, context.int64([0]), keepdims=1)
-    span = op("Expand", op("Sub", high, low), context.int64([columns]))
+    flat = op("Concat", op("Reshape", content or data, [-1]), context.array([0]), axis=0)
+    low = op("ReduceMin", flat, [0], keepdims=1)
+    high = op("ReduceMax", flat, [0], keepdims=1)
+    span = op("Expand", op("Sub", high, low), [columns])
     steps = op("Div", span, context.array(budget.full(columns, 255)))
     zero_point, one, top = context.scalar(0.0), context.scalar(1.0), context.scalar(255.0)
     scale = op("Where", op("Equal", span, zero_point), one, steps)
@@ -442,7 +442,7 @@ def quantized_by_content(context: Context, data: str, width: int, content: str =
     numbers = op("Round", op("Div", data, scale))
     numbers = op("Clip", op("Add", numbers, zero), zero_point, top)
     if width == 1:
-        numbers = op("Slice", numbers, context.int64([0]), context.int64([1]), context.int64([-1]))
+        numbers = op("Slice", numbers, [0], [1], [-1])
     first = context.int64_scalar(0)
     one_scale, one_zero = (op("Gather", name, first, axis=0) for name in (scale, zero))
     return context.cast(numbers, UINT8), one_scale, context.cast(one_zero, UINT8)

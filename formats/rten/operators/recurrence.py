@@ -166,7 +166,7 @@ def _body(step: Step, projected: str, lengths: str) -> Graph:
     if lengths:
         # After its last step, a sample keeps its states, and its output is zero.
         alive = context.op("Less", iteration, context.cast(lengths, INT64))  # B
-        alive = context.op("Unsqueeze", alive, context.int64([-1]))
+        alive = context.op("Unsqueeze", alive, [-1])
         collected = context.op("Where", alive, states[0], step.number(0))
         states = [context.op("Where", alive, new, old) for new, old in zip(states, step.states, strict=True)]
     else:  # a body must not return one value twice
@@ -239,7 +239,7 @@ class Direction:
         if lengths:
             return context.op("ReverseSequence", value, context.cast(lengths, INT64), batch_axis=1, time_axis=0)
         last = context.int64([-1])
-        return context.op("Slice", value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
+        return context.op("Slice", value, last, [-INT64_MAX], [0], last)
 
     def first_states(self) -> list[str]:
         """The states before the first step, zero if they are not given."""

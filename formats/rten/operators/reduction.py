@@ -211,9 +211,9 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
         if not Interval(*INT32_LIMITS).holds(ranges.totals(node, context.scope, types)):
             context.report(_WRAPPED_SUM)
     total = op("ReduceSum", *node.input, keepdims=get_int(node, "keepdims", 1))
-    results = op("Max", op("Size", total), context.int64_scalar(1))
+    results = op("Max", op("Size", total), 1)
     count = op("Div", op("Size", data), results)
-    count = op("Max", count, context.int64_scalar(1))  # the mean of nothing is zero in onnxruntime
+    count = op("Max", count, 1)  # the mean of nothing is zero in onnxruntime
     elem_type = context.elem_type(data) or INT64
     return context.replace(op("Div", total, context.cast(count, elem_type)))
 
@@ -360,13 +360,13 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     largest = int(node.op_type == "ArgMax")
     if is_last:  # the ONNX loader has no option for this, and other programs do not do it by default
         data = slicing.flipped(context, data, context.int64_scalar(axis))
-    index = context.op_outputs("TopK", [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
+    index = context.op_outputs("TopK", [data, [1]], 2, axis=axis, largest=largest)[1]
     if is_last:
-        length = op("Gather", op("Shape", data), context.int64_scalar(axis))
-        index = op("Sub", op("Sub", length, context.int64_scalar(1)), index)
+        length = op("Gather", op("Shape", data), axis)
+        index = op("Sub", op("Sub", length, 1), index)
     if get_int(node, "keepdims", 1):
         return context.replace(index)
-    return context.replace(op("Squeeze", index, context.int64([axis])))
+    return context.replace(op("Squeeze", index, [axis]))
 
 
 def _arg_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
@@ -398,10 +398,10 @@ def _places_along(context: Context, data: str, axis: int, length: str) -> str:
     zero, one = context.int64_scalar(0), context.int64_scalar(1)
     if axis >= 0 and dims is None:  # nobody knows how many axes come after it
         ones = op("Expand", one, op("Shape", data))
-        return op("Sub", op("CumSum", ones, context.int64_scalar(axis)), one)
+        return op("Sub", op("CumSum", ones, axis), one)
     places = op("Range", zero, length, one)
     after = -axis - 1 if dims is None else len(dims) - 1 - normalize(axis, len(dims))
-    return op("Reshape", places, context.int64([-1] + [1] * after)) if after else places
+    return op("Reshape", places, [-1] + [1] * after) if after else places
 
 
 def arg_extreme_raised(node: Node, context: Context) -> list[Node] | None:
@@ -417,20 +417,17 @@ def arg_extreme_raised(node: Node, context: Context) -> list[Node] | None:
     size = None if dims is None else dims[axis]
     if size == 1:
         return None
-    if isinstance(size, int):
-        length = context.int64_scalar(size)
-    else:
-        length = op("Gather", op("Shape", data), context.int64_scalar(axis), axis=0)
+    length = context.int64_scalar(size) if isinstance(size, int) else op("Gather", op("Shape", data), axis, axis=0)
     places = _places_along(context, data, axis, length)
-    extreme = op("ReduceMax" if node.op_type == "ArgMax" else "ReduceMin", data, context.int64([axis]), keepdims=1)
-    scores = op("Where", op("Equal", data, extreme), places, context.int64_scalar(-1))
+    extreme = op("ReduceMax" if node.op_type == "ArgMax" else "ReduceMin", data, [axis], keepdims=1)
+    scores = op("Where", op("Equal", data, extreme), places, -1)
     keep = get_int(node, "keepdims", 1)
     if not context.is_float(data):
-        return context.replace(op("ReduceMax", scores, context.int64([axis]), keepdims=keep))
+        return context.replace(op("ReduceMax", scores, [axis], keepdims=keep))
     twice = op("Add", length, length)
     of_nan = op("Sub", twice, places)
     scores = op("Where", op("IsNaN", data), of_nan, scores)
-    score = op("ReduceMax", scores, context.int64([axis]), keepdims=keep)
+    score = op("ReduceMax", scores, [axis], keepdims=keep)
     return context.replace(op("Min", score, op("Sub", twice, score)))  # of a NaN, its place; of a place, the place
 
 

@@ -207,7 +207,7 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
 
 def _element(context: Context, vector: str, place: int) -> str:
     """One element of a vector, a scalar of type FLOAT."""
-    return context.cast(context.op("Gather", vector, context.int64_scalar(place), axis=0), FLOAT)
+    return context.cast(context.op("Gather", vector, place, axis=0), FLOAT)
 
 
 def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Line:
@@ -217,7 +217,7 @@ def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Li
     if ratio or scales:
         scale = ratio or (context.scalar(axis.scale) if axis.scale is not None else _element(context, scales, place))
         after = context.op("Mul", before, scale)
-        after = context.op("Add", after, context.scalar(0.5)) if ratio else after
+        after = context.op("Add", after, 0.5) if ratio else after
         after = context.op("Floor", after)
     else:
         after = _element(context, sizes, place)
@@ -275,7 +275,7 @@ def _of_all(context: Context, vector: str, axes: list[int], others: list[str]) -
     """A vector with an element for each axis; the elements of some axes are given."""
     parts = list(others)
     for place, axis in enumerate(axes):
-        parts[axis] = context.op("Slice", vector, context.int64([place]), context.int64([place + 1]))
+        parts[axis] = context.op("Slice", vector, [place], [place + 1])
     return context.op("Concat", *parts, axis=0)
 
 

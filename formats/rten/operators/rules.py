@@ -273,7 +273,7 @@ def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
 
         trailing = rank - (axis + rank if axis < 0 else axis) - width
         if trailing > 0:
-            second = context.op("Unsqueeze", second, context.int64(range(width, width + trailing)))
+            second = context.op("Unsqueeze", second, range(width, width + trailing))
     return context.changed([first, second], without=names)
 
 

@@ -179,13 +179,13 @@ class Line(NamedTuple):
 
 def divided(context: Context, value: str, divisor: str) -> str:
     """A scalar or vector divided by a scalar. RTen uses the reciprocal of a single number, so there are two."""
-    both = context.op("Div", value, context.op("Expand", divisor, context.int64([2, 1])))
-    return context.op("Gather", both, context.int64_scalar(0), axis=0)
+    both = context.op("Div", value, context.op("Expand", divisor, [2, 1]))
+    return context.op("Gather", both, 0, axis=0)
 
 
 def ratio_of(context: Context, number: str, divisor: str) -> str:
     """The quotient of two scalars."""
-    return context.op("Reshape", divided(context, number, divisor), context.int64([]))
+    return context.op("Reshape", divided(context, number, divisor), [])
 
 
 class Sampler:
@@ -344,12 +344,12 @@ class Sampler:
         columns = self._op("Sub", columns, self._op("Add", outside, self.one))
         data = self._gathered(data, place, columns)
         # A matrix of weights: a row for each output, a column for each element near any of them.
-        rows = context.op("Unsqueeze", self.positions(), context.int64([1]))
+        rows = context.op("Unsqueeze", self.positions(), [1])
         distance = self._times(self._op("Abs", self._op("Sub", columns, rows)), shrink)
         weights = self._weight(distance)
         if self.kernel.exclude_outside:
             weights = self._op("Where", self._is_inside(columns), weights, self.zero)
-        total = context.op("ReduceSum", weights, context.int64([1]), keepdims=1)
+        total = context.op("ReduceSum", weights, [1], keepdims=1)
         weights = self._op("Div", weights, total)
         if place != rank - 2:
             weights = context.op("Transpose", weights, perm=[1, 0])
@@ -359,7 +359,7 @@ class Sampler:
         """The data, and a value where the region of interest reaches beyond them."""
         mask = self._is_inside(self.positions())
         if place < rank - 1:
-            mask = self.context.op("Reshape", mask, self.context.int64([-1] + [1] * (rank - place - 1)))
+            mask = self.context.op("Reshape", mask, [-1] + [1] * (rank - place - 1))
         return self.context.op("Where", mask, data, self.context.scalar(value, like=data))
 
 

@@ -76,7 +76,7 @@ def insert(node: Node, context: Context) -> list[Node] | None:
     number = context.cast(place, INT64)
     from_end = op("Add", number, op("SequenceLength", sequence))
     if number_of_place is None:
-        is_negative = op("Less", number, context.int64_scalar(0))
+        is_negative = op("Less", number, 0)
         from_end = op("Where", is_negative, from_end, number)
     return context.changed([sequence, context.input(1), op("Abs", from_end)])
 

@@ -173,7 +173,7 @@ def as_vector(context: Context, name: str) -> str:
     elements = context.scope.ints(name)
     if elements is not None and context.elem_type(name) == INT64:
         return context.int64(elements)
-    return context.op("Reshape", name, context.int64([1]))
+    return context.op("Reshape", name, [1])
 
 
 @because("RTen needs the axes as a vector; other runtimes also accept a scalar")
@@ -260,7 +260,7 @@ def expand(node: Node, context: Context) -> list[Node] | None:
     rank, count = context.rank(data), (context.dims(sizes) or (None,))[0]
     if context.scope.constant(sizes) is not None or rank is None or not isinstance(count, int) or count >= rank:
         return None
-    return context.changed([data, context.op("Concat", context.int64([1] * (rank - count)), sizes, axis=0)])
+    return context.changed([data, context.op("Concat", [1] * (rank - count), sizes, axis=0)])
 
 
 def _record_expanded(node: Node, scope: Scope, types: list[ValueType]) -> None:
@@ -335,12 +335,12 @@ def sizes_of(context: Context, data: str, start: int, end: int) -> str:
 
 def length_of(context: Context, data: str, axis: int) -> str:
     """The size of one axis, a scalar."""
-    return context.op("Squeeze", sizes_of(context, data, axis, axis + 1), context.int64([0]))
+    return context.op("Squeeze", sizes_of(context, data, axis, axis + 1), [0])
 
 
 def counted(context: Context, count: str) -> str:
     """The integers from zero up to a scalar, without that number."""
-    return context.op("Range", context.int64_scalar(0), count, context.int64_scalar(1))
+    return context.op("Range", 0, count, 1)
 
 
 def size_of(context: Context, data: str, start: int, end: int) -> str:
@@ -357,7 +357,7 @@ def quotient(context: Context, sizes: str, divisor: int) -> str:
     known_sizes = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
     if known_sizes is not None:
         return context.int64(size // divisor for size in known_sizes)
-    return context.op("Div", sizes, context.int64([divisor]))
+    return context.op("Div", sizes, [divisor])
 
 
 def joined(context: Context, *parts: str) -> str:
@@ -383,7 +383,7 @@ def depth_to_space(node: Node, context: Context) -> list[Node] | None:
         target, perm = joined(context, batch, depth, edges, space), [0, 1, 4, 2, 5, 3]
     moved = op("Transpose", op("Reshape", data, target, allowzero=1), perm=perm)
     rows, columns = sizes_of(context, data, 2, 3), sizes_of(context, data, 3, 4)
-    sides = [op("Mul", size, context.int64([block])) for size in (rows, columns)]
+    sides = [op("Mul", size, [block]) for size in (rows, columns)]
     return context.replace(op("Reshape", moved, joined(context, batch, depth, *sides), allowzero=1))
 
 
@@ -415,7 +415,7 @@ def space_to_depth(node: Node, context: Context) -> list[Node] | None:
     split_up = op("Reshape", data, joined(context, batch, channels, rows, edge, columns, edge), allowzero=1)
     perm = [0, 1, 3, 5, 2, 4] if get_string(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
     moved = op("Transpose", split_up, perm=perm)
-    deeper = op("Mul", channels, context.int64([block * block]))
+    deeper = op("Mul", channels, [block * block])
     return context.replace(op("Reshape", moved, joined(context, batch, deeper, rows, columns), allowzero=1))
 
 

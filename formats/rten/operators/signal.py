@@ -142,12 +142,12 @@ def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance
     for place, column in enumerate(zip(*grams, strict=True)):
         behind = (length - 1 - place) * distance
         end = context.int64([-behind if behind else INT32_LIMITS[1]])
-        window = op("Slice", data, context.int64([place * distance]), end, context.int64([1]))
-        rows = op("Unsqueeze", window, context.int64([1]))  # rows, 1, places, compared with n-grams, 1
+        window = op("Slice", data, [place * distance], end, [1])
+        rows = op("Unsqueeze", window, [1])  # rows, 1, places, compared with n-grams, 1
         wanted = context.array([[number] for number in column], INT32)
         is_equal = op("Equal", rows, wanted)
         is_there = op("And", is_there, is_equal) if is_there else is_equal
-    return op("ReduceSum", context.cast(is_there, INT32), context.int64([2]), keepdims=0)
+    return op("ReduceSum", context.cast(is_there, INT32), [2], keepdims=0)
 
 
 def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
@@ -163,7 +163,7 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
     data = context.cast(context.input(0), INT32)
     is_vector = context.known_rank(data) == 1
     if is_vector:
-        data = context.op("Unsqueeze", data, context.int64([0]))
+        data = context.op("Unsqueeze", data, [0])
     counts: list[str] = []  # for the n-grams of each length
     column_of: dict[int, int] = {}  # by the place in the output
     number = 0
@@ -184,7 +184,7 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
         number += len(grams)
     columns = [column_of.get(place, len(column_of)) for place in budget.steps(max(places) + 1)]
     result = _weighted(node, context, data, counts, columns)
-    return context.replace(context.op("Squeeze", result, context.int64([0])) if is_vector else result)
+    return context.replace(context.op("Squeeze", result, [0]) if is_vector else result)
 
 
 def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], columns: Sequence[int]) -> str:
@@ -253,7 +253,7 @@ def _moved_on(context: Context, data: str, axis: int) -> str:
     rank = context.known_rank(data)
     pads = [int(place == axis) for place in range(rank)] + [0] * rank
     longer = context.op("Pad", data, context.int64(pads))
-    return context.op("Slice", longer, context.int64([0]), context.int64([-1]), context.int64([axis]))
+    return context.op("Slice", longer, [0], [-1], [axis])
 
 
 @because("Older releases sum only forwards and inclusively, so data are reversed or shifted")

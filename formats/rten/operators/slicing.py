@@ -132,7 +132,7 @@ def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
             continue
         own = [context.cast(name, INT64) for name in own]
         every = shape.counted(context, shape.length_of(context, data, axis % rank))
-        kept = op("Slice", every, *own, context.int64([0]), context.int64([step]))
+        kept = op("Slice", every, *own, [0], [step])
         data = op("Gather", data, kept, axis=axis)
     return context.replace(data)
 
@@ -245,12 +245,12 @@ def split_input(node: Node, context: Context) -> list[Node] | None:
 def _equal_parts(node: Node, context: Context, count: int) -> str:
     """The sizes of a number of parts, if only a run tells the total. The last parts may be small or empty."""
     op = context.op
-    total = op("Gather", op("Shape", context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0)
-    part = op("Div", op("Add", total, context.int64_scalar(count - 1)), context.int64_scalar(count))
+    total = op("Gather", op("Shape", context.input(0)), get_int(node, "axis"), axis=0)
+    part = op("Div", op("Add", total, count - 1), count)
     # All parts have the same size, but for the last ones, which get what remains: it may be less, or nothing.
-    before = op("Mul", part, context.int64(range(count)))
+    before = op("Mul", part, range(count))
     rest = op("Sub", total, before)
-    return op("Min", op("Max", rest, context.int64_scalar(0)), part)
+    return op("Min", op("Max", rest, 0), part)
 
 
 NUMBERED = 18  # the first operator set in which a Split has the number of its parts

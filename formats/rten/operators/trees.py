@@ -367,7 +367,7 @@ class Walk:
             empty = infinity if aggregate == "MIN" else -infinity
             operator = "ReduceMin" if aggregate == "MIN" else "ReduceMax"
             values = context.op("Gather", self._weights(count, empty), self.leaves(data), axis=0)
-            extremes = context.op(operator, values, context.int64([1]), keepdims=0)
+            extremes = context.op(operator, values, [1], keepdims=0)
             is_empty = context.op("IsInf", extremes)
             return context.op("Where", is_empty, context.scalar(0, elem_type=self.elem_type), extremes)
         grouped = self.trees.by_target(count)
@@ -375,12 +375,12 @@ class Walk:
             self.trees = grouped
             table = self.table(grouped.table_of_one(), self.elem_type)
             values = context.op("Gather", table, self.leaves(data), axis=0)
-            values = context.op("Reshape", values, context.int64([-1, len(grouped.roots) // count, count]))
+            values = context.op("Reshape", values, [-1, len(grouped.roots) // count, count])
         else:
             values = context.op("Gather", self._weights(count, 0.0), self.leaves(data), axis=0)
         # A running total adds in the order of the trees; ReduceSum may take another order.
-        running = context.op("CumSum", values, context.int64_scalar(1))
-        total = context.op("Gather", running, context.int64_scalar(-1), axis=1)
+        running = context.op("CumSum", values, 1)
+        total = context.op("Gather", running, -1, axis=1)
         if aggregate == "AVERAGE":
             total = context.op("Div", total, context.scalar(self.tree_count, elem_type=self.elem_type))
         return total
@@ -470,7 +470,7 @@ def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], po
     is_positive = bool((trees.weights >= 0).all())
     is_single = len(set(trees.targets.tolist())) == 1
     total = walk.total(data, 2, "SUM")
-    first, second = (context.op("Gather", total, context.int64([place]), axis=1) for place in (0, 1))
+    first, second = (context.op("Gather", total, [place], axis=1) for place in (0, 1))
     zero = context.op("Mul", first, context.scalar(0, elem_type=walk.elem_type))
     if base:
         first = _with_base(walk, first, base[:1] if len(base) < 2 or not has_second else base[1:2])

@@ -216,9 +216,9 @@ def positions_along(size: Dim, geometry: Window, axis: int, *, ceil: bool = Fals
 def _line(context: Context, count: str, step: int, axis: int, rank: int) -> str:
     """The numbers 0, `step`, ... as many as a vector of one says, along one of the axes of a tensor."""
     op = context.op
-    length = op("Squeeze", count, context.int64([0]))
+    length = op("Squeeze", count, [0])
     numbers = shape.counted(context, length)
-    numbers = op("Mul", numbers, context.int64_scalar(step))
+    numbers = op("Mul", numbers, step)
     return op("Reshape", numbers, context.int64(-1 if place == axis else 1 for place in range(rank)))
 
 
@@ -241,7 +241,7 @@ def _places(
         start = _line(context, counts[axis], strides[axis], rank + axis, 2 * rank)
         place = op("Add", inside, start)
         total = op("Add", op("Mul", total, sizes[axis]), place) if total else place
-    return op("Reshape", total, context.int64([-1]))
+    return op("Reshape", total, [-1])
 
 
 def _added_up(context: Context, data: str, where: str, count: str, axis: int) -> str:
@@ -271,9 +271,7 @@ def _image_of_any_size(node: Node, context: Context, rank: int) -> list[Node]:
     extent = op("Mul", op("Sub", block, one), context.int64(dilations))
     room = op("Sub", op("Sub", whole, extent), one)
     counts = op("Add", op("Div", room, context.int64(strides)), one)
-    parts = [
-        [op("Gather", sizes, context.int64([axis]), axis=0) for axis in range(rank)] for sizes in (block, counts, whole)
-    ]
+    parts = [[op("Gather", sizes, [axis], axis=0) for axis in range(rank)] for sizes in (block, counts, whole)]
     where = _places(context, parts[0], parts[1], parts[2], strides, dilations)
     batch, volume = shape.sizes_of(context, data, 0, 1), op("ReduceProd", block, keepdims=1)
     channels = op("Div", shape.sizes_of(context, data, 1, 2), volume)
@@ -285,7 +283,7 @@ def _image_of_any_size(node: Node, context: Context, rank: int) -> list[Node]:
     if not any(pads):
         return context.replace(padded)
     ends = op("Add", begins, image)
-    return context.replace(op("Slice", padded, begins, ends, context.int64(range(2, 2 + rank))))
+    return context.replace(op("Slice", padded, begins, ends, range(2, 2 + rank)))
 
 
 @because("RTen has no Col2Im, so it becomes ConvTranspose or ScatterElements, which add up patches where they overlap")
@@ -347,17 +345,17 @@ def planes_added_up(context: Context, planes: str, sizes: tuple[int, int, int], 
     (kernel, stride, dilation), (before, behind, more) = sizes, ends
     dims = [shape.sizes_of(context, planes, axis, axis + 1) for axis in range(6)]
     one, depth = context.int64([1]), dims[1]
-    steps = op("Mul", op("Sub", depth, one), context.int64([stride]))
-    whole = op("Add", steps, context.int64([(kernel - 1) * dilation + 1 + more]))
+    steps = op("Mul", op("Sub", depth, one), [stride])
+    whole = op("Add", steps, [(kernel - 1) * dilation + 1 + more])
     where = _places(context, [context.int64([kernel])], [depth], [whole], [stride], [dilation])
     by_plane = op("Transpose", planes, perm=[3, 1, 0, 2, 4, 5])  # planes of the kernel, depth, then the rest as a row
-    count = op("Mul", depth, context.int64([kernel]))
+    count = op("Mul", depth, [kernel])
     width = op("ReduceProd", shape.joined(context, dims[0], dims[2], dims[4], dims[5]), keepdims=1)
     rows = op("Reshape", by_plane, shape.joined(context, count, width), allowzero=1)
     total = _added_up(context, rows, where, whole, 0)
     if before or behind:
         bounds = context.int64([before]), context.int64([-behind or INT64_MAX])
-        total = op("Slice", total, *bounds, context.int64([0]))
+        total = op("Slice", total, *bounds, [0])
     depth_of_total = shape.sizes_of(context, total, 0, 1)
     volume = op(
         "Reshape", total, shape.joined(context, depth_of_total, dims[0], dims[2], dims[4], dims[5]), allowzero=1
