@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,14 +36,13 @@ class Family(NamedTuple):
 
 def families() -> list[Family]:
     """The modules of operators that define some."""
-    from formats.rten.spec import OperatorSpec
+    from formats.rten.operators import specs_in
 
     found = []
     for path in sorted((ROOT / "formats" / "rten" / "operators").glob("[a-z]*.py")):
         if path.stem == "families":
             continue
-        module = import_module(f"formats.rten.operators.{path.stem}")
-        specs = [value for value in vars(module).values() if isinstance(value, OperatorSpec)]
+        specs = specs_in(path.stem)
         operators: dict[str, list[str]] = {}
         for spec in specs:
             operators.setdefault(spec.domain, []).append(spec.name)
@@ -70,10 +68,7 @@ def generate() -> str:
     found = families()
     lines = [HEAD, "FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of operators"]
     for family in found:
-        lines.append(f'    "{family.name}": {{')
-        for domain, names in sorted(family.operators.items()):
-            lines += _entry(domain, " ".join(sorted(names)))
-        lines.append("    },")
+        lines += _entry(family.name, sorted(family.operators.items()))
     folding = [f'"{family.name}"' for family in found if family.has_foldings]
     lines += [
         "}",
@@ -85,11 +80,20 @@ def generate() -> str:
     return "\n".join(lines)
 
 
-def _entry(domain: str, names: str) -> list[str]:
-    """The entry of a domain, in lines as the formatter has them."""
-    line = f'        "{domain}": "{names}",'
+def _entry(family: str, operators: list[tuple[str, list[str]]]) -> list[str]:
+    """The entry of a family, in lines as the formatter has them."""
+    texts = [(domain, " ".join(sorted(names))) for domain, names in operators]
+    entries = ", ".join(f'"{domain}": "{names}"' for domain, names in texts)
+    line = f'    "{family}": {{{entries}}},'
     if len(line) <= LINE_LENGTH:
         return [line]
-    *parts, last = wrap(names, LINE_LENGTH - 15)  # beside the indentation, the quotes and a space
-    inner = [f'            "{part} "' for part in parts]
-    return [f'        "{domain}": (', *inner, f'            "{last}"', "        ),"]
+    lines = [f'    "{family}": {{']
+    for domain, names in texts:
+        line = f'        "{domain}": "{names}",'
+        if len(line) <= LINE_LENGTH:
+            lines.append(line)
+            continue
+        *parts, last = wrap(names, LINE_LENGTH - 15)  # beside the indentation, the quotes and a space
+        inner = [f'            "{part} "' for part in parts]
+        lines += [f'        "{domain}": (', *inner, f'            "{last}"', "        ),"]
+    return [*lines, "    },"]

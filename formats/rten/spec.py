@@ -281,3 +281,11 @@ class OperatorSpec:
         """How the loader of the target reads the operator; `None` if one of the releases lacks it."""
         row = self.onnx_loader.row or self.to_rten.row if target.is_onnx else self.to_rten.row
         return row if row is not None and target.has(row) else None
+
+
+def rewritten(domain: str, **rewritings: Rewriting) -> tuple[OperatorSpec, ...]:
+    """Operators of a domain of which nothing is known but how to write them with others, by their names."""
+    return tuple(
+        OperatorSpec(name, to_rten=ToRten(rewritings=(rewriting,)), domain=domain)
+        for name, rewriting in rewritings.items()
+    )

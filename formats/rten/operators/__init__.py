@@ -47,9 +47,10 @@ class _Specs(Mapping[Key, OperatorSpec]):
 
 @cache
 def specs_in(family: str) -> tuple[OperatorSpec, ...]:
-    """The operators of a family."""
+    """The operators of a family: its specs, and those in its table `REWRITTEN`, if it has one."""
     module = import_module(f"formats.rten.operators.{family}")
-    return tuple(value for value in vars(module).values() if isinstance(value, OperatorSpec))
+    specs = [value for value in vars(module).values() if isinstance(value, OperatorSpec)]
+    return (*specs, *getattr(module, "REWRITTEN", ()))
 
 
 @cache

@@ -17,7 +17,18 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import activation, normalization, shape
-from formats.rten.spec import ANY, MICROSOFT, Deviation, Field, OnnxLoader, OperatorSpec, Rewriting, Row, ToRten
+from formats.rten.spec import (
+    ANY,
+    MICROSOFT,
+    Deviation,
+    Field,
+    OnnxLoader,
+    OperatorSpec,
+    Rewriting,
+    Row,
+    ToRten,
+    rewritten,
+)
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
 
@@ -49,9 +60,6 @@ def standard(operator: str) -> Rewriting:
     return rewriting
 
 
-DequantizeLinear = OperatorSpec(
-    "DequantizeLinear", to_rten=ToRten(rewritings=(standard("DequantizeLinear"),)), domain=MICROSOFT
-)
 SKIP_EPSILON = 1e-12  # the default of normalisations with an addition
 
 
@@ -69,9 +77,6 @@ def distances(node: Node, context: Context) -> list[Node] | None:
     square = op("ReduceSumSquare", apart, [2], keepdims=0)
     is_square = get_string(node, "metric", "sqeuclidean") == "sqeuclidean"
     return context.replace(square if is_square else op("Sqrt", square))
-
-
-CDist = OperatorSpec("CDist", to_rten=ToRten(rewritings=(distances,)), domain=MICROSOFT)
 
 
 def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None:
@@ -99,18 +104,10 @@ def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None
     return context.replace(normal, lengths, total)
 
 
-EmbedLayerNormalization = OperatorSpec(
-    "EmbedLayerNormalization", to_rten=ToRten(rewritings=(embed_layer_normalization,)), domain=MICROSOFT
-)
-
-
 def expand_dims(node: Node, context: Context) -> list[Node] | None:
     """Write it as Unsqueeze."""
     axes = context.op("Reshape", context.cast(context.input(1), INT64), [1])
     return context.replace(context.op("Unsqueeze", context.input(0), axes))
-
-
-ExpandDims = OperatorSpec("ExpandDims", to_rten=ToRten(rewritings=(expand_dims,)), domain=MICROSOFT)
 
 
 def fast_gelu(node: Node, context: Context) -> list[Node] | None:
@@ -146,18 +143,12 @@ def fused_conv(node: Node, context: Context) -> list[Node] | None:
     return context.replace(_activated(node, context, result, list(get_floats(node, "activation_params") or ())))
 
 
-FusedConv = OperatorSpec("FusedConv", to_rten=ToRten(rewritings=(fused_conv,)), domain=MICROSOFT)
-
-
 def fused_gemm(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gemm and the activation."""
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     result = context.copy(list(node.input), "Gemm", ("activation", *names))
     parameters = [get_float(node, name) for name in names if find(node, name) is not None]
     return context.replace(_activated(node, context, result, parameters))
-
-
-FusedGemm = OperatorSpec("FusedGemm", to_rten=ToRten(rewritings=(fused_gemm,)), domain=MICROSOFT)
 
 
 def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
@@ -172,9 +163,6 @@ def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
         operands.append(context.op("Transpose", name, perm=order) if rank > 1 else name)
     product, alpha = context.op("MatMul", *operands), get_float(node, "alpha", 1.0)
     return context.replace(product if alpha == 1 else context.op("Mul", product, context.scalar(alpha, like=product)))
-
-
-FusedMatMul = OperatorSpec("FusedMatMul", to_rten=ToRten(rewritings=(fused_mat_mul,)), domain=MICROSOFT)
 
 
 def gelu(node: Node, context: Context) -> list[Node] | None:
@@ -275,11 +263,6 @@ MatMulNBits = OperatorSpec(
 )
 
 
-QuantizeLinear = OperatorSpec(
-    "QuantizeLinear", to_rten=ToRten(rewritings=(standard("QuantizeLinear"),)), domain=MICROSOFT
-)
-
-
 def channels_last(context: Context, value: str, rank: int) -> str:
     """The value with the second axis moved to the end."""
     return context.op("Transpose", value, perm=[0, *range(2, rank), 1])
@@ -295,9 +278,6 @@ def nhwc_max_pool(node: Node, context: Context) -> list[Node] | None:
     rank = context.known_rank(context.input(0))
     pooled = context.copy([channels_first(context, context.input(0), rank)], "MaxPool")
     return context.replace(channels_last(context, pooled, rank))
-
-
-NhwcMaxPool = OperatorSpec("NhwcMaxPool", to_rten=ToRten(rewritings=(nhwc_max_pool,)), domain=MICROSOFT)
 
 
 def quick_gelu(node: Node, context: Context) -> list[Node] | None:
@@ -354,9 +334,6 @@ RotaryEmbedding = OperatorSpec(
         ranks={1: 2},
     ),
     domain=MICROSOFT,
-)
-SimplifiedLayerNormalization = OperatorSpec(
-    "SimplifiedLayerNormalization", to_rten=ToRten(rewritings=(normalization.rms_normalization,)), domain=MICROSOFT
 )
 
 
@@ -417,8 +394,6 @@ SkipSimplifiedLayerNormalization = OperatorSpec(
     onnx_loader=OnnxLoader(Row(4, 4, fields=_SKIP_FIELDS), is_native=True, lacks_outputs=(1, 2)),
     domain=MICROSOFT,
 )
-TransposeMatMul = OperatorSpec("TransposeMatMul", to_rten=ToRten(rewritings=(fused_mat_mul,)), domain=MICROSOFT)
-Trilu = OperatorSpec("Trilu", to_rten=ToRten(rewritings=(standard("Trilu"),)), domain=MICROSOFT)
 
 
 def pad(node: Node, context: Context) -> list[Node] | None:
@@ -446,7 +421,22 @@ def unique(node: Node, context: Context) -> list[Node] | None:
     return context.replace(outputs[0], *outputs[2:])
 
 
-Pad = OperatorSpec("Pad", to_rten=ToRten(rewritings=(pad,)), domain=MICROSOFT)
-Range = OperatorSpec("Range", to_rten=ToRten(rewritings=(numbers,)), domain=MICROSOFT)
-GatherND = OperatorSpec("GatherND", to_rten=ToRten(rewritings=(gather_nd,)), domain=MICROSOFT)
-Unique = OperatorSpec("Unique", to_rten=ToRten(rewritings=(unique,)), domain=MICROSOFT)
+REWRITTEN = rewritten(
+    MICROSOFT,
+    CDist=distances,
+    DequantizeLinear=standard("DequantizeLinear"),
+    EmbedLayerNormalization=embed_layer_normalization,
+    ExpandDims=expand_dims,
+    FusedConv=fused_conv,
+    FusedGemm=fused_gemm,
+    FusedMatMul=fused_mat_mul,
+    GatherND=gather_nd,
+    NhwcMaxPool=nhwc_max_pool,
+    Pad=pad,
+    QuantizeLinear=standard("QuantizeLinear"),
+    Range=numbers,
+    SimplifiedLayerNormalization=normalization.rms_normalization,
+    TransposeMatMul=fused_mat_mul,
+    Trilu=standard("Trilu"),
+    Unique=unique,
+)

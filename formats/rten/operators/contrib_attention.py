@@ -18,7 +18,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import attention, shape
-from formats.rten.spec import MICROSOFT, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToRten
+from formats.rten.spec import MICROSOFT, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToRten, rewritten
 
 UNMASKED = -10000.0  # the default for the number added to a masked key
 LOWEST = -3.4028234663852886e38  # the number added to a key that comes later
@@ -157,9 +157,6 @@ def self_attention(node: Node, context: Context) -> list[Node] | None:
     return _to_itself(node, context, product, sizes, mask, past, bias)
 
 
-Attention = OperatorSpec("Attention", to_rten=ToRten(rewritings=(self_attention,)), domain=MICROSOFT)
-
-
 def quantized_attention(node: Node, context: Context) -> list[Node] | None:
     """Write it as Attention after a product of quantised matrices."""
     op = context.op
@@ -169,9 +166,6 @@ def quantized_attention(node: Node, context: Context) -> list[Node] | None:
     product = op("Add", op("Mul", product, scale), context.input(2))
     sizes = [context.static_dims(context.input(1))[1] // 3] * 3
     return _to_itself(node, context, product, sizes, context.optional(5), context.optional(8), "")
-
-
-QAttention = OperatorSpec("QAttention", to_rten=ToRten(rewritings=(quantized_attention,)), domain=MICROSOFT)
 
 
 def _unpacked(context: Context, packed: str, count: int) -> list[str]:
@@ -406,3 +400,6 @@ GroupQueryAttention = OperatorSpec(
     ),
     domain=MICROSOFT,
 )
+
+
+REWRITTEN = rewritten(MICROSOFT, Attention=self_attention, QAttention=quantized_attention)

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT4, INT8, INT64, UINT4, UINT8
 from formats.ir.model import Node
+from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.operators import contrib, quantization, recurrence
-from formats.rten.spec import MICROSOFT, OnnxLoader, OperatorSpec, Rewriting, Row, ToRten
+from formats.rten.spec import MICROSOFT, OnnxLoader, OperatorSpec, Rewriting, Row, ToRten, rewritten
 from formats.rten.target import RTEN_0_27
 
 
@@ -35,20 +36,10 @@ def dynamic_quantize_mat_mul(node: Node, context: Context) -> list[Node] | None:
     return _scaled(context, data, context.input(1), (scale, context.input(2)), (zero, context.optional(3)), 4)
 
 
-DynamicQuantizeMatMul = OperatorSpec(
-    "DynamicQuantizeMatMul", to_rten=ToRten(rewritings=(dynamic_quantize_mat_mul,)), domain=MICROSOFT
-)
-
-
 def mat_mul_integer_to_float(node: Node, context: Context) -> list[Node] | None:
     """Write it as MatMulInteger and a scale."""
     scales, zeros = (context.input(2), context.input(3)), (context.optional(4), context.optional(5))
     return _scaled(context, context.input(0), context.input(1), scales, zeros, 6)
-
-
-MatMulIntegerToFloat = OperatorSpec(
-    "MatMulIntegerToFloat", to_rten=ToRten(rewritings=(mat_mul_integer_to_float,)), domain=MICROSOFT
-)
 
 
 def _operand(context: Context, place: int, axis: int = 1) -> str:
@@ -84,9 +75,6 @@ def gemm(node: Node, context: Context) -> list[Node] | None:
     return _quantized(context, result, 7) if context.optional(7) else context.replace(result)
 
 
-QGemm = OperatorSpec("QGemm", to_rten=ToRten(rewritings=(gemm,)), domain=MICROSOFT)
-
-
 def binary(operator: str) -> Rewriting:
     """A rewriting for an operator of two tensors."""
 
@@ -96,6 +84,7 @@ def binary(operator: str) -> Rewriting:
     return rewriting
 
 
+@budget.without_warnings
 def add(node: Node, context: Context) -> list[Node] | None:
     """Write it as onnxruntime computes it, with one factor for each operand: many sums are between two steps."""
     import numpy
@@ -116,9 +105,6 @@ def add(node: Node, context: Context) -> list[Node] | None:
     return context.replace(quantization.rounded_to(context, total, target))
 
 
-QLinearAdd = OperatorSpec("QLinearAdd", to_rten=ToRten(rewritings=(add,)), domain=MICROSOFT)
-
-
 def unary(operator: str, *without: str) -> Rewriting:
     """A rewriting for an operator of one tensor. It keeps all attributes except some."""
 
@@ -130,11 +116,6 @@ def unary(operator: str, *without: str) -> Rewriting:
         return _quantized(context, contrib.channels_last(context, result, rank) if is_last else result, 3)
 
     return rewriting
-
-
-QLinearAveragePool = OperatorSpec(
-    "QLinearAveragePool", to_rten=ToRten(rewritings=(unary("AveragePool"),)), domain=MICROSOFT
-)
 
 
 def concat(node: Node, context: Context) -> list[Node] | None:
@@ -154,14 +135,6 @@ def qlinear_conv(node: Node, context: Context) -> list[Node] | None:
     return context.replace(contrib.channels_last(context, result, rank))
 
 
-QLinearConv = OperatorSpec("QLinearConv", to_rten=ToRten(rewritings=(qlinear_conv,)), domain=MICROSOFT)
-QLinearConcat = OperatorSpec("QLinearConcat", to_rten=ToRten(rewritings=(concat,)), domain=MICROSOFT)
-QLinearGlobalAveragePool = OperatorSpec(
-    "QLinearGlobalAveragePool", to_rten=ToRten(rewritings=(unary("GlobalAveragePool"),)), domain=MICROSOFT
-)
-QLinearLeakyRelu = OperatorSpec("QLinearLeakyRelu", to_rten=ToRten(rewritings=(unary("LeakyRelu"),)), domain=MICROSOFT)
-
-
 def multiply(node: Node, context: Context) -> list[Node] | None:
     """Write it as Mul of floats. The exact form multiplies integers, and rounds after it adds the zero point."""
     op = context.op
@@ -178,12 +151,6 @@ def multiply(node: Node, context: Context) -> list[Node] | None:
     return context.replace(quantization.rounded_to(context, result, context.elem_type(context.input(0)) or UINT8))
 
 
-QLinearMul = OperatorSpec("QLinearMul", to_rten=ToRten(rewritings=(multiply,)), domain=MICROSOFT)
-
-
-QLinearSigmoid = OperatorSpec("QLinearSigmoid", to_rten=ToRten(rewritings=(unary("Sigmoid"),)), domain=MICROSOFT)
-
-
 def softmax(node: Node, context: Context) -> list[Node] | None:
     """Write it as Softmax of floats, quantised again."""
     if get_int(node, "opset") < 13 and get_int(node, "axis", -1) not in (-1, (context.rank(context.input(0)) or 0) - 1):
@@ -191,16 +158,10 @@ def softmax(node: Node, context: Context) -> list[Node] | None:
     return unary("Softmax", "opset")(node, context)
 
 
-QLinearSoftmax = OperatorSpec("QLinearSoftmax", to_rten=ToRten(rewritings=(softmax,)), domain=MICROSOFT)
-
-
 def where(node: Node, context: Context) -> list[Node] | None:
     """Write it as Where of floats, quantised again."""
     chosen = context.op("Where", context.input(0), _operand(context, 1), _operand(context, 4))
     return _quantized(context, chosen, 7, 1)
-
-
-QLinearWhere = OperatorSpec("QLinearWhere", to_rten=ToRten(rewritings=(where,)), domain=MICROSOFT)
 
 
 def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
@@ -235,11 +196,6 @@ def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
     axis = context.known_rank(rows_of_data) - 1
     result = op("DequantizeLinear", rows_of_data, rows_of_scales, zeros, axis=axis, block_size=block)
     return context.replace(result)
-
-
-GatherBlockQuantized = OperatorSpec(
-    "GatherBlockQuantized", to_rten=ToRten(rewritings=(gather_block_quantized,)), domain=MICROSOFT
-)
 
 
 NO_DEFAULT = ("thresholdedrelu", "scaledtanh", "affine")  # activations whose attributes are zero if none are given
@@ -343,4 +299,23 @@ DynamicQuantizeLSTM = OperatorSpec(
     to_rten=ToRten(rewritings=(dynamic_quantize_lstm,)),
     onnx_loader=OnnxLoader(Row(12, 3, fields=recurrence.ONNX_RNN, since=RTEN_0_27), recurrence.LSTM.onnx_loader.takes),
     domain=MICROSOFT,
+)
+
+
+REWRITTEN = rewritten(
+    MICROSOFT,
+    DynamicQuantizeMatMul=dynamic_quantize_mat_mul,
+    GatherBlockQuantized=gather_block_quantized,
+    MatMulIntegerToFloat=mat_mul_integer_to_float,
+    QGemm=gemm,
+    QLinearAdd=add,
+    QLinearAveragePool=unary("AveragePool"),
+    QLinearConcat=concat,
+    QLinearConv=qlinear_conv,
+    QLinearGlobalAveragePool=unary("GlobalAveragePool"),
+    QLinearLeakyRelu=unary("LeakyRelu"),
+    QLinearMul=multiply,
+    QLinearSigmoid=unary("Sigmoid"),
+    QLinearSoftmax=softmax,
+    QLinearWhere=where,
 )

@@ -15,15 +15,9 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
             "SwiGLU Swish ThresholdedRelu"
         ),
     },
-    "attention": {
-        "": "Attention LinearAttention RotaryEmbedding",
-    },
-    "boxes": {
-        "": "NonMaxSuppression RoiAlign",
-    },
-    "casting": {
-        "": "BitCast Cast CastLike",
-    },
+    "attention": {"": "Attention LinearAttention RotaryEmbedding"},
+    "boxes": {"": "NonMaxSuppression RoiAlign"},
+    "casting": {"": "BitCast Cast CastLike"},
     "comparison": {
         "": (
             "And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Equal Greater GreaterOrEqual IsInf IsNaN Less "
@@ -38,9 +32,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
             "Trilu Unique"
         ),
     },
-    "contrib_attention": {
-        "com.microsoft": "Attention GroupQueryAttention MultiHeadAttention QAttention",
-    },
+    "contrib_attention": {"com.microsoft": "Attention GroupQueryAttention MultiHeadAttention QAttention"},
     "contrib_quantized": {
         "com.microsoft": (
             "DynamicQuantizeLSTM DynamicQuantizeMatMul GatherBlockQuantized MatMulIntegerToFloat QGemm QLinearAdd "
@@ -48,12 +40,8 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
             "QLinearSigmoid QLinearSoftmax QLinearWhere"
         ),
     },
-    "control_flow": {
-        "": "If Loop Scan",
-    },
-    "convolution": {
-        "": "CausalConvWithState Conv ConvTranspose",
-    },
+    "control_flow": {"": "If Loop Scan"},
+    "convolution": {"": "CausalConvWithState Conv ConvTranspose"},
     "creation": {
         "": (
             "Bernoulli Constant ConstantOfShape Dropout EyeLike Multinomial RandomNormal RandomNormalLike "
@@ -66,21 +54,15 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
             "Neg Pow Reciprocal Round Sign Sin Sinh Sqrt Sub Sum Tan Tanh"
         ),
     },
-    "grids": {
-        "": "AffineGrid DeformConv GridSample",
-    },
+    "grids": {"": "AffineGrid DeformConv GridSample"},
     "indexing": {
         "": (
             "Compress Gather GatherElements GatherND NonZero OneHot Scatter ScatterElements ScatterND TensorScatter "
             "Trilu Unique"
         ),
     },
-    "integer_products": {
-        "": "ConvInteger MatMulInteger",
-    },
-    "matrix": {
-        "": "Det Einsum Gemm MatMul",
-    },
+    "integer_products": {"": "ConvInteger MatMulInteger"},
+    "matrix": {"": "Det Einsum Gemm MatMul"},
     "ml": {
         "ai.onnx.ml": (
             "ArrayFeatureExtractor Binarizer FeatureVectorizer Imputer LabelEncoder LinearClassifier LinearRegressor "
@@ -94,31 +76,18 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
             "SimplifiedLayerNormalization Softmax SoftmaxCrossEntropyLoss"
         ),
     },
-    "padding": {
-        "": "CenterCropPad Pad",
-    },
-    "pooling": {
-        "": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxUnpool",
-    },
-    "preview": {
-        "ai.onnx.preview": "FlexAttention",
-        "ai.onnx.preview.training": "Adagrad Adam Momentum",
-    },
-    "quantization": {
-        "": "DequantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul QuantizeLinear",
-    },
-    "recurrence": {
-        "": "GRU LSTM RNN",
-    },
+    "padding": {"": "CenterCropPad Pad"},
+    "pooling": {"": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxUnpool"},
+    "preview": {"ai.onnx.preview": "FlexAttention", "ai.onnx.preview.training": "Adagrad Adam Momentum"},
+    "quantization": {"": "DequantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul QuantizeLinear"},
+    "recurrence": {"": "GRU LSTM RNN"},
     "reduction": {
         "": (
             "ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
             "ReduceSum ReduceSumSquare TopK"
         ),
     },
-    "resize": {
-        "": "Resize Upsample",
-    },
+    "resize": {"": "Resize Upsample"},
     "sequence": {
         "": (
             "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct "
@@ -128,18 +97,10 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of
     "shape": {
         "": "DepthToSpace Expand Flatten Identity Reshape Shape Size SpaceToDepth Squeeze Tile Transpose Unsqueeze",
     },
-    "signal": {
-        "": "BlackmanWindow CumProd CumSum DFT HammingWindow HannWindow MelWeightMatrix STFT TfIdfVectorizer",
-    },
-    "slicing": {
-        "": "Concat ReverseSequence Slice Split",
-    },
-    "trees": {
-        "ai.onnx.ml": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
-    },
-    "window": {
-        "": "Col2Im",
-    },
+    "signal": {"": "BlackmanWindow CumProd CumSum DFT HammingWindow HannWindow MelWeightMatrix STFT TfIdfVectorizer"},
+    "slicing": {"": "Concat ReverseSequence Slice Split"},
+    "trees": {"ai.onnx.ml": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"},
+    "window": {"": "Col2Im"},
 }
 # The place among RTen's known releases of the one that added an operator, or a field of one.
 NEWER: Final[Mapping[str, int]] = {

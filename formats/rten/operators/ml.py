@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from math import isnan, prod
 from typing import Any
 
+import numpy as np
+
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.ir.model import Node
 from formats.rten.convert import budget
@@ -16,7 +18,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import shape
-from formats.rten.spec import MACHINE_LEARNING, OperatorSpec, ToRten, because
+from formats.rten.spec import MACHINE_LEARNING, because, rewritten
 from formats.rten.types import NOT_NUMBERS
 
 _STRINGS = "uses strings, which RTen does not support"
@@ -42,9 +44,6 @@ def scaler(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op("Mul", shifted, _of_features(node, context, "scale")))
 
 
-Scaler = OperatorSpec("Scaler", to_rten=ToRten(rewritings=(scaler,)), domain=MACHINE_LEARNING)
-
-
 def normalizer(node: Node, context: Context) -> list[Node] | None:
     """Write it as a division of each sample by its norm, if that is not zero."""
     op = context.op
@@ -60,17 +59,11 @@ def normalizer(node: Node, context: Context) -> list[Node] | None:
     return context.replace(op("Div", data, divisor))
 
 
-Normalizer = OperatorSpec("Normalizer", to_rten=ToRten(rewritings=(normalizer,)), domain=MACHINE_LEARNING)
-
-
 def binarizer(node: Node, context: Context) -> list[Node] | None:
     """Write it as a comparison with the threshold."""
     data = context.input(0)
     limit = context.array(get_float(node, "threshold"), context.elem_type(data) or FLOAT)
     return context.replace(context.cast(context.op("Greater", data, limit), context.elem_type(data) or FLOAT))
-
-
-Binarizer = OperatorSpec("Binarizer", to_rten=ToRten(rewritings=(binarizer,)), domain=MACHINE_LEARNING)
 
 
 def array_feature_extractor(node: Node, context: Context) -> list[Node] | None:
@@ -80,11 +73,6 @@ def array_feature_extractor(node: Node, context: Context) -> list[Node] | None:
         data = context.op("Unsqueeze", data, [0])
     places = context.op("Reshape", context.input(1), [-1])
     return context.replace(context.op("Gather", data, places, axis=-1))
-
-
-ArrayFeatureExtractor = OperatorSpec(
-    "ArrayFeatureExtractor", to_rten=ToRten(rewritings=(array_feature_extractor,)), domain=MACHINE_LEARNING
-)
 
 
 def _for_each_feature(context: Context, values: str, count: int, features: str) -> str:
@@ -121,9 +109,6 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
     return context.replace(op("Where", is_gone, fill, data))
 
 
-Imputer = OperatorSpec("Imputer", to_rten=ToRten(rewritings=(imputer,)), domain=MACHINE_LEARNING)
-
-
 def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
     """Write it as Concat of the inputs, each cut or padded to its number of columns."""
     op = context.op
@@ -144,11 +129,6 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
     if len(parts) != len(node.input):
         raise Refused(f"has {len(node.input)} inputs, but inputdimensions for {len(parts)}")
     return context.replace(op("Concat", *parts, axis=1))
-
-
-FeatureVectorizer = OperatorSpec(
-    "FeatureVectorizer", to_rten=ToRten(rewritings=(feature_vectorizer,)), domain=MACHINE_LEARNING
-)
 
 
 def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) -> str:
@@ -177,9 +157,6 @@ def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
     column = context.op("Unsqueeze", data, [-1])
     is_category = context.op("Equal", column, context.array(categories, elem_type))
     return context.replace(context.cast(is_category, FLOAT))
-
-
-OneHotEncoder = OperatorSpec("OneHotEncoder", to_rten=ToRten(rewritings=(one_hot_encoder,)), domain=MACHINE_LEARNING)
 
 
 def _table(node: Node, context: Context, what: str) -> tuple[list[Any], int]:
@@ -211,18 +188,12 @@ def label_encoder(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op("Gather", table, places, axis=0))
 
 
-LabelEncoder = OperatorSpec("LabelEncoder", to_rten=ToRten(rewritings=(label_encoder,)), domain=MACHINE_LEARNING)
-
-
 @because("Refuse it: RTen has no dictionaries")
 def zip_map(node: Node, context: Context) -> list[Node] | None:
     raise Refused(
         "outputs dictionaries, which RTen does not support",
         "export without it (skl2onnx: options={'zipmap': False}), or make its input an output",
     )
-
-
-ZipMap = OperatorSpec("ZipMap", to_rten=ToRten(rewritings=(zip_map,)), domain=MACHINE_LEARNING)
 
 
 def _probit(context: Context, data: str) -> str:
@@ -294,9 +265,7 @@ def _linear(node: Node, context: Context, targets: int) -> str:
     coefficients, intercepts = get_floats(node, "coefficients") or [], get_floats(node, "intercepts")
     if not targets or len(coefficients) % targets:
         raise Refused(f"has {len(coefficients)} coefficients for {targets} targets")
-    import numpy
-
-    weight = numpy.asarray(coefficients, numpy.float32).reshape(targets, -1)
+    weight = np.asarray(coefficients, np.float32).reshape(targets, -1)
     inputs = [samples(context), context.array(weight)]
     if intercepts:
         inputs.append(context.array(intercepts))
@@ -308,11 +277,6 @@ def linear_regressor(node: Node, context: Context) -> list[Node] | None:
     targets = get_int(node, "targets", 1)
     scores = _linear(node, context, targets)
     return context.replace(post_transform(context, scores, get_string(node, "post_transform"), targets))
-
-
-LinearRegressor = OperatorSpec(
-    "LinearRegressor", to_rten=ToRten(rewritings=(linear_regressor,)), domain=MACHINE_LEARNING
-)
 
 
 def int_labels(node: Node, context: Context, name: str) -> list[int]:
@@ -365,17 +329,10 @@ def linear_classifier(node: Node, context: Context) -> list[Node] | None:
     return context.replace(label, op("Concat", rest, scores, axis=1))
 
 
-LinearClassifier = OperatorSpec(
-    "LinearClassifier", to_rten=ToRten(rewritings=(linear_classifier,)), domain=MACHINE_LEARNING
-)
-
-
 def _kernels(node: Node, context: Context, count: int) -> str:
     """The kernel of each sample with each of the vectors."""
-    import numpy
-
     op = context.op
-    vectors = numpy.asarray(get_floats(node, "support_vectors") or (), numpy.float32).reshape(count, -1)
+    vectors = np.asarray(get_floats(node, "support_vectors") or (), np.float32).reshape(count, -1)
     gamma, offset, degree = (*(get_floats(node, "kernel_params") or ()), 0.0, 0.0, 0.0)[:3]
     data, kind = samples(context), get_string(node, "kernel_type", "LINEAR")
     if kind == "RBF":
@@ -397,14 +354,12 @@ def _kernels(node: Node, context: Context, count: int) -> str:
 
 def regressor(node: Node, context: Context) -> list[Node] | None:
     """Write it as a sum of kernels times coefficients; for one class, as its sign."""
-    import numpy
-
     op = context.op
     if get_string(node, "post_transform", "NONE") != "NONE":
         raise Refused("has a post_transform, which ONNX Runtime ignores", "set it to NONE")
     count = get_int(node, "n_supports")
     kernels = _kernels(node, context, count) if count else samples(context)
-    coefficients = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(-1, 1)
+    coefficients = np.asarray(get_floats(node, "coefficients") or (), np.float32).reshape(-1, 1)
     offset = context.scalar((get_floats(node, "rho") or [0.0])[0])
     total = op("Add", op("MatMul", kernels, context.array(coefficients)), offset)
     if get_int(node, "one_class"):
@@ -413,13 +368,8 @@ def regressor(node: Node, context: Context) -> list[Node] | None:
     return context.replace(total)
 
 
-SVMRegressor = OperatorSpec("SVMRegressor", to_rten=ToRten(rewritings=(regressor,)), domain=MACHINE_LEARNING)
-
-
 def classifier(node: Node, context: Context) -> list[Node] | None:
     """Write it as kernels for each pair of classes; the class that wins most often is the label."""
-    import numpy
-
     op = context.op
     labels, supports = int_labels(node, context, "classlabels_ints"), get_ints(node, "vectors_per_class") or []
     if get_floats(node, "prob_a"):
@@ -427,14 +377,14 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     if len(labels) < 2 or len(supports) != len(labels) or get_string(node, "post_transform", "NONE") != "NONE":
         raise Refused("has a post_transform, or does not list support vectors for each class")
     count, classes = sum(supports), len(labels)
-    by_class = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
+    by_class = np.asarray(get_floats(node, "coefficients") or (), np.float32).reshape(classes - 1, count)
     budget.elements(sum(supports))
     budget.steps(classes * (classes - 1) // 2)
     # A pair of classes has a column: the coefficients of both classes' vectors against the other class. In ONNX, row n
     # has those against the nth of the other classes.
-    owners = numpy.repeat(budget.arange(classes), supports)
+    owners = np.repeat(budget.arange(classes), supports)
     pairs = [(one, other) for one in range(classes) for other in range(one + 1, classes)]
-    coefficients = budget.zeros((count, len(pairs)), numpy.float32)
+    coefficients = budget.zeros((count, len(pairs)), np.float32)
     for place, (one, other) in enumerate(pairs):
         coefficients[owners == one, place] = by_class[other - 1, owners == one]
         coefficients[owners == other, place] = by_class[one, owners == other]
@@ -443,7 +393,7 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     if classes == 2:
         both = op("Concat", op("Neg", scores), scores, axis=1)
         return context.replace(label_above(context, scores, 0.0, labels[::-1]), both)
-    winners, losers = numpy.asarray(pairs).T
+    winners, losers = np.asarray(pairs).T
     wins = op("Greater", scores, 0.0)
     winner = op("Where", wins, context.array(winners, INT32), context.array(losers, INT32))
     column = op("Unsqueeze", winner, [2])
@@ -453,4 +403,19 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     return context.replace(label_of_largest(context, total, labels), scores)
 
 
-SVMClassifier = OperatorSpec("SVMClassifier", to_rten=ToRten(rewritings=(classifier,)), domain=MACHINE_LEARNING)
+REWRITTEN = rewritten(
+    MACHINE_LEARNING,
+    ArrayFeatureExtractor=array_feature_extractor,
+    Binarizer=binarizer,
+    FeatureVectorizer=feature_vectorizer,
+    Imputer=imputer,
+    LabelEncoder=label_encoder,
+    LinearClassifier=linear_classifier,
+    LinearRegressor=linear_regressor,
+    Normalizer=normalizer,
+    OneHotEncoder=one_hot_encoder,
+    SVMClassifier=classifier,
+    SVMRegressor=regressor,
+    Scaler=scaler,
+    ZipMap=zip_map,
+)

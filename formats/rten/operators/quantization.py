@@ -327,6 +327,7 @@ def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 
     return context.op("DequantizeLinear", data, scale, zero, axis=axis)
 
 
+@budget.without_warnings
 def scale_of_product(context: Context, first: str, second: str, result: str) -> str:
     """Return the factor between a product of quantised numbers and the quantised result, rounded as runtimes do."""
     import numpy

@@ -13,6 +13,7 @@ from math import floor, frexp
 
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.ir.model import Node
+from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
@@ -53,6 +54,7 @@ _NEAREST = {
 }
 
 
+@budget.without_warnings
 def scaled_size(size: int, scale: float) -> int:
     """The output size for a scale, computed in the precision that runtimes use for it."""
     import numpy
@@ -289,7 +291,12 @@ def _of_one_ratio(
 
     def resized_by(ratio: float | None) -> list[Axis]:
         return [
-            Axis(size, floor(ratio * size + 0.5) if ratio and isinstance(size, int) else None, ratio, *ends[axis])
+            Axis(
+                size,
+                floor(ratio * size + 0.5) if ratio is not None and isinstance(size, int) else None,
+                ratio,
+                *ends[axis],
+            )
             if axis in axes
             else Axis(size, size, 1)
             for axis, size in enumerate(dims)

@@ -43,13 +43,11 @@ class Axis(NamedTuple):
     @property
     def is_whole(self) -> bool | None:
         """Whether the size times the scale is whole, so that the ratio of sizes is the scale; `None` if unknown."""
-        import numpy
-
         if self.scale is None or self.scale == int(self.scale):
             return True
         if not isinstance(self.before, int):
             return None
-        return bool(numpy.float32(self.before) * numpy.float32(self.scale) == self.after)
+        return bool(np.float32(self.before) * np.float32(self.scale) == self.after)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -75,31 +73,30 @@ class Kernel(NamedTuple):
         return self.coordinates == "tf_crop_and_resize"
 
 
+@budget.without_warnings
 def positions(axis: Axis, coordinates: str) -> Array:
     """The coordinate in the input of each output."""
-    import numpy
-
     before, after = axis.sizes
-    scale = numpy.float32(after / before if axis.scale is None else axis.scale)
-    places = budget.arange(after, dtype=numpy.float32)
-    half = numpy.float32(0.5)
+    scale = np.float32(after / before if axis.scale is None else axis.scale)
+    places = budget.arange(after, dtype=np.float32)
+    half = np.float32(0.5)
     if coordinates == "asymmetric":
         return places / scale
     if coordinates == "tf_half_pixel_for_nn":
         return (places + half) / scale
     if coordinates == "align_corners":
-        return places * numpy.float32(before - 1) / numpy.float32(max(after - 1, 1))
+        return places * np.float32(before - 1) / np.float32(max(after - 1, 1))
     if coordinates == "pytorch_half_pixel" and after == 1:
-        return budget.zeros(1, numpy.float32)
+        return budget.zeros(1, np.float32)
     if coordinates == "half_pixel_symmetric":
-        adjustment = numpy.float32(after) / (scale * numpy.float32(before))
-        offset = numpy.float32(before / 2) * (1 - adjustment)
+        adjustment = np.float32(after) / (scale * np.float32(before))
+        offset = np.float32(before / 2) * (1 - adjustment)
         return offset + (places + half) / scale - half
     if coordinates == "tf_crop_and_resize":
-        start, end, last = numpy.float32(axis.start), numpy.float32(axis.end), numpy.float32(before - 1)
+        start, end, last = np.float32(axis.start), np.float32(axis.end), np.float32(before - 1)
         if after == 1:
-            return budget.full(1, half * (start + end) * last, numpy.float32)
-        return start * last + places * ((end - start) * last / numpy.float32(after - 1))
+            return budget.full(1, half * (start + end) * last, np.float32)
+        return start * last + places * ((end - start) * last / np.float32(after - 1))
     return (places + half) / scale - half
 
 
@@ -112,25 +109,21 @@ def inside(axis: Axis) -> Array:
 
 def indices(axis: Axis, kernel: Kernel) -> list[int]:
     """For each output the nearest element of the input."""
-    import numpy
-
     before, _ = axis.sizes
     coordinates = positions(axis, kernel.coordinates)
-    below = numpy.floor(coordinates)
+    below = np.floor(coordinates)
     if kernel.rounding == "floor":
         coordinates = below
     elif kernel.rounding == "ceil":
-        coordinates = numpy.ceil(coordinates)
+        coordinates = np.ceil(coordinates)
     else:
         is_ceil = kernel.rounding == "round_prefer_ceil"
         coordinates = below + (coordinates - below >= HALF - ABOUT if is_ceil else coordinates - below > HALF + ABOUT)
-    return [int(place) for place in numpy.clip(coordinates, 0, before - 1)]
+    return [int(place) for place in np.clip(coordinates, 0, before - 1)]
 
 
 def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
     """The weights of all elements of the input (columns) in each output (rows)."""
-    import numpy
-
     before, after = axis.sizes
     result = budget.zeros((after, before))
     scale = after / before if axis.scale is None else axis.scale
@@ -140,31 +133,27 @@ def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
     for row, position in enumerate(positions(axis, kernel.coordinates)):
         if kernel.mode == "linear" and not kernel.antialias:
             position = min(max(position, 0), before - 1)  # outside, the border element is repeated
-        first = int(numpy.floor(position - reach / shrink)) + 1
-        columns = first + budget.arange(int(numpy.ceil(position + reach / shrink)) + 1 - first)
-        distance = numpy.abs(columns - float(position)) * shrink
+        first = int(np.floor(position - reach / shrink)) + 1
+        columns = first + budget.arange(int(np.ceil(position + reach / shrink)) + 1 - first)
+        distance = np.abs(columns - float(position)) * shrink
         weights = _linear(distance) if kernel.mode == "linear" else _cubic(distance, kernel.cubic_a)
         if kernel.exclude_outside:
-            weights = numpy.where((columns >= 0) & (columns < before), weights, 0)
+            weights = np.where((columns >= 0) & (columns < before), weights, 0)
         if kernel.exclude_outside or kernel.antialias:
             weights = weights / weights.sum()
-        numpy.add.at(result[row], numpy.clip(columns, 0, before - 1), weights)
+        np.add.at(result[row], np.clip(columns, 0, before - 1), weights)
     return result
 
 
 def _linear(distance: Array) -> Array:
-    import numpy
-
-    return numpy.asarray(numpy.maximum(1 - distance, 0))
+    return np.asarray(np.maximum(1 - distance, 0))
 
 
 def _cubic(distance: Array, a: float) -> Array:
     """Spec: Keys, Cubic convolution interpolation for digital image processing, 1981."""
-    import numpy
-
     near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
     far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
-    return numpy.asarray(numpy.where(distance <= 1, near, numpy.where(distance < 2, far, 0)))
+    return np.asarray(np.where(distance <= 1, near, np.where(distance < 2, far, 0)))
 
 
 class Line(NamedTuple):

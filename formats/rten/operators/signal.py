@@ -98,6 +98,7 @@ HammingWindow = OperatorSpec(
 HannWindow = OperatorSpec("HannWindow", Outputs(elements=unknown), ToRten(rewritings=(cosine_window(0.5, 0.5),)))
 
 
+@budget.without_warnings
 def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
     """Write it as a constant, if all of its inputs are known.
 
@@ -118,8 +119,7 @@ def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
     place = budget.arange(length // 2 + 1)[:, None]
     if bins < 1 or length < 1 or (points < 0).any() or (points > length // 2).any():
         raise Refused("has triangles outside the range of frequencies")
-    with numpy.errstate(divide="ignore", invalid="ignore"):
-        rising, falling = (place - left) / (centre - left), (right - place) / (right - centre)
+    rising, falling = (place - left) / (centre - left), (right - place) / (right - centre)
     matrix = numpy.where((left <= place) & (place <= centre), rising, 0.0)
     matrix = numpy.where((left == centre) & (place == centre), 1.0, matrix)
     matrix = numpy.where((centre <= place) & (place < right), falling, matrix)

@@ -23,7 +23,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import ml, shape
-from formats.rten.spec import MACHINE_LEARNING, OperatorSpec, ToRten
+from formats.rten.spec import MACHINE_LEARNING, rewritten
 
 MAX_DEPTH = 256  # levels, each of which becomes several nodes
 SMALL = 1 << 16  # bytes of tables that are allowed, however small the model is
@@ -57,15 +57,13 @@ class Trees:
 
         Raises: Refused if nodes lead nowhere, in a circle, or deeper than supported.
         """
-        import numpy
-
         count = len(self.features)
         for column in (self.roots, self.true, self.false):
             if column.size and not 0 <= column.min() <= column.max() < count:
                 raise Refused("has tree nodes with children that do not exist")
-        places, self.depth = numpy.unique(self.roots), 0
+        places, self.depth = np.unique(self.roots), 0
         while (places := places[places < self.leaves]).size:
-            places = numpy.unique(numpy.concatenate((self.true[places], self.false[places])))
+            places = np.unique(np.concatenate((self.true[places], self.false[places])))
             self.depth += 1
             if self.depth > MAX_DEPTH:
                 raise Refused(f"has trees with more than {MAX_DEPTH} levels")
@@ -80,10 +78,8 @@ class Trees:
 
         Raises: Refused if a leaf has several numbers for a target, which no exporter writes.
         """
-        import numpy
-
         places = self.owners * count + self.targets
-        if len(numpy.unique(places)) < len(places) or not (self.targets >= 0).all() or (self.targets >= count).any():
+        if len(np.unique(places)) < len(places) or not (self.targets >= 0).all() or (self.targets >= count).any():
             raise Refused("has leaves with several numbers for a target, or with an unknown target")
         rows = budget.full(self.leaf_count * count, empty, self.weights.dtype)
         rows[places] = self.weights
@@ -103,8 +99,6 @@ class Trees:
 
     def tree_of_leaf(self) -> NDArray[np.int64]:
         """The tree of each leaf."""
-        import numpy
-
         tree = budget.full(len(self.features), -1)
         tree[self.roots] = budget.arange(len(self.roots))
         places = self.roots
@@ -113,89 +107,76 @@ class Trees:
                 if ((tree[children] != -1) & (tree[children] != tree[places])).any():
                     raise Refused("has trees that share leaves")
                 tree[children] = tree[places]
-            places = numpy.unique(numpy.concatenate((self.true[places], self.false[places])))
+            places = np.unique(np.concatenate((self.true[places], self.false[places])))
         return tree[self.leaves :]
 
     def by_target(self, count: int) -> Trees | None:
         """The trees, alternating between targets, with empty trees added; `None` if a tree has several targets."""
-        import numpy
-
         tree = self.tree_of_leaf()[self.owners]
         target = budget.full(len(self.roots), -1)
         target[tree] = self.targets
-        if (target[tree] != self.targets).any() or len(numpy.unique(self.owners)) < len(self.owners):
+        if (target[tree] != self.targets).any() or len(np.unique(self.owners)) < len(self.owners):
             return None
         groups = [self.roots[target == number] for number in budget.steps(count)]
         rounds = max(map(len, groups))
         roots = budget.full((rounds, count), len(self.features))  # an empty leaf, which is added
         for number, group in enumerate(groups):
             roots[: len(group), number] = group
-        zero, last = budget.zeros(1, numpy.int64), numpy.asarray([len(self.features)])
+        zero, last = budget.zeros(1, np.int64), np.asarray([len(self.features)])
         added = {"features": zero, "splits": zero, "modes": zero, "true": last, "false": last, "tracks": zero > 0}
         arrays: dict[str, Any] = {
-            name: numpy.append(getattr(self, name), one).astype(getattr(self, name).dtype)
-            for name, one in added.items()
+            name: np.append(getattr(self, name), one).astype(getattr(self, name).dtype) for name, one in added.items()
         }
         return replace(self, roots=roots.reshape(-1), **arrays)
 
     def always_has(self, count: int) -> list[bool | None]:
         """For each target, whether every sample gets a number for it, or no sample does; `None` if samples differ."""
-        import numpy
-
         has = budget.zeros((self.leaf_count, count), bool)
         has[self.owners, self.targets] = True
         tree, lacking = self.tree_of_leaf(), budget.zeros((len(self.roots), count), bool)
-        numpy.logical_or.at(lacking, tree[tree >= 0], ~has[tree >= 0])
-        full, some = numpy.asarray((~lacking).any(axis=0)), numpy.asarray(has.any(axis=0))
+        np.logical_or.at(lacking, tree[tree >= 0], ~has[tree >= 0])
+        full, some = np.asarray((~lacking).any(axis=0)), np.asarray(has.any(axis=0))
         pairs = zip(full.tolist(), some.tolist(), strict=True)
         return [True if is_full else None if is_some else False for is_full, is_some in pairs]
 
 
 def floats_of(node: Node, name: str) -> NDArray[Any] | None:
     """Numbers in an attribute of floats, or in a tensor, which are then DOUBLE."""
-    import numpy
-
     attribute = find(node, f"{name}_as_tensor") or find(node, name)
     if attribute is None:
         return None
-    return (
-        attribute.t.numpy().reshape(-1) if attribute.t is not None else numpy.asarray(attribute.floats, numpy.float32)
-    )
+    return attribute.t.numpy().reshape(-1) if attribute.t is not None else np.asarray(attribute.floats, np.float32)
 
 
 def _ints(node: Node, name: str, default: Sequence[int] = ()) -> NDArray[np.int64]:
-    import numpy
-
-    return numpy.asarray(get_ints(node, name) or default, numpy.int64)
+    return np.asarray(get_ints(node, name) or default, np.int64)
 
 
 def numbered(node: Node, prefix: str) -> Trees:
     """The trees of a classifier or regressor, whose nodes are numbered in each tree."""
-    import numpy
-
-    names = numpy.asarray(get_strings(node, "nodes_modes"))
+    names = np.asarray(get_strings(node, "nodes_modes"))
     tree, number = _ints(node, "nodes_treeids"), _ints(node, "nodes_nodeids")
     count, is_leaf = len(names), names == "LEAF"
-    order = numpy.argsort(is_leaf, kind="stable")  # leaves last
+    order = np.argsort(is_leaf, kind="stable")  # leaves last
     place = {(int(tree[old]), int(number[old])): new for new, old in enumerate(order)}
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):
         ids = _ints(node, name)
         child_places = [new if is_leaf[old] else place[int(tree[old]), int(ids[old])] for new, old in enumerate(order)]
-        children.append(numpy.asarray(child_places, numpy.int64))
-    modes = numpy.asarray([MODES.index(name) if name != "LEAF" else 0 for name in names[order]], numpy.int64)
+        children.append(np.asarray(child_places, np.int64))
+    modes = np.asarray([MODES.index(name) if name != "LEAF" else 0 for name in names[order]], np.int64)
     starts = [old for old in range(count) if old == 0 or tree[old] != tree[old - 1]]
-    new_place = budget.zeros(count, numpy.int64)
+    new_place = budget.zeros(count, np.int64)
     new_place[order] = budget.arange(count)
     leaves = int(count - is_leaf.sum())
     pairs = zip(_ints(node, f"{prefix}_treeids").tolist(), _ints(node, f"{prefix}_nodeids").tolist(), strict=True)
-    owners = numpy.asarray([place[pair] for pair in pairs], numpy.int64) - leaves
+    owners = np.asarray([place[pair] for pair in pairs], np.int64) - leaves
     inside = owners >= 0  # numbers of nodes that are not leaves are ignored
     splits, weights = floats_of(node, "nodes_values"), floats_of(node, f"{prefix}_weights")
     if splits is None or weights is None:
         raise Refused("has no values or no weights")
     tracks = _ints(node, "nodes_missing_value_tracks_true", [0] * count) == 1
-    features = numpy.where(is_leaf, 0, _ints(node, "nodes_featureids"))
+    features = np.where(is_leaf, 0, _ints(node, "nodes_featureids"))
     targets = _ints(node, f"{prefix}_ids")
     return Trees(
         new_place[starts], features[order], splits[order], modes, children[0], children[1], tracks[order], leaves,
@@ -214,10 +195,8 @@ def placed(node: Node) -> Trees:
 
     A node that tests for members of a set becomes a chain of nodes. Each of them tests for one member.
     """
-    import numpy
-
     features, splits = _ints(node, "nodes_featureids").tolist(), _array(node, "nodes_splits").tolist()
-    modes, count = _array(node, "nodes_modes").astype(numpy.int64).tolist(), len(features)
+    modes, count = _array(node, "nodes_modes").astype(np.int64).tolist(), len(features)
     tracks = (_ints(node, "nodes_missing_value_tracks_true", [0] * count) == 1).tolist()
     children = []  # leaves are -1 and below
     for name in ("true", "false"):
@@ -248,14 +227,12 @@ def placed(node: Node) -> Trees:
     padding = [0] * len(weights)
 
     def renumbered(column: list[int]) -> NDArray[np.int64]:
-        return numpy.asarray(
-            [leaves - 1 - child if child < 0 else child for child in column] + list(range(leaves, last))
-        )
+        return np.asarray([leaves - 1 - child if child < 0 else child for child in column] + list(range(leaves, last)))
 
     return Trees(
-        _ints(node, "tree_roots"), numpy.asarray(features + padding),
-        numpy.asarray(splits + padding, _array(node, "nodes_splits").dtype), numpy.asarray(modes + padding),
-        renumbered(true), renumbered(false), numpy.asarray(tracks + padding, bool), leaves,
+        _ints(node, "tree_roots"), np.asarray(features + padding),
+        np.asarray(splits + padding, _array(node, "nodes_splits").dtype), np.asarray(modes + padding),
+        renumbered(true), renumbered(false), np.asarray(tracks + padding, bool), leaves,
         _ints(node, "leaf_targetids"), budget.arange(len(weights)), weights
     )  # fmt: skip
 
@@ -330,8 +307,6 @@ class Walk:
 
     def leaves(self, data: str) -> str:
         """The indices of the leaves that samples reach, counted from the first leaf."""
-        import numpy
-
         context, trees = self.context, self.trees
         inner = slice(trees.leaves)
         self.constants = {
@@ -341,9 +316,9 @@ class Walk:
             "false": self.table(trees.false[inner]),
         }
         for mode in self.modes if len(self.modes) > 1 else ():
-            self.constants[MODES[mode]] = self.table(numpy.where(trees.modes[inner] == mode, 1, 0))
+            self.constants[MODES[mode]] = self.table(np.where(trees.modes[inner] == mode, 1, 0))
         if self.tracks.any() and not self.tracks.all():
-            self.constants["tracks"] = self.table(numpy.where(self.tracks, 1, 0))
+            self.constants["tracks"] = self.table(np.where(self.tracks, 1, 0))
         first, last = context.array(trees.leaves, INT32), context.array(trees.leaves - 1, INT32)
         dims = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([len(trees.roots)]))
         place = context.op("Expand", context.array(trees.roots, INT32), dims)
@@ -360,9 +335,7 @@ class Walk:
 
     def total(self, data: str, count: int, aggregate: str) -> str:
         """The results of all trees for each target: a row for each sample."""
-        import numpy
-
-        context, infinity = self.context, numpy.inf
+        context, infinity = self.context, np.inf
         if aggregate in ("MIN", "MAX"):
             empty = infinity if aggregate == "MIN" else -infinity
             operator = "ReduceMin" if aggregate == "MIN" else "ReduceMax"
@@ -425,11 +398,6 @@ def regressor(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.cast(scores, FLOAT))
 
 
-TreeEnsembleRegressor = OperatorSpec(
-    "TreeEnsembleRegressor", to_rten=ToRten(rewritings=(regressor,)), domain=MACHINE_LEARNING
-)
-
-
 def ensemble(node: Node, context: Context) -> list[Node] | None:
     """Write it as lookups in tables of tree nodes, summed for each target."""
     walk, data = _walk(node, context, placed(node))
@@ -443,9 +411,6 @@ def ensemble(node: Node, context: Context) -> list[Node] | None:
             "add a Softmax or Sigmoid node after it",
         )
     return context.replace(_regressed(walk, data, get_int(node, "n_targets"), aggregate, [], post_transform))
-
-
-TreeEnsemble = OperatorSpec("TreeEnsemble", to_rten=ToRten(rewritings=(ensemble,)), domain=MACHINE_LEARNING)
 
 
 def _one_score(walk: Walk, score: str, post_transform: str, is_positive: bool) -> str:
@@ -503,6 +468,6 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
     return context.replace(label, context.cast(ml.post_transform(context, scores, post_transform, count), FLOAT))
 
 
-TreeEnsembleClassifier = OperatorSpec(
-    "TreeEnsembleClassifier", to_rten=ToRten(rewritings=(classifier,)), domain=MACHINE_LEARNING
+REWRITTEN = rewritten(
+    MACHINE_LEARNING, TreeEnsemble=ensemble, TreeEnsembleClassifier=classifier, TreeEnsembleRegressor=regressor
 )
