@@ -45,15 +45,13 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True, slots=True)
 class Pass(Generic[Subject, Facts]):
-    """A step with one concern: its name, what it does, why, and the function that does it.
+    """A step with one concern: its name, and the function that does it.
 
     The function gets a graph or a model, and the facts that the passes share, where it may note or report something. It
     returns another graph or model, or the same object if it changes nothing in it.
     """
 
     name: str
-    does: str
-    why: str
     apply: Callable[[Subject, Facts], Subject]
 
 
@@ -165,48 +163,14 @@ def add_constants(graph: Graph, facts: GraphFacts) -> Graph:
 
 
 GRAPH_PASSES: Final[tuple[Pass[Graph, GraphFacts], ...]] = (
-    Pass(
-        "decisive values",
-        "finds the values that are rounded or compared",
-        "before them, a difference in the last bit may become a large one, so rewritings must be exact",
-        find_decisive,
-    ),
-    Pass(
-        "declarations",
-        "reads declared types, inputs and constants, and makes sparse constants dense",
-        "rewritings ask for types and constants; RTen has no sparse tensors",
-        declare,
-    ),
-    Pass(
-        "rewriting",
-        "puts each node through the rewritings of its operator",
-        "RTen lacks operators and forms of operators, and computes some otherwise",
-        rewrite,
-    ),
-    Pass(
-        "distinct outputs",
-        "adds nodes that keep RTen from folding two outputs to one constant",
-        "RTen cannot load such a model",
-        keep_outputs_apart,
-    ),
-    Pass(
-        "exceeding outputs",
-        "reports constant outputs that exceed 32 bits",
-        "RTen has no larger integers",
-        report_outputs,
-    ),
-    Pass(
-        "output types",
-        "declares the types of the outputs of subgraphs",
-        "the node around a subgraph has its types from there",
-        complete_outputs,
-    ),
-    Pass(
-        "constants",
-        "adds the constants that rewritings made",
-        "only now it is known which of them nodes use",
-        add_constants,
-    ),
+    # Before them, a difference in the last bit may become a large one, so rewritings must be exact.
+    Pass("decisive values", find_decisive),
+    Pass("declarations", declare),  # rewritings ask for types and constants; RTen has no sparse tensors
+    Pass("rewriting", rewrite),  # RTen lacks operators and forms of operators, and computes some otherwise
+    Pass("distinct outputs", keep_outputs_apart),  # RTen cannot load a model whose outputs are one constant
+    Pass("exceeding outputs", report_outputs),  # RTen has no larger integers
+    Pass("output types", complete_outputs),  # the node around a subgraph has its types from there
+    Pass("constants", add_constants),  # only now it is known which of them nodes use
 )
 
 
@@ -316,37 +280,10 @@ def write_imports(model: Model, facts: ModelFacts) -> Model:
 
 
 MODEL_PASSES: Final[tuple[Pass[Model, ModelFacts], ...]] = (
-    Pass(
-        "operator set", "refuses an operator set that is too new", "the rewritings do not know its forms", check_version
-    ),
-    Pass(
-        "constant inputs",
-        "drops the inputs of early models that are constants",
-        "before IR version 4, each constant had to be an input, too",
-        drop_constant_inputs,
-    ),
-    Pass(
-        "graphs",
-        "runs the passes of graphs",
-        "a subgraph needs the same passes as the graph of the model",
-        make_graph_legal,
-    ),
-    Pass(
-        "precision",
-        "reports float types that RTen computes in 32 bits",
-        "other runtimes round and overflow elsewhere",
-        report_precision,
-    ),
-    Pass(
-        "plan depth",
-        "reports graphs that need a large stack",
-        "RTen's planner calls itself for each node in a row",
-        report_depth,
-    ),
-    Pass(
-        "imports",
-        "writes the operator sets of the legal model, without functions",
-        "the nodes are now in the newest forms, and those of functions replace the calls",
-        write_imports,
-    ),
+    Pass("operator set", check_version),  # the rewritings do not know the forms of newer ones
+    Pass("constant inputs", drop_constant_inputs),  # before IR version 4, each constant had to be an input, too
+    Pass("graphs", make_graph_legal),  # a subgraph needs the same passes as the graph of the model
+    Pass("precision", report_precision),  # other runtimes round and overflow elsewhere
+    Pass("plan depth", report_depth),  # RTen's planner calls itself for each node in a row
+    Pass("imports", write_imports),  # the nodes are now in the newest forms, and those of functions replace the calls
 )

@@ -220,58 +220,14 @@ def _changes(graph: Graph, where: str, reached: Collection[str]) -> Iterator[Cha
 
 
 LOADER_PASSES: Final[tuple[Pass[Model, LoaderFacts], ...]] = (
-    Pass(
-        "newer operator set",
-        "raises the IR version with the operator set, and reports that",
-        "rewritten nodes may need a newer operator set, and each came with an IR version",
-        raise_version,
-    ),
-    Pass(
-        "clamped constants",
-        "reports constants that the loader clamps to 32 bits",
-        "RTen has no larger integers",
-        report_clamped,
-    ),
-    Pass(
-        "interface",
-        "refuses inputs and outputs of types that RTen lacks",
-        "no other type can stand for strings or complex numbers",
-        check_interface,
-    ),
-    Pass(
-        "unread constants",
-        "drops constants of types that RTen lacks, which nothing uses",
-        "the loader stops at them",
-        drop_unread_constants,
-    ),
-    Pass(
-        "element types",
-        "replaces element types and names of dims that the loader does not read",
-        "it stops at such types, and takes dims called '?' to be equal",
-        use_read_types,
-    ),
-    Pass(
-        "references",
-        "drops entries of external data that the loader does not accept",
-        "it stops at them",
-        trim_references,
-    ),
-    Pass(
-        "hiding names",
-        "renames values of subgraphs that hide values around them",
-        "RTen would use the outer value",
-        rename_hiding,
-    ),
-    Pass(
-        "captures",
-        "makes values known that only graphs inside of a subgraph capture",
-        "the loader does not look for captures in graphs inside of graphs",
-        reach_captures,
-    ),
-    Pass(
-        "changes",
-        "lists what was rewritten",
-        "the report has what passes changed before what changed of the nodes",
-        list_changes,
-    ),
+    # Rewritten nodes may need a newer operator set, and each came with an IR version.
+    Pass("newer operator set", raise_version),
+    Pass("clamped constants", report_clamped),  # RTen has no larger integers
+    Pass("interface", check_interface),  # no other type can stand for strings or complex numbers
+    Pass("unread constants", drop_unread_constants),  # the loader stops at them
+    Pass("element types", use_read_types),  # the loader stops at such types, and takes dims called '?' to be equal
+    Pass("references", trim_references),  # the loader stops at others
+    Pass("hiding names", rename_hiding),  # RTen would use the outer value
+    Pass("captures", reach_captures),  # the loader does not look for captures in graphs inside of graphs
+    Pass("changes", list_changes),  # the report has what passes changed before what changed of the nodes
 )
