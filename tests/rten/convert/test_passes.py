@@ -51,7 +51,7 @@ def model_facts(version: int = 21, target: Any = ALL_RELEASES, **more: Any) -> M
 def test_passes_run_in_their_order() -> None:
     """Each pass gets what the one before it made, and the result names those that changed something."""
     made = {name: Graph(name=name) for name in "ac"}
-    steps = [Pass(name, "", "", lambda graph, facts, name=name: made.get(name, graph)) for name in "abc"]
+    steps = [Pass(name, lambda graph, facts, name=name: made.get(name, graph)) for name in "abc"]
     result = run_passes(steps, Graph(), None)
     assert (result.subject, result.changed_by) == (made["c"], ("a", "c"))
 
