@@ -16,8 +16,8 @@ from formats.flatbuffer.rows import Words, read_schema
 from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntry, entries
 from formats.ir.walk import visit
 from formats.rten.convert.refusal import Refusal, RefusalError
-from formats.rten.graph.constants import ALIGNMENT, is_constant
-from formats.rten.graph.encoder import Encoder
+from formats.rten.graph.constants import ALIGNMENT, is_constant_node
+from formats.rten.graph.encoder import GraphEncoder
 from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.options import HASH_KEY, METADATA_KEYS
 from formats.rten.spec import RTEN_DOMAIN
@@ -108,11 +108,11 @@ def _check_use(model: Model, options: RtenOptions) -> None:
         raise OptionError("`onnx_hash` is for conversions from .onnx, but the source is not an .onnx file")
 
 
-def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
+def _encode_graph(model: Model, options: RtenOptions) -> tuple[GraphEncoder, Table]:
     """The graph's table, and the encoder with the tensors outside of it and the losses."""
     inline = options.rten_version == 1
     if is_rten_form(model):
-        encoder = Encoder(model, target=None, inline=inline)
+        encoder = GraphEncoder(model, target=None, inline=inline)
         table = encoder.encode(model.graph or Graph())
         _check_refusals(model, (), encoder.refusals)
         return encoder, table
@@ -121,7 +121,7 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
     _check_size(model.graph or Graph())
     target = ALL_RELEASES if options.release is None else parse_target(options.release)
     legalized = legalize(model, options.exact, target)
-    encoder = Encoder(legalized.model, target=target, inline=inline, losses=legalized.losses)
+    encoder = GraphEncoder(legalized.model, target=target, inline=inline, losses=legalized.losses)
     table = {}
     try:
         table = encoder.encode(legalized.model.graph or Graph())
@@ -140,7 +140,7 @@ def _check_size(graph: Graph) -> None:
     """
     if LEAST_TABLES * len(graph.node) <= MAX_TABLES:  # as in most graphs
         return
-    operators = sum(any(entries(node, "output")) and not is_constant(node) for node in graph.node)
+    operators = sum(any(entries(node, "output")) and not is_constant_node(node) for node in graph.node)
     least = LEAST_TABLES * operators
     if least > MAX_TABLES:
         raise too_many_tables(SCHEMA, f"{operators} operators and their results take at least {least}")
@@ -233,7 +233,7 @@ def read_model(source: Source) -> Model:
 
     Raises: DecodeError if RTen could not load the file.
     """
-    from formats.rten.graph.decoder import Decoder
+    from formats.rten.graph.decoder import GraphDecoder
 
     head = source.read(0, min(HEADER_NBYTES, source.nbytes))
     if is_v2(head):
@@ -250,7 +250,7 @@ def read_model(source: Source) -> Model:
     if version != SCHEMA_VERSION:
         raise DecodeError(f"cannot read version {version} of the schema, only {SCHEMA_VERSION}")
     try:
-        graph = Decoder(section, data, tensors).decode(table["graph"])
+        graph = GraphDecoder(section, data, tensors).decode(table["graph"])
     except RecursionError:
         raise LimitError("graphs are nested too deeply") from None
     model = Model(opset_import=[OperatorSetId(domain=RTEN_DOMAIN, version=RTEN_VERSION)], graph=graph)

@@ -107,7 +107,7 @@ def without_warnings(function: Callable[P, R]) -> Callable[P, R]:
     return quiet
 
 
-def elements(*dims: int) -> None:
+def count_elements(*dims: int) -> None:
     """Count the elements of an array that is about to be made.
 
     Raises: Refused if they are too many.
@@ -117,7 +117,7 @@ def elements(*dims: int) -> None:
     (Budget(lambda: (0, 0)) if budget is None else budget).take(count, 0)
 
 
-def nodes(count: int) -> None:
+def count_nodes(count: int) -> None:
     """Count nodes that are about to be made.
 
     Raises: Refused if they are too many.
@@ -137,17 +137,17 @@ def steps(count: int) -> range:
     return range(count)
 
 
-def listed(values: Any) -> Any:
+def as_list(values: Any) -> Any:
     """The values as a list or an array; a range, or the like, whose length is a number in the model, is counted.
 
     Raises: Refused if they are too many.
     """
     if isinstance(values, range):
-        elements(length_of(values))
+        count_elements(range_length(values))
     return values if hasattr(values, "dtype") or isinstance(values, (int, float, complex)) else list(values)
 
 
-def length_of(numbers: range) -> int:
+def range_length(numbers: range) -> int:
     """The length of a range, which may be larger than `len` returns."""
     return max(0, -(-(numbers.stop - numbers.start) // numbers.step))
 
@@ -156,7 +156,7 @@ def zeros(dims: int | Sequence[int], dtype: Any = float) -> np.ndarray[Any, Any]
     """An array of zeros."""
     import numpy
 
-    elements(*((dims,) if isinstance(dims, int) else dims))
+    count_elements(*((dims,) if isinstance(dims, int) else dims))
     return numpy.zeros(dims, dtype)
 
 
@@ -164,7 +164,7 @@ def full(dims: int | Sequence[int], value: Any, dtype: Any = None) -> np.ndarray
     """An array of equal elements."""
     import numpy
 
-    elements(*((dims,) if isinstance(dims, int) else dims))
+    count_elements(*((dims,) if isinstance(dims, int) else dims))
     return numpy.full(dims, value, dtype)
 
 
@@ -172,5 +172,5 @@ def arange(count: int, dtype: Any = None) -> np.ndarray[Any, Any]:
     """The numbers from 0 to before `count`."""
     import numpy
 
-    elements(count)
+    count_elements(count)
     return numpy.arange(count, dtype=dtype)

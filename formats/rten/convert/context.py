@@ -74,7 +74,7 @@ class Constants:
 
     def add(self, array: np.ndarray[Any, Any]) -> str:
         """The name of an initialiser with the elements of `array`, which count in the budget."""
-        budget.elements(array.size)
+        budget.count_elements(array.size)
         key = (array.dtype.name, array.shape, array.tobytes())
         name = self._by_value.get(key)
         if name is None:
@@ -230,7 +230,7 @@ class Context:
         """A constant vector of INT64."""
         import numpy
 
-        return self.constants.add(numpy.array(budget.listed(values), dtype=numpy.int64))
+        return self.constants.add(numpy.array(budget.as_list(values), dtype=numpy.int64))
 
     def int64_scalar(self, value: int) -> str:
         """A constant scalar of INT64."""
@@ -249,7 +249,7 @@ class Context:
         """A constant with the elements of nested lists or an array."""
         import numpy
 
-        return self.constants.add(numpy.asarray(budget.listed(values)).astype(numpy_dtype(elem_type)))
+        return self.constants.add(numpy.asarray(budget.as_list(values)).astype(numpy_dtype(elem_type)))
 
     def _constant(self, value: float | Iterable[int]) -> str:
         if isinstance(value, float):
@@ -261,7 +261,7 @@ class Context:
 
         Raises: Refused if it has more than the conversion may make.
         """
-        budget.elements(*dims)
+        budget.count_elements(*dims)
 
     # Results.
 
@@ -275,7 +275,7 @@ class Context:
         while present and not present[-1]:  # inputs that are omitted at the end
             present.pop()
         stem = next((name for name in self.node.output if name), self.node.op_type or "")
-        budget.nodes(1 + count)
+        budget.count_nodes(1 + count)
         outputs = tuple(self.names.new(f"{stem}/{operator}") for _ in range(count))
         node = make_node(operator, present, outputs, **attributes)
         self.emitted.append(node)
@@ -295,7 +295,7 @@ class Context:
 
     def emit(self, node: Node) -> None:
         """Emit a node made elsewhere."""
-        budget.nodes(1)
+        budget.count_nodes(1)
         self.emitted.append(node)
         self.scope.infer(node)
 
@@ -333,10 +333,10 @@ class Context:
     ) -> list[Node]:
         """The emitted nodes, and the node with other inputs, without some attributes, and with new values of others."""
         replaced = {*without, *attributes}
-        kept = [attribute for attribute in self.node.attribute if attribute.name not in replaced]
-        kept += (make_attribute(name, value) for name, value in attributes.items() if value is not None)
+        remaining = [attribute for attribute in self.node.attribute if attribute.name not in replaced]
+        remaining += (make_attribute(name, value) for name, value in attributes.items() if value is not None)
         names = list(self.node.input if inputs is None else inputs)
-        return [*self.emitted, with_fields(self.node, input=names, attribute=kept)]
+        return [*self.emitted, with_fields(self.node, input=names, attribute=remaining)]
 
     def value_info(self, name: str, elem_type: int, dims: Dims | None = None) -> ValueInfo:
         """An input or output of a subgraph. Only its dims that are sizes are kept, without names."""

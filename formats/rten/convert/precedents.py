@@ -73,8 +73,8 @@ class Precedents:
         if None in inputs:  # omitted, or of an outer graph
             inputs = [scope.type_of(name) if name else None for name in names]
         outputs = [declared.get(name) for name in node.output]
-        wanted = [self._names.is_read(name) for name in node.output[1:]] if len(outputs) > 1 else ()
-        return spec.name, version, attributes, len(inputs), *inputs, *outputs, *wanted
+        read_outputs = [self._names.is_read(name) for name in node.output[1:]] if len(outputs) > 1 else ()
+        return spec.name, version, attributes, len(inputs), *inputs, *outputs, *read_outputs
 
     def follow(self, likeness: Likeness, node: Node, constants: Constants) -> Node | None:
         """The result for a node, whose outputs are known from then on; `None` if there was no node like it."""

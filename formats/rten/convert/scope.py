@@ -11,7 +11,16 @@ from math import ceil, floor, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL, BY_NUMBER, FLOAT16, INT64, numpy_dtype
-from formats.rten.convert.value_types import MAX_DIM, UNKNOWN, Dims, Interval, ValueType, declared_type, merge, nameless
+from formats.rten.convert.value_types import (
+    MAX_DIM,
+    UNKNOWN,
+    Dims,
+    Interval,
+    ValueType,
+    declared_type,
+    merged_type,
+    nameless,
+)
 from formats.rten.graph.attributes import MALFORMED
 from formats.rten.operators import spec_of
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
@@ -285,7 +294,7 @@ class Scope:
 
     def add_input(self, name: str, value_type: ValueType) -> None:
         """Record a value that comes from outside of the graph."""
-        self.types[name] = known_type = merge(value_type, self.declared.get(name))
+        self.types[name] = known_type = merged_type(value_type, self.declared.get(name))
         if self.outer is None and known_type.elem_type in PARTLY_HELD:
             self.ranges[name] = Interval(0 if known_type.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
 
@@ -299,7 +308,9 @@ class Scope:
             if value.name and value.type is not None:
                 kind = declared_type(value.type)
                 kind = kind if self.outer is None else nameless(kind)
-                self.declared[value.name] = merge(kind, self.declared.get(value.name))  # an input may also be an output
+                self.declared[value.name] = merged_type(
+                    kind, self.declared.get(value.name)
+                )  # an input may also be an output
                 if value.type.optional_type is not None:
                     self.optionals.add(value.name)
                 if value.type.sequence_type is not None:
@@ -335,7 +346,7 @@ class Scope:
         for place, name in enumerate(node.output):
             elem_type = elem_types[min(place, len(elem_types) - 1)] if elem_types else None
             inferred = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
-            self.types[name] = merge(inferred, declared[name]) if name in declared else inferred
+            self.types[name] = merged_type(inferred, declared[name]) if name in declared else inferred
         if outputs.is_copy:
             self._note_copy(node)
         if outputs.record is not None:

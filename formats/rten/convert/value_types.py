@@ -76,7 +76,7 @@ def _declared_dim(value: int | None, name: str | None) -> Dim:
     return name or None
 
 
-def merge(inferred: ValueType, declared: ValueType | None) -> ValueType:
+def merged_type(inferred: ValueType, declared: ValueType | None) -> ValueType:
     """What was inferred; what was not comes from the declaration."""
     if declared is None or inferred == declared:
         return inferred

@@ -119,9 +119,9 @@ def with_fields(message: M, **fields: Any) -> M:
 
     Unlike `dataclasses.replace`, it does not create lists that nobody has read; it takes a tenth of the time.
     """
-    made = object.__new__(type(message))
-    set_fields(made, vars(message) | fields)
-    return made
+    copy = object.__new__(type(message))
+    set_fields(copy, vars(message) | fields)
+    return copy
 
 
 def with_input(node: Node, place: int, name: str) -> list[str]:

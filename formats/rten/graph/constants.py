@@ -42,7 +42,7 @@ class Constant(NamedTuple):
     change: str  # "", "widened" (exactly), "rounded" or "clamped"
 
 
-def convert(tensor: Tensor) -> Constant:
+def as_rten_constant(tensor: Tensor) -> Constant:
     """The tensor with one of RTen's types; its elements are converted when they are read.
 
     Raises: EncodeError for strings and complex numbers, TensorDataError if the data is missing.
@@ -140,7 +140,7 @@ def densify(sparse: SparseTensor) -> Tensor:
     return from_numpy(dense, values.name)
 
 
-def is_constant(node: Node) -> bool:
+def is_constant_node(node: Node) -> bool:
     """Whether a node becomes a tensor of the graph."""
     if node.input or len(node.output) != 1:
         return False
@@ -150,7 +150,7 @@ def is_constant(node: Node) -> bool:
 
 def constant_nodes(nodes: Iterable[Node]) -> list[Node]:
     """The nodes that become tensors of their graph."""
-    return [node for node in nodes if not node.input and is_constant(node)]
+    return [node for node in nodes if not node.input and is_constant_node(node)]
 
 
 class TensorSection:

@@ -57,7 +57,7 @@ class _Scope:
         return None
 
 
-class Decoder:
+class GraphDecoder:
     """Makes graphs from tables.
 
     `data` are the bytes of the model section, and `tensors` is the tensor section, `None` in a file without one.

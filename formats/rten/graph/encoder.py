@@ -25,9 +25,9 @@ from formats.rten.graph.constants import (
     FIRST_IR_WITH_DEFAULTS,
     INLINE_ELEMENTS,
     TensorSection,
+    as_rten_constant,
     clamped_text,
     constant_nodes,
-    convert,
     densify,
 )
 from formats.rten.graph.uses import Uses
@@ -73,7 +73,7 @@ class _NodeList:
         self.tables.values += [()] * len(names)
 
 
-class Encoder:
+class GraphEncoder:
     """Makes the tables of a model's graphs, and collects the tensors outside them, losses and refusals.
 
     A model that was read from a .rten file has no `target`: it is written back unchanged, whatever releases support it.
@@ -178,7 +178,7 @@ class Encoder:
     def _constant(self, name: str, tensor: Tensor, place: tuple[str, int | str], uses: Uses) -> tuple[Form, Values]:
         """The form of a constant and its values: small constants contain their elements, others an offset."""
         try:
-            constant = convert(tensor)
+            constant = as_rten_constant(tensor)
         except EncodeError as error:
             reason = f"RTen does not support the constant {name!r}: {error}"
             self.refusals.append(Refusal("", "", None, constant_place(*place), reason))

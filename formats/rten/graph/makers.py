@@ -119,10 +119,10 @@ def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
     before = all_mentioned(graph.node)
     while True:
         used = all_mentioned(nodes) | {value.name or "" for value in graph.output}
-        kept = [node for node in nodes if not used.isdisjoint(node.output) or before.isdisjoint(node.output)]
-        if len(kept) == len(nodes):
-            return kept
-        nodes = kept
+        used_nodes = [node for node in nodes if not used.isdisjoint(node.output) or before.isdisjoint(node.output)]
+        if len(used_nodes) == len(nodes):
+            return used_nodes
+        nodes = used_nodes
 
 
 def folded_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from formats.ir.model import Graph
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs, topological
 from formats.rten.graph.attributes import make_node
-from formats.rten.graph.constants import is_constant
+from formats.rten.graph.constants import is_constant_node
 from formats.rten.operators import SPECS, spec_of
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _reached(
 ) -> Graph:
     """A graph inside of graphs with the constants `outer`. The graphs in it are changed first."""
     constants = {*outer, "", *(tensor.name or "" for tensor in graph.initializer)}
-    constants.update(*(node.output for node in graph.node if is_constant(node)))
+    constants.update(*(node.output for node in graph.node if is_constant_node(node)))
     nodes = list(graph.node)
     for index, name, inner in subgraphs(graph.node):
         reached = _reached(inner, frozenset(constants), names, needy)

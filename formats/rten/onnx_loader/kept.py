@@ -63,7 +63,7 @@ class Kept:
         if spec is not None and len(legal_nodes) == 1:
             # An older form of a node is the same only in the operator set that the model keeps.
             may_stay = not has_graphs and (not is_older or version == self._kept_version)
-            if may_stay and is_same(node, legal_nodes[0], spec, scope, self._target):
+            if may_stay and is_read_alike(node, legal_nodes[0], spec, scope, self._target):
                 return [node]
             if has_graphs and not applied:  # only its subgraphs changed
                 return legal_nodes
@@ -164,8 +164,10 @@ def problems(node: Node, target: Target) -> list[Problem]:
 def _without_neutral(node: Node, spec: OperatorSpec) -> Node:
     """The node without those attributes that have no effect and that the loader does not accept."""
     neutral = {} if spec.to_rten.row is None else spec.to_rten.row.neutral
-    kept = [attribute for attribute in node.attribute if not _is_unread(attribute, neutral, spec.onnx_loader.takes)]
-    return node if len(kept) == len(node.attribute) else replace(node, attribute=kept)
+    remaining = [
+        attribute for attribute in node.attribute if not _is_unread(attribute, neutral, spec.onnx_loader.takes)
+    ]
+    return node if len(remaining) == len(node.attribute) else replace(node, attribute=remaining)
 
 
 def _is_unread(attribute: Attribute, neutral: Any, takes: Any) -> bool:
@@ -177,7 +179,7 @@ def _is_unread(attribute: Attribute, neutral: Any, takes: Any) -> bool:
     return (without_effect is ANY or value in without_effect) and (accepted is None or value not in accepted)
 
 
-def is_same(node: Node, legal: Node, spec: OperatorSpec, scope: Scope, target: Target) -> bool:
+def is_read_alike(node: Node, legal: Node, spec: OperatorSpec, scope: Scope, target: Target) -> bool:
     """Whether the loader reads a node in the same way as the rewritten node, which has the same operator and values."""
     row = spec.row_for(target)
     if row is None or node.op_type != legal.op_type or node.output != legal.output or problems(node, target):

@@ -19,7 +19,7 @@ from formats.rten.convert.legalize import legalize
 from formats.rten.convert.passes import Pass, run_passes
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.convert.value_types import element_type
-from formats.rten.graph.constants import clamped_text, constant_nodes, convert
+from formats.rten.graph.constants import as_rten_constant, clamped_text, constant_nodes
 from formats.rten.graph.encoder import constant_place, constants_of
 from formats.rten.graph.uses import Uses, with_reached_names, without_hiding
 from formats.rten.onnx_loader.read_types import READ_AS, has_unknown_dims, in_read_types
@@ -116,7 +116,7 @@ def report_clamped(model: Model, facts: LoaderFacts) -> Model:
         uses = Uses(graph)
         read = (uses.own.keys() | uses.inner) - uses.bounds  # others have no effect, such as what a rewriting replaced
         for name, (tensor, place) in constants_of(graph, constant_nodes(graph.node)).items():
-            if tensor.data_type in PARTLY_HELD and name in read and convert(tensor).change == "clamped":
+            if tensor.data_type in PARTLY_HELD and name in read and as_rten_constant(tensor).change == "clamped":
                 facts.losses.add("clamped", clamped_text(tensor), constant_place(where, place), name, seen=RESULTS)
     return model
 
@@ -139,10 +139,10 @@ def drop_unread_constants(model: Model, facts: LoaderFacts) -> Model:
             if tensor.data_type in NOT_NUMBERS:
                 reason = f"a constant of a subgraph is {type_name(tensor.data_type)}, which RTen does not support"
                 facts.refusals.append(Refusal("", "", None, f"{where}.initializer[{index}]", reason))
-    kept = [tensor for tensor in outermost.initializer if tensor.data_type not in NOT_NUMBERS]
-    if len(kept) == len(outermost.initializer):
+    tensors = [tensor for tensor in outermost.initializer if tensor.data_type not in NOT_NUMBERS]
+    if len(tensors) == len(outermost.initializer):
         return model
-    return replace(model, graph=replace(outermost, initializer=kept))
+    return replace(model, graph=replace(outermost, initializer=tensors))
 
 
 def use_read_types(model: Model, facts: LoaderFacts) -> Model:
@@ -215,8 +215,8 @@ def _changes(graph: Graph, where: str, reached: Collection[str]) -> Iterator[Cha
     for index, node in enumerate(graph.node):
         if not set(node.output).isdisjoint(reached):
             reason = "RTen runs it while loading the model, but cannot find the values that it captures"
-            made = ("Identity", node.op_type or "")
-            yield Change(f"{where}.node[{index}]", node.name or "", node.op_type or "", made, reason, True)
+            operators = ("Identity", node.op_type or "")
+            yield Change(f"{where}.node[{index}]", node.name or "", node.op_type or "", operators, reason, True)
 
 
 LOADER_PASSES: Final[tuple[Pass[Model, LoaderFacts], ...]] = (

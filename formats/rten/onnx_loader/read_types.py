@@ -13,7 +13,7 @@ from formats.ir.dtypes import BY_NUMBER, INT32, INT64, UINT64, type_name
 from formats.ir.model import Attribute, Dimension, Graph, Tensor, Type, ValueInfo
 from formats.ir.storage import from_numpy, with_raw_data
 from formats.rten.convert.value_types import element_type
-from formats.rten.graph.constants import convert
+from formats.rten.graph.constants import as_rten_constant
 from formats.rten.types import HOLDERS, INT64_LIMITS, READ_TYPES, UNKNOWN_DIMS
 from formats.tensordata.plan import INTERFACE
 
@@ -37,13 +37,13 @@ def in_read_types(graph: Graph, kinds: Collection[int | None], losses: Losses) -
 
     `kinds` are the element types of the values that nodes compute.
     """
-    made = _graph(graph, has_others=not READ_AS.keys().isdisjoint(kinds))
+    readable = _graph(graph, has_others=not READ_AS.keys().isdisjoint(kinds))
     for field in ("input", "output"):
-        for index, (before, after) in enumerate(zip(getattr(graph, field), getattr(made, field), strict=True)):
+        for index, (before, after) in enumerate(zip(getattr(graph, field), getattr(readable, field), strict=True)):
             if before.type is not after.type and (change := _change(before.type, after.type)):
                 detail = f"{change[0]} {field}s become {change[1]}"
                 losses.add("interface_type", detail, f"graph.{field}[{index}]", before.name, seen=INTERFACE)
-    return made
+    return readable
 
 
 def _change(before: Type | None, after: Type | None) -> tuple[str, str] | None:
@@ -55,15 +55,15 @@ def _change(before: Type | None, after: Type | None) -> tuple[str, str] | None:
 
 
 def _graph(graph: Graph, *, has_others: bool = True) -> Graph:
-    made: dict[str, Any] = {
+    by_field: dict[str, Any] = {
         field: [_value(value) for value in getattr(graph, field)] for field in ("input", "output", "value_info")
     }
     if has_others:  # otherwise, attributes of the nodes can stay undecoded
-        made["initializer"] = [_tensor(tensor) for tensor in graph.initializer]
-        made["node"] = [node_in_read_types(node) for node in graph.node]
+        by_field["initializer"] = [_tensor(tensor) for tensor in graph.initializer]
+        by_field["node"] = [node_in_read_types(node) for node in graph.node]
     changed = {
         field: items
-        for field, items in made.items()
+        for field, items in by_field.items()
         if any(new is not old for new, old in zip(items, getattr(graph, field), strict=True))
     }
     return replace(graph, **changed) if changed else graph
@@ -72,10 +72,10 @@ def _graph(graph: Graph, *, has_others: bool = True) -> Graph:
 def node_in_read_types(node: Node) -> Node:
     """The node with attributes that name types which the loader reads."""
     attributes = node.attribute
-    made = [_attribute(attribute) for attribute in attributes]
-    if all(new is old for new, old in zip(made, attributes, strict=True)):
+    readable = [_attribute(attribute) for attribute in attributes]
+    if all(new is old for new, old in zip(readable, attributes, strict=True)):
         return node
-    return replace(node, attribute=made)
+    return replace(node, attribute=readable)
 
 
 def _attribute(attribute: Attribute) -> Attribute:
@@ -90,23 +90,23 @@ def _attribute(attribute: Attribute) -> Attribute:
 
 def _tensor(tensor: Tensor) -> Tensor:
     """The tensor in a type that the loader reads; its elements are converted when they are read."""
-    wanted = READ_AS.get(tensor.data_type or 0)
-    if wanted is None:
+    read_as = READ_AS.get(tensor.data_type or 0)
+    if read_as is None:
         return tensor
-    if wanted == INT64:
+    if read_as == INT64:
         numbers = tensor.numpy()
         if tensor.data_type == UINT64:
             numbers = numbers.clip(max=INT64_LIMITS[1])
         widened = from_numpy(numbers.astype("int64"), tensor.name)
         return replace(widened, doc_string=tensor.doc_string)
-    return replace(with_raw_data(tensor, convert(tensor).source), data_type=wanted)
+    return replace(with_raw_data(tensor, as_rten_constant(tensor).source), data_type=read_as)
 
 
 def _value(value: ValueInfo) -> ValueInfo:
     if value.type is None:
         return value
-    made = _type(value.type)
-    return value if made is value.type else replace(value, type=made)
+    value_type = _type(value.type)
+    return value if value_type is value.type else replace(value, type=value_type)
 
 
 def _type(value_type: Type) -> Type:
@@ -114,10 +114,10 @@ def _type(value_type: Type) -> Type:
         return _type(value_type.optional_type.elem_type)
     if value_type.sequence_type is not None and value_type.sequence_type.elem_type is not None:
         inner = value_type.sequence_type.elem_type
-        made = _type(inner)
-        if made is inner:
+        inner_type = _type(inner)
+        if inner_type is inner:
             return value_type
-        return replace(value_type, sequence_type=replace(value_type.sequence_type, elem_type=made))
+        return replace(value_type, sequence_type=replace(value_type.sequence_type, elem_type=inner_type))
     tensor = value_type.tensor_type
     if tensor is None:
         return value_type

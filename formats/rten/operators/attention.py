@@ -99,14 +99,14 @@ def _seen_by_place(node: Node, context: Context, query: str, keys: str) -> list[
     left, right = get_int(node, "left_window_size", -1), get_int(node, "right_window_size", -1)
     tests, column = [], context.int64([1])
     if get_int(node, "is_causal") or left >= 0 or right >= 0:
-        places = op("Unsqueeze", shape.counted(context, shape.length_of(context, query, -2)), column)  # Q, 1
+        places = op("Unsqueeze", shape.numbers_below(context, shape.length_of(context, query, -2)), column)  # Q, 1
         if past:
             places = op("Add", places, shape.length_of(context, past, 2))
         elif filled:  # the queries are the last of the keys that are not padding
             steps = shape.sizes_of(context, query, -2, -1)
             before = op("Sub", context.cast(filled, INT64), steps)  # B
             places = op("Add", places, op("Unsqueeze", before, [1, 2, 3]))  # B, 1, Q, 1
-        ahead = op("Sub", shape.counted(context, shape.length_of(context, keys, -2)), places)  # ..., Q, K
+        ahead = op("Sub", shape.numbers_below(context, shape.length_of(context, keys, -2)), places)  # ..., Q, K
         limits = [0] if get_int(node, "is_causal") else []
         limits += [right] if right >= 0 else []
         tests += [op("LessOrEqual", ahead, limit) for limit in limits]
@@ -114,7 +114,7 @@ def _seen_by_place(node: Node, context: Context, query: str, keys: str) -> list[
             tests.append(op("GreaterOrEqual", ahead, -left))
     if filled:
         ends = op("Unsqueeze", context.cast(filled, INT64), [1, 2, 3])  # B, 1, 1, 1
-        tests.append(op("Less", shape.counted(context, shape.length_of(context, keys, -2)), ends))
+        tests.append(op("Less", shape.numbers_below(context, shape.length_of(context, keys, -2)), ends))
     return tests
 
 

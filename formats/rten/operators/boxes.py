@@ -22,14 +22,14 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import ranges, shape
-from formats.rten.operators.rules import always
+from formats.rten.operators.rules import always, of_every_node
 from formats.rten.spec import Deviation, Field, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
 from formats.tensordata.plan import RESULTS
 
 # Values in the comments below have the axes: images, classes, boxes.
 
 
-class Span(NamedTuple):
+class Extent(NamedTuple):
     """The start and the end of boxes along one axis."""
 
     start: str
@@ -55,7 +55,7 @@ def _candidates(context: Context) -> Candidates:
     boxes, scores, threshold = context.input(0), context.input(1), context.optional(4)
     kept = ""
     if threshold:
-        above = _as_numbers(context, op("Greater", scores, _scalar(context, threshold)))
+        above = op("Cast", op("Greater", scores, _scalar(context, threshold)), to=INT64)
         count = op("ReduceSum", above, [0, 1], keepdims=0)
         indices = op("NonZero", op("Greater", count, context.scalar(0, elem_type=INT64)))
         kept = op("Squeeze", indices, [0])
@@ -68,10 +68,6 @@ def _candidates(context: Context) -> Candidates:
     return Candidates(corners, op("Pad", scores, one_more), op("Pad", above, one_more), kept)
 
 
-def _as_numbers(context: Context, truths: str) -> str:
-    return context.op("Cast", truths, to=INT64)
-
-
 def _scalar(context: Context, number: str) -> str:
     return number if context.rank(number) == 0 else context.op("Reshape", number, [])
 
@@ -81,34 +77,34 @@ def _numbers(context: Context, corners: str, axis: int) -> tuple[str, ...]:
     return context.op_outputs("Split", [corners, [1] * 4], 4, axis=axis)
 
 
-def _spans(context: Context, numbers: Sequence[str], is_centred: bool) -> tuple[Span, Span]:
+def _spans(context: Context, numbers: Sequence[str], is_centred: bool) -> tuple[Extent, Extent]:
     """The rows and the columns that boxes cover."""
     op = context.op
     if not is_centred:
         top, left, bottom, right = numbers
-        rows, columns = (Span(op("Min", *pair), op("Max", *pair)) for pair in ((top, bottom), (left, right)))
+        rows, columns = (Extent(op("Min", *pair), op("Max", *pair)) for pair in ((top, bottom), (left, right)))
         return rows, columns
     x, y, width, height = numbers
     spans = []
     for centre, size in ((y, height), (x, width)):
         half = op("Div", size, 2.0)
-        spans.append(Span(op("Sub", centre, half), op("Add", centre, half)))
+        spans.append(Extent(op("Sub", centre, half), op("Add", centre, half)))
     return spans[0], spans[1]
 
 
-def _area(context: Context, spans: tuple[Span, Span]) -> str:
+def _area(context: Context, spans: tuple[Extent, Extent]) -> str:
     rows, columns = spans
     return context.op("Mul", columns.length(context), rows.length(context))
 
 
-def _overlapping(context: Context, chosen: tuple[Span, Span], boxes: tuple[Span, Span], limit: str) -> str:
+def _overlapping(context: Context, chosen: tuple[Extent, Extent], boxes: tuple[Extent, Extent], limit: str) -> str:
     """The boxes that share more than a given part of the area with the chosen box."""
     op = context.op
     zero = context.scalar(0.0)
     common = []
     for one, other in zip(chosen, boxes, strict=True):
         start = op("Max", one.start, other.start)
-        common.append(Span(start, op("Min", one.end, other.end)))
+        common.append(Extent(start, op("Min", one.end, other.end)))
     rows, columns = common
     shared, areas = _area(context, (rows, columns)), [_area(context, spans) for spans in (chosen, boxes)]
     union = op("Sub", op("Add", *areas), shared)
@@ -199,10 +195,6 @@ _OTHER_BOXES = Deviation(
 )
 
 
-def _suppression_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (_OTHER_BOXES,)
-
-
 NonMaxSuppression = OperatorSpec(
     "NonMaxSuppression",
     Outputs(non_max_suppression_dims, always(INT64), range=ranges.sizes),
@@ -219,7 +211,7 @@ NonMaxSuppression = OperatorSpec(
         ),
         rewritings=(non_max_suppression,),
     ),
-    ToOnnx("xxlx", ranks={2: 0, 3: 0, 4: 0}, deviations=_suppression_deviations),
+    ToOnnx("xxlx", ranks={2: 0, 3: 0, 4: 0}, deviations=of_every_node(_OTHER_BOXES)),
 )
 
 

@@ -21,7 +21,7 @@ from formats.rten.operators.rules import (
     every_node,
     of_any_input,
     of_either,
-    pairs,
+    paired,
     same,
     stretch,
     widened,
@@ -45,7 +45,7 @@ def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
     if first is None or second is None:
         return None
-    return tuple(_equal(a, b) for a, b in pairs(first, second))
+    return tuple(_equal(a, b) for a, b in paired(first, second))
 
 
 _ENDS = Deviation("RTen compares the least and greatest 64-bit integers as those of 32 bits", RARE)

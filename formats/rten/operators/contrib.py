@@ -104,7 +104,7 @@ def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None
     return context.replace(normal, lengths, total)
 
 
-def expand_dims(node: Node, context: Context) -> list[Node] | None:
+def unsqueezed(node: Node, context: Context) -> list[Node] | None:
     """Write it as Unsqueeze."""
     axes = context.op("Reshape", context.cast(context.input(1), INT64), [1])
     return context.replace(context.op("Unsqueeze", context.input(0), axes))
@@ -165,13 +165,13 @@ def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
     return context.replace(product if alpha == 1 else context.op("Mul", product, context.scalar(alpha, like=product)))
 
 
-def gelu(node: Node, context: Context) -> list[Node] | None:
+def contrib_gelu(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard Gelu."""
     return context.replace(context.op("Gelu", context.input(0)))
 
 
 Gelu = OperatorSpec(
-    "Gelu", to_rten=ToRten(rewritings=(gelu,)), onnx_loader=OnnxLoader(Row(1), is_native=True), domain=MICROSOFT
+    "Gelu", to_rten=ToRten(rewritings=(contrib_gelu,)), onnx_loader=OnnxLoader(Row(1), is_native=True), domain=MICROSOFT
 )
 
 
@@ -396,26 +396,26 @@ SkipSimplifiedLayerNormalization = OperatorSpec(
 )
 
 
-def pad(node: Node, context: Context) -> list[Node] | None:
+def contrib_pad(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard Pad. It may have pads in a row of a matrix."""
     pads = context.op("Reshape", context.input(1), [-1])
     mode = get_string(node, "mode", "constant") or "constant"
     return context.replace(context.op("Pad", context.input(0), pads, context.optional(2), mode=mode))
 
 
-def numbers(node: Node, context: Context) -> list[Node] | None:
+def contrib_range(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard Range. Its step is 1 if there is none."""
     start = context.input(0)
     step = context.optional(2) or context.scalar(1, like=start)
     return context.replace(context.op("Range", start, context.input(1), step))
 
 
-def gather_nd(node: Node, context: Context) -> list[Node] | None:
+def contrib_gather_nd(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard GatherND."""
     return context.replace(context.copy(node.input, "GatherND"))
 
 
-def unique(node: Node, context: Context) -> list[Node] | None:
+def contrib_unique(node: Node, context: Context) -> list[Node] | None:
     """Write it as the standard Unique in the order of the first ones, without the places of these."""
     outputs = context.op_outputs("Unique", [context.input(0)], 4, sorted=0)
     return context.replace(outputs[0], *outputs[2:])
@@ -426,17 +426,17 @@ REWRITTEN = rewritten(
     CDist=distances,
     DequantizeLinear=standard("DequantizeLinear"),
     EmbedLayerNormalization=embed_layer_normalization,
-    ExpandDims=expand_dims,
+    ExpandDims=unsqueezed,
     FusedConv=fused_conv,
     FusedGemm=fused_gemm,
     FusedMatMul=fused_mat_mul,
-    GatherND=gather_nd,
+    GatherND=contrib_gather_nd,
     NhwcMaxPool=nhwc_max_pool,
-    Pad=pad,
+    Pad=contrib_pad,
     QuantizeLinear=standard("QuantizeLinear"),
-    Range=numbers,
+    Range=contrib_range,
     SimplifiedLayerNormalization=normalization.rms_normalization,
     TransposeMatMul=fused_mat_mul,
     Trilu=standard("Trilu"),
-    Unique=unique,
+    Unique=contrib_unique,
 )

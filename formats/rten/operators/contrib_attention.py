@@ -50,7 +50,7 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
     The ends are the first numbers, one a sample. What MultiHeadAttention has behind them, onnxruntime ignores.
     """
     op = context.op
-    places = op("Unsqueeze", shape.counted(context, length), [0])  # 1, K
+    places = op("Unsqueeze", shape.numbers_below(context, length), [0])  # 1, K
     numbers, column = context.cast(mask, INT64), context.int64([1])
     if context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         return op("Less", places, op("Unsqueeze", numbers, column))
@@ -69,12 +69,12 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
 def _later_keys(context: Context, steps: str, length: str, past: str) -> str:
     """What is added so that no query sees later keys: Q, K. Like onnxruntime, the last query sees all keys."""
     op = context.op
-    column, places = context.int64([1]), shape.counted(context, steps)
+    column, places = context.int64([1]), shape.numbers_below(context, steps)
     rows = op("Add", places, past) if past else places
     rows = op("Unsqueeze", rows, column)
     last = op("Sub", steps, 1)
     is_last = op("Unsqueeze", op("Equal", places, last), column)
-    is_before = op("LessOrEqual", shape.counted(context, length), rows)
+    is_before = op("LessOrEqual", shape.numbers_below(context, length), rows)
     is_seen = op("Or", is_before, is_last)
     return op("Where", is_seen, context.scalar(0.0), context.scalar(LOWEST))
 
@@ -266,7 +266,7 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
     both = op("Concat", past, new, axis=2)
     # Where each key of the result is among the past and new ones: past keys stay, new ones follow those that the sample
     # has. Behind them, place 0 is taken, and then zero.
-    numbers = shape.counted(context, op("Max", room, places.total))  # K
+    numbers = shape.numbers_below(context, op("Max", room, places.total))  # K
     is_old = op("Less", numbers, places.past)
     of_new = op("Sub", numbers, places.past)  # B, K
     is_there = op("Less", of_new, places.steps)
@@ -300,9 +300,9 @@ def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> 
 def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
     """What is added if a query does not see a key, which comes later, or too far before: B, 1, Q, K."""
     op = context.op
-    places_of_queries = op("Add", places.past, shape.counted(context, places.steps))
+    places_of_queries = op("Add", places.past, shape.numbers_below(context, places.steps))
     rows = op("Unsqueeze", places_of_queries, [1, 3])  # B, 1, Q, 1
-    ahead = op("Sub", shape.counted(context, shape.length_of(context, keys, 2)), rows)
+    ahead = op("Sub", shape.numbers_below(context, shape.length_of(context, keys, 2)), rows)
     is_seen = op("LessOrEqual", ahead, 0)
     window = get_int(node, "local_window_size", -1)
     if window > 0:
@@ -316,7 +316,7 @@ def _rotated(
 ) -> list[str]:
     """The query and the keys turned by the angles of their places; inputs 7 and 8 have cosines and sines."""
     turns, turned = [context.input(7), context.input(8)], []
-    numbers = context.optional(9) or context.op("Add", places.past, shape.counted(context, places.steps))
+    numbers = context.optional(9) or context.op("Add", places.past, shape.numbers_below(context, places.steps))
     half = (context.dims(turns[0]) or (None, None))[1]
     if size is None and not isinstance(half, int):
         raise Refused("rotates heads of unknown size by angles of unknown number", "infer the model's shapes first")

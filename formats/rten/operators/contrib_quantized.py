@@ -61,7 +61,7 @@ def _quantized(context: Context, value: str, place: int, data: int = 0) -> list[
     return context.replace(context.op("QuantizeLinear", value, scale, zero))
 
 
-def gemm(node: Node, context: Context) -> list[Node] | None:
+def q_gemm(node: Node, context: Context) -> list[Node] | None:
     """Write it as a Gemm of integers, whose result is a float if it has no scale."""
     columns = 0 if get_int(node, "transB") else 1
     inputs = [_operand(context, 0), _operand(context, 3, columns)]
@@ -85,7 +85,7 @@ def binary(operator: str) -> Rewriting:
 
 
 @budget.without_warnings
-def add(node: Node, context: Context) -> list[Node] | None:
+def q_linear_add(node: Node, context: Context) -> list[Node] | None:
     """Write it as onnxruntime computes it, with one factor for each operand: many sums are between two steps."""
     import numpy
 
@@ -118,7 +118,7 @@ def unary(operator: str, *without: str) -> Rewriting:
     return rewriting
 
 
-def concat(node: Node, context: Context) -> list[Node] | None:
+def q_linear_concat(node: Node, context: Context) -> list[Node] | None:
     """Write it as Concat of floats, quantised again; each input has a scale and a zero point."""
     parts = [_operand(context, place) for place in range(2, len(node.input), 3)]
     return _quantized(context, context.op("Concat", *parts, axis=get_int(node, "axis")), 0, 2)
@@ -135,7 +135,7 @@ def qlinear_conv(node: Node, context: Context) -> list[Node] | None:
     return context.replace(contrib.channels_last(context, result, rank))
 
 
-def multiply(node: Node, context: Context) -> list[Node] | None:
+def q_linear_mul(node: Node, context: Context) -> list[Node] | None:
     """Write it as Mul of floats. The exact form multiplies integers, and rounds after it adds the zero point."""
     op = context.op
     if not context.exact:
@@ -151,14 +151,14 @@ def multiply(node: Node, context: Context) -> list[Node] | None:
     return context.replace(quantization.rounded_to(context, result, context.elem_type(context.input(0)) or UINT8))
 
 
-def softmax(node: Node, context: Context) -> list[Node] | None:
+def q_linear_softmax(node: Node, context: Context) -> list[Node] | None:
     """Write it as Softmax of floats, quantised again."""
     if get_int(node, "opset") < 13 and get_int(node, "axis", -1) not in (-1, (context.rank(context.input(0)) or 0) - 1):
         raise Refused("flattens its input to a matrix (an opset before 13), which cannot be converted")
     return unary("Softmax", "opset")(node, context)
 
 
-def where(node: Node, context: Context) -> list[Node] | None:
+def q_linear_where(node: Node, context: Context) -> list[Node] | None:
     """Write it as Where of floats, quantised again."""
     chosen = context.op("Where", context.input(0), _operand(context, 1), _operand(context, 4))
     return _quantized(context, chosen, 7, 1)
@@ -307,15 +307,15 @@ REWRITTEN = rewritten(
     DynamicQuantizeMatMul=dynamic_quantize_mat_mul,
     GatherBlockQuantized=gather_block_quantized,
     MatMulIntegerToFloat=mat_mul_integer_to_float,
-    QGemm=gemm,
-    QLinearAdd=add,
+    QGemm=q_gemm,
+    QLinearAdd=q_linear_add,
     QLinearAveragePool=unary("AveragePool"),
-    QLinearConcat=concat,
+    QLinearConcat=q_linear_concat,
     QLinearConv=qlinear_conv,
     QLinearGlobalAveragePool=unary("GlobalAveragePool"),
     QLinearLeakyRelu=unary("LeakyRelu"),
-    QLinearMul=multiply,
+    QLinearMul=q_linear_mul,
     QLinearSigmoid=unary("Sigmoid"),
-    QLinearSoftmax=softmax,
-    QLinearWhere=where,
+    QLinearSoftmax=q_linear_softmax,
+    QLinearWhere=q_linear_where,
 )

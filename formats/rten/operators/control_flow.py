@@ -44,7 +44,7 @@ def branch_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 def _branch_elements(node: Node, scope: Scope, types: list[ValueType]) -> list[int | None]:
     """The element types of the outputs of the first branch."""
-    return [made.elem_type for made in _subgraph_outputs(node)[0]]
+    return [value_type.elem_type for value_type in _subgraph_outputs(node)[0]]
 
 
 If = OperatorSpec(
@@ -61,14 +61,14 @@ If = OperatorSpec(
 
 def loop_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
     """Carried values have the dims that stay the same in a step. Collected ones have a row for each step."""
-    made = _subgraph_outputs(node)[0][1:]
-    carried = [_common(entry.dims, kind.dims) for entry, kind in zip(types[2:], made, strict=False)]
-    return carried + [None if kind.dims is None else (None, *kind.dims) for kind in made[len(carried) :]]
+    output_types = _subgraph_outputs(node)[0][1:]
+    carried = [_common(entry.dims, kind.dims) for entry, kind in zip(types[2:], output_types, strict=False)]
+    return carried + [None if kind.dims is None else (None, *kind.dims) for kind in output_types[len(carried) :]]
 
 
 def _loop_elements(node: Node, scope: Scope, types: list[ValueType]) -> list[int | None]:
     """The element types of the outputs of the body, after its condition."""
-    return [made.elem_type for made in _subgraph_outputs(node)[0][1:]]
+    return [value_type.elem_type for value_type in _subgraph_outputs(node)[0][1:]]
 
 
 def loop_raised(node: Node, context: Context) -> list[Node]:
@@ -103,18 +103,18 @@ def loop(node: Node, context: Context) -> list[Node] | None:
         one = context.int64_scalar(1)
         starts = context.op("And", starts, context.op("GreaterOrEqual", count, one))
         count = inner.op("Max", count, one)
-    made = inner.op_outputs("Loop", [count, always, *states], len(node.output), body=body)
-    kept = [other.op("Identity", state) for state in states]
+    results = inner.op_outputs("Loop", [count, always, *states], len(node.output), body=body)
+    without_steps = [other.op("Identity", state) for state in states]
     for kind in collected:
         dims = [dim if isinstance(dim, int) else 0 for dim in kind.dims or ()]
         zero = from_numpy(budget.zeros(1, numpy_dtype(kind.elem_type or FLOAT)))
-        kept.append(other.op("ConstantOfShape", [0, *dims], value=zero))
+        without_steps.append(other.op("ConstantOfShape", [0, *dims], value=zero))
     branches = {
         name: Graph(name=name, node=branch.emitted, output=[ValueInfo(name=value) for value in values])
-        for name, branch, values in (("then_branch", inner, made), ("else_branch", other, kept))
+        for name, branch, values in (("then_branch", inner, results), ("else_branch", other, without_steps))
     }
     one_truth = context.op("Reshape", starts, []) if context.rank(starts) != 0 else starts
-    return context.replace(*context.op_outputs("If", [one_truth], len(made), **branches))
+    return context.replace(*context.op_outputs("If", [one_truth], len(results), **branches))
 
 
 def loop_body(node: Node, scope: Scope, types: list[ValueType]) -> list[ValueType]:
@@ -145,7 +145,7 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
     number, condition, goes_on = (
         context.names.new(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on")
     )
-    made = inner.op_outputs(
+    results = inner.op_outputs(
         "Scan",
         [inner.op("Gather", name, number, axis=0) for name in node.input[1:]],
         len(node.output),
@@ -158,10 +158,10 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
         name=body.name,
         node=inner.emitted,
         input=[context.value_info(name, kind, ()) for name, kind in ((number, INT64), (condition, BOOL))],
-        output=[context.value_info(goes_on, BOOL, ()), *(ValueInfo(name=name) for name in made)],
+        output=[context.value_info(goes_on, BOOL, ()), *(ValueInfo(name=name) for name in results)],
     )
     always = context.scalar(1, elem_type=BOOL)
-    return context.replace(*context.op_outputs("Loop", [samples, always], len(made), body=graph))
+    return context.replace(*context.op_outputs("Loop", [samples, always], len(results), body=graph))
 
 
 def _collected(node: Node, context: Context, results: list[str]) -> list[str]:

@@ -176,11 +176,11 @@ def conv_transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> lis
         return [(None,) * rank] if rank else []
     geometry, padding = window(node, kernel), get_ints(node, "output_padding") or (0,) * len(kernel)
     group, channels = get_int(node, "group", 1), weight[1]
-    asked = get_ints(node, "output_shape")
+    output_shape = get_ints(node, "output_shape")
     sizes: list[Dim] = []
     for axis, size in enumerate(dims[2:]):
-        if asked:
-            sizes.append(asked[axis])
+        if output_shape:
+            sizes.append(output_shape[axis])
         elif not isinstance(size, int):
             sizes.append(None)
         elif geometry.auto_pad.startswith("SAME"):  # ONNX pads so that this is the size
@@ -198,20 +198,20 @@ def _transposed_pads(
     """The pads of a transposed convolution, `None` for SAME_UPPER, and its output padding."""
     rank = len(geometry.kernel)
     padding = tuple(get_ints(node, "output_padding") or (0,) * rank)
-    asked = get_ints(node, "output_shape")
-    if geometry.auto_pad == "NOTSET" and not asked:
+    output_shape = get_ints(node, "output_shape")
+    if geometry.auto_pad == "NOTSET" and not output_shape:
         return geometry.pads, padding
-    if geometry.auto_pad == "VALID" and not asked:
+    if geometry.auto_pad == "VALID" and not output_shape:
         return (0,) * (2 * rank), padding
     begins, ends = [], []
     for axis in range(rank):
         stride, extent = geometry.strides[axis], geometry.extent(axis)
-        if asked:
+        if output_shape:
             size = context.static_dims(data, 2)[axis]
-            total = stride * (size - 1) + padding[axis] + extent - asked[-rank + axis]
+            total = stride * (size - 1) + padding[axis] + extent - output_shape[-rank + axis]
         else:
             total = padding[axis] + extent - stride  # for any size, it is multiplied by the stride
-        if total < 0 and not asked:
+        if total < 0 and not output_shape:
             raise Refused("pads by SAME with a stride larger than its window; runtimes give different results for this")
         if total < 0:  # the output is larger than the range of its windows
             padding, total = (*padding[:axis], padding[axis] - total, *padding[axis + 1 :]), 0
@@ -263,13 +263,13 @@ def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None
     slabs = shape.joined(context, shape.sizes_of(context, weight, 0, 1), channels, rest)
     attributes = part_of_window(node, geometry, range(1, VOLUME_AXES)) | {"auto_pad": None, "output_shape": None}
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "output_padding": more[1:]}
-    made = context.copy([planes, op("Reshape", weight, slabs)], **attributes)  # B * D, F * K, R, S
-    rows = shape.sizes_of(context, made, 2, 4)
-    kinds = op("Div", shape.sizes_of(context, made, 1, 2), [kernel[0]])
+    products = context.copy([planes, op("Reshape", weight, slabs)], **attributes)  # B * D, F * K, R, S
+    rows = shape.sizes_of(context, products, 2, 4)
+    kinds = op("Div", shape.sizes_of(context, products, 1, 2), [kernel[0]])
     apart = shape.joined(context, flat[0], flat[2], kinds, context.int64([kernel[0]]), rows)
-    made = op("Reshape", made, apart, allowzero=1)  # B, D, F, K, R, S
+    products = op("Reshape", products, apart, allowzero=1)  # B, D, F, K, R, S
     sizes = kernel[0], geometry.strides[0], geometry.dilations[0]
-    result = planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
+    result = planes_added_up(context, products, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
     if bias:
         result = op("Add", result, op("Unsqueeze", bias, [1, 2, 3]))
     return context.replace(result)
@@ -297,21 +297,21 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
 @because("RTen does not read output_shape, so an image whose size only the run can tell is cut to that size")
 def conv_transpose_to_size(node: Node, context: Context) -> list[Node] | None:
     op = context.op
-    asked, data, bias = get_ints(node, "output_shape"), context.input(0), context.optional(2)
+    output_shape, data, bias = get_ints(node, "output_shape"), context.input(0), context.optional(2)
     kernel = kernel_shape(node, context)
     rank, dims = len(kernel), context.dims(data)
-    if not asked or (dims is not None and all(isinstance(dim, int) for dim in dims[2:])):
+    if not output_shape or (dims is not None and all(isinstance(dim, int) for dim in dims[2:])):
         return None
     whole = context.copy([data, context.input(1)], output_shape=None, auto_pad=None, pads=[0] * (2 * rank))
-    wanted, none = context.int64(asked[-rank:]), context.int64([0])
-    rest = op("Sub", shape.sizes_of(context, whole, 2, 2 + rank), wanted)
+    sizes, none = context.int64(output_shape[-rank:]), context.int64([0])
+    rest = op("Sub", shape.sizes_of(context, whole, 2, 2 + rank), sizes)
     lacking = op("Max", op("Neg", rest), none)
     whole = op("Pad", whole, shape.joined(context, context.int64([0] * (rank + 4)), lacking))
     rest = op("Max", rest, none)
     begins = op("Div", rest, [2])
     if get_string(node, "auto_pad") != "SAME_UPPER":
         begins = op("Sub", rest, begins)
-    ends = op("Add", begins, wanted)
+    ends = op("Add", begins, sizes)
     result = op("Slice", whole, begins, ends, range(2, 2 + rank))
     if bias:
         column = op("Unsqueeze", bias, range(1, rank + 1))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import Any
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, STRING, numpy_dtype
@@ -21,7 +22,7 @@ from formats.rten.operators.rules import (
     INDEX_TYPES,
     MAX_CONTENTS,
     always,
-    in_order,
+    for_outputs,
     of_attribute,
     same,
     same_all,
@@ -43,6 +44,14 @@ from formats.rten.spec import (
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import FLOAT_TYPES, FLOATS, INTS, READ_TYPES, VALUE_TYPES
 
+# By the attribute of a Constant: the field that has its value, the value that a writer may omit, and the type.
+_FIELDS_OF_VALUES: Mapping[str, tuple[str, Any, str]] = {
+    "value_float": ("f", 0.0, "float32"),
+    "value_floats": ("floats", [], "float32"),
+    "value_int": ("i", 0, "int64"),
+    "value_ints": ("ints", [], "int64"),
+}
+
 
 def constant_tensor(node: Node) -> Tensor:
     """The tensor of a Constant node, in any of its attributes.
@@ -54,20 +63,12 @@ def constant_tensor(node: Node) -> Tensor:
             return attribute.t
         if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
             return densify(attribute.sparse_tensor)
-
-    import numpy
-
-    for attribute in node.attribute:
-        if attribute.name == "value_float":
-            return from_numpy(numpy.array(attribute.f or 0.0, numpy.float32))
-        if attribute.name == "value_floats":
-            return from_numpy(numpy.array(attribute.floats, numpy.float32))
-        if attribute.name == "value_int":
-            return from_numpy(numpy.array(attribute.i or 0, numpy.int64))
-        if attribute.name == "value_ints":
-            return from_numpy(numpy.array(attribute.ints, numpy.int64))
         if attribute.name in ("value_string", "value_strings"):
             return Tensor(data_type=STRING)
+        if (field := _FIELDS_OF_VALUES.get(attribute.name or "")) is not None:
+            import numpy
+
+            return from_numpy(numpy.array(getattr(attribute, field[0]) or field[1], field[2]))
     raise EncodeError(f"the Constant node of {', '.join(node.output)!r} has no value")
 
 
@@ -227,7 +228,7 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
 
 
 @because("RTen's Range of floats adds up its steps, and can have one element too many")
-def arange(node: Node, context: Context) -> list[Node] | None:
+def range_of_floats(node: Node, context: Context) -> list[Node] | None:
     # They are then added up in the same way as by RTen and onnxruntime, with any rounding.
     import numpy
 
@@ -257,8 +258,8 @@ def arange(node: Node, context: Context) -> list[Node] | None:
 
 Range = OperatorSpec(
     "Range",
-    Outputs(range_dims, contents=range_contents, range=ranges.numbers_between, sizes=(1,)),
-    ToRten(Row(3, neutral={"stash_type": ANY}), rewritings=(arange,)),
+    Outputs(range_dims, contents=range_contents, range=ranges.inexact(ranges.of(0, 1)), sizes=(1,)),
+    ToRten(Row(3, neutral={"stash_type": ANY}), rewritings=(range_of_floats,)),
     ToOnnx("N", "N", ranks={0: 0, 1: 0, 2: 0}),
     onnx_loader=OnnxLoader(takes={"stash_type": (1,)}),
 )
@@ -365,7 +366,7 @@ def dropout(node: Node, context: Context) -> list[Node] | None:
 
 Dropout = OperatorSpec(
     "Dropout",
-    Outputs(same_all, in_order(of_input(0), always(BOOL)), range=ranges.of(0)),
+    Outputs(same_all, for_outputs(of_input(0), always(BOOL)), range=ranges.of(0)),
     ToRten(Row(2, 2, "DropoutAttrs", (Field("seed", int),)), rewritings=(dropout,)),
     ToOnnx("xxb"),
     onnx_loader=OnnxLoader(inputs={"ratio": 1}),

@@ -25,13 +25,25 @@ from formats.rten.operators.rules import (
     multiply,
     of_any_input,
     of_floats,
-    pairs,
+    paired,
     pairwise,
     same,
     widened,
     without_gaps,
 )
-from formats.rten.spec import Deviation, Field, Folding, OnnxLoader, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
+from formats.rten.spec import (
+    Deviation,
+    Field,
+    Folding,
+    OnnxLoader,
+    OperatorSpec,
+    Outputs,
+    Rewriting,
+    Row,
+    ToOnnx,
+    ToRten,
+    because,
+)
 from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
 from formats.tensordata.plan import RARE, RESULTS, SPECIAL
@@ -130,31 +142,28 @@ def _largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return ranges.largest(node, scope, types)
 
 
-Add = OperatorSpec(
+def _arithmetic(name: str, outputs: Outputs, *rewritings: Rewriting) -> OperatorSpec:
+    """A sum, a difference or a product of two values."""
+    to_rten = ToRten(
+        Row(2),
+        older=(broadcast_by_attribute,),
+        rewritings=(*rewritings, of_neutral_element, of_known_floats),
+        narrow=_IN_32_BITS,
+        is_plain=True,
+        faults=(AS_INTEGERS,),
+    )
+    return OperatorSpec(name, outputs, to_rten, ToOnnx("N", "N"))
+
+
+_IN_32_BITS = widened((0, 1), narrow=BYTES | {INT16, UINT16})
+Add = _arithmetic(
     "Add",
     Outputs(broadcast, of_any_input, contents=arithmetic(operator.add, 0), range=ranges.sums, passes_on=True),
-    ToRten(
-        Row(2),
-        older=(broadcast_by_attribute,),
-        rewritings=(short_bias, of_neutral_element, of_known_floats),
-        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-        is_plain=True,
-        faults=(AS_INTEGERS,),
-    ),
-    ToOnnx("N", "N"),
+    short_bias,
 )
-Sub = OperatorSpec(
+Sub = _arithmetic(
     "Sub",
     Outputs(broadcast, of_any_input, contents=arithmetic(operator.sub, 0), range=ranges.differences, passes_on=True),
-    ToRten(
-        Row(2),
-        older=(broadcast_by_attribute,),
-        rewritings=(of_neutral_element, of_known_floats),
-        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-        is_plain=True,
-        faults=(AS_INTEGERS,),
-    ),
-    ToOnnx("N", "N"),
 )
 
 
@@ -163,23 +172,14 @@ def multiply_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims 
     first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
     if first is None or second is None:
         return None
-    return tuple(multiply(pair) for pair in pairs(first, second))
+    return tuple(multiply(pair) for pair in paired(first, second))
 
 
-Mul = OperatorSpec(
+Mul = _arithmetic(
     "Mul",
     Outputs(
         broadcast, of_any_input, contents=multiply_contents, range=ranges.products, sizes_from=(0, 1), passes_on=True
     ),
-    ToRten(
-        Row(2),
-        older=(broadcast_by_attribute,),
-        rewritings=(of_neutral_element, of_known_floats),
-        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-        is_plain=True,
-        faults=(AS_INTEGERS,),
-    ),
-    ToOnnx("N", "N"),
 )
 
 
@@ -240,7 +240,7 @@ Div = OperatorSpec(
         Row(2),
         older=(broadcast_by_attribute,),
         rewritings=(of_known_floats, of_one_element, of_one_number),
-        narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+        narrow=_IN_32_BITS,
         asks_if_rounded=True,
         faults=(AS_INTEGERS,),
     ),
@@ -322,7 +322,7 @@ Min = OperatorSpec(
 )
 Mean = OperatorSpec(
     "Mean",
-    Outputs(broadcast, of_any_input, range=ranges.averages_of_all),
+    Outputs(broadcast, of_any_input, range=ranges.inexact(ranges.of_all)),
     ToRten(Row(None), older=WITHOUT_CONSUMED),
     ToOnnx("N", "N", rewriting=without_gaps),
 )

@@ -184,8 +184,8 @@ def _bordered(node: Node, context: Context) -> list[Node]:
     rows, columns = context.static_dims(data, 2)
     reach = [1.0, 1.0] if get_int(node, "align_corners") else [1 - 1 / columns, 1 - 1 / rows]
     bound = context.array(numpy.array(reach), elem_type)
-    kept = context.op("Max", context.op("Min", grid, bound), context.op("Neg", bound))
-    return context.changed([data, kept], padding_mode="zeros")
+    clamped = context.op("Max", context.op("Min", grid, bound), context.op("Neg", bound))
+    return context.changed([data, clamped], padding_mode="zeros")
 
 
 def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list[str]:
@@ -245,7 +245,7 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
 _BAD_PLACES = Deviation("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers", SPECIAL)
 GridSample = OperatorSpec(
     "GridSample",
-    Outputs(grid_sample_dims, range=ranges.averages_and_zero),
+    Outputs(grid_sample_dims, range=ranges.inexact(ranges.with_zero)),
     ToRten(
         Row(
             2,
@@ -310,7 +310,7 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
     if sizes is not None:
         axes = len(sizes) - 2
         positions = _known_positions(context, sizes[2:], elem_type, aligned=aligned)
-        wanted = context.int64([sizes[0], *sizes[2:], axes])
+        target = context.int64([sizes[0], *sizes[2:], axes])
     else:
         last = context.scope.type_of(size).dims
         count = last[0] - 2 if last and isinstance(last[0], int) else dims[1] if dims else None
@@ -321,10 +321,10 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
             "Split", [size, context.int64([1 for _ in budget.steps(2 + axes)])], 2 + axes, axis=0
         )
         positions = _positions(context, parts[2:], shape.joined(context, *parts[2:]), elem_type, aligned=aligned)
-        wanted = shape.joined(context, parts[0], *parts[2:], context.int64([axes]))
+        target = shape.joined(context, parts[0], *parts[2:], context.int64([axes]))
     # Positions, axes and one, times images, axes and one, axes: images, positions, axes.
     moved = context.op("MatMul", positions, context.op("Transpose", theta, perm=[0, 2, 1]))
-    return context.replace(context.op("Reshape", moved, wanted, allowzero=1))
+    return context.replace(context.op("Reshape", moved, target, allowzero=1))
 
 
 AffineGrid = OperatorSpec("AffineGrid", to_rten=ToRten(rewritings=(affine_grid,)))

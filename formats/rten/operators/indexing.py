@@ -15,7 +15,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string
 from formats.rten.operators import ranges, shape
-from formats.rten.operators.rules import NAN_ORDER, always, in_order, like_second, normalize, same, widened
+from formats.rten.operators.rules import NAN_ORDER, always, for_outputs, like_second, normalize, same, widened
 from formats.rten.spec import (
     Deviation,
     Field,
@@ -203,7 +203,7 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
             is_negative = op("Less", indices, context.scalar(0, like=indices))
             column = context.cast(op("Where", is_negative, from_end, indices), INT64)
         else:
-            steps = shape.counted(context, shape.length_of(context, indices, place))
+            steps = shape.numbers_below(context, shape.length_of(context, indices, place))
             lane = op("Reshape", steps, [-1] + [1] * (rank - place - 1))
             column = op("Expand", lane, shape.sizes_of(context, indices, 0, rank))
         columns.append(op("Unsqueeze", column, [-1]))
@@ -297,7 +297,7 @@ def tensor_scatter(node: Node, context: Context) -> list[Node] | None:
     cache, update, places = context.input(0), context.input(1), context.optional(2)
     rank = context.known_rank(cache)
     axis = normalize(get_int(node, "axis", -2), rank)
-    steps = shape.counted(context, shape.length_of(context, update, axis))
+    steps = shape.numbers_below(context, shape.length_of(context, update, axis))
     indices = op("Reshape", steps, [-1] + [1] * (rank - axis - 1))
     if places:
         first = op("Reshape", places, [-1] + [1] * (rank - 1))
@@ -320,7 +320,7 @@ def _filled(context: Context, sizes: str, number: int = 0) -> str:
 
 def _counted(context: Context, size: str) -> str:
     """The numbers from 0 on, as many as a vector of one says."""
-    return shape.counted(context, context.op("Squeeze", size, [0]))
+    return shape.numbers_below(context, context.op("Squeeze", size, [0]))
 
 
 def _ranked(context: Context, keys: str) -> tuple[str, str]:
@@ -402,6 +402,6 @@ def unique_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 Unique = OperatorSpec(
     "Unique",
-    Outputs(unique_dims, in_order(of_input(0), always(INT64)), range=ranges.of(0)),
+    Outputs(unique_dims, for_outputs(of_input(0), always(INT64)), range=ranges.of(0)),
     ToRten(rewritings=(unique,)),
 )

@@ -79,15 +79,15 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
     right = b if columns else op("Unsqueeze", b, last)
     right = op("Unsqueeze", right, [-3])  # ..., 1, k, n
     total = op("ReduceSum", op("Mul", left, right), [-2], keepdims=0)
-    gone = [-1] * (not columns) + [-2] * (not rows)
-    return context.replace(op("Squeeze", total, context.int64(gone)) if gone else total)
+    squeezed_axes = [-1] * (not columns) + [-2] * (not rows)
+    return context.replace(op("Squeeze", total, context.int64(squeezed_axes)) if squeezed_axes else total)
 
 
 def integer_product(node: Node, makers: Makers) -> Node | None:
     """MatMul of integers, from the products and the sum that it was written with."""
     squeezed = makers.match(node, "Squeeze", "ReduceSum")
     total = squeezed[0] if squeezed else node
-    gone = (makers.integers(node.input[1]) if squeezed and len(node.input) > 1 else []) or []
+    squeezed_axes = (makers.integers(node.input[1]) if squeezed and len(node.input) > 1 else []) or []
     terms = makers.match(total, "ReduceSum", "Mul")
     if (
         terms is None
@@ -97,16 +97,19 @@ def integer_product(node: Node, makers: Makers) -> Node | None:
     ):
         return None
     sides = makers.match(terms[0], "Mul", "Unsqueeze", "Unsqueeze")
-    if sides is None or [makers.integers(side.input[1]) for side in sides] != [[0 if -2 in gone else -1], [-3]]:
+    if sides is None or [makers.integers(side.input[1]) for side in sides] != [
+        [0 if -2 in squeezed_axes else -1],
+        [-3],
+    ]:
         return None
     a, b = (side.input[0] for side in sides)
-    if -2 in gone:
+    if -2 in squeezed_axes:
         row = makers.maker(a, "Unsqueeze")
         a = row.input[0] if row is not None and makers.integers(row.input[1]) == [-1] else ""
-    if -1 in gone:
+    if -1 in squeezed_axes:
         column = makers.maker(b, "Unsqueeze")
         b = column.input[0] if column is not None and makers.integers(column.input[1]) == [-1] else ""
-    if not a or not b or not set(gone) <= {-1, -2} or INT32 not in (makers.elem_type(a), makers.elem_type(b)):
+    if not a or not b or not set(squeezed_axes) <= {-1, -2} or INT32 not in (makers.elem_type(a), makers.elem_type(b)):
         return None
     return with_fields(node, op_type="MatMul", input=[a, b], attribute=[])
 

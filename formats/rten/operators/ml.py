@@ -79,7 +79,7 @@ def _for_each_feature(context: Context, values: str, count: int, features: str) 
     """The values if they are as many as there are features, or else the first one for each feature."""
     op = context.op
     columns = op("Squeeze", features, [0])
-    numbers = shape.counted(context, columns)
+    numbers = shape.numbers_below(context, columns)
     is_fitting = op("Equal", features, [count])
     places = op("Where", is_fitting, numbers, [0])
     return op("Gather", values, places, axis=0)
@@ -104,9 +104,9 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
         fill = _for_each_feature(context, fill, len(values), shape.sizes_of(context, data, axis, axis + 1))
     if rank > 2 and len(values) > 1:
         fill = op("Reshape", fill, [-1] + [1] * (rank - 2))
-    gone = get_float(node, "replaced_value_float") if is_float else get_int(node, "replaced_value_int64")
-    is_gone = op("IsNaN", data) if isnan(gone) else op("Equal", data, context.array(gone, elem_type))
-    return context.replace(op("Where", is_gone, fill, data))
+    missing = get_float(node, "replaced_value_float") if is_float else get_int(node, "replaced_value_int64")
+    is_missing = op("IsNaN", data) if isnan(missing) else op("Equal", data, context.array(missing, elem_type))
+    return context.replace(op("Where", is_missing, fill, data))
 
 
 def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
@@ -222,9 +222,9 @@ def _softmax_zero(context: Context, data: str) -> str:
     largest = op("ReduceMax", data, [-1], keepdims=1)
     grown = op("Exp", op("Sub", data, largest))
     is_something = op("Greater", op("Abs", data), 0.0000001)
-    kept = op("Where", is_something, grown, 0.0)
+    exponentials = op("Where", is_something, grown, 0.0)
     small = op("Mul", data, op("Exp", op("Neg", largest)))
-    total = op("ReduceSum", kept, [-1], keepdims=1)
+    total = op("ReduceSum", exponentials, [-1], keepdims=1)
     return op("Div", op("Where", is_something, grown, small), total)
 
 
@@ -352,7 +352,7 @@ def _kernels(node: Node, context: Context, count: int) -> str:
     raise Refused(f"has the unknown kernel_type {kind!r}")
 
 
-def regressor(node: Node, context: Context) -> list[Node] | None:
+def svm_regressor(node: Node, context: Context) -> list[Node] | None:
     """Write it as a sum of kernels times coefficients; for one class, as its sign."""
     op = context.op
     if get_string(node, "post_transform", "NONE") != "NONE":
@@ -368,7 +368,7 @@ def regressor(node: Node, context: Context) -> list[Node] | None:
     return context.replace(total)
 
 
-def classifier(node: Node, context: Context) -> list[Node] | None:
+def svm_classifier(node: Node, context: Context) -> list[Node] | None:
     """Write it as kernels for each pair of classes; the class that wins most often is the label."""
     op = context.op
     labels, supports = int_labels(node, context, "classlabels_ints"), get_ints(node, "vectors_per_class") or []
@@ -378,7 +378,7 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
         raise Refused("has a post_transform, or does not list support vectors for each class")
     count, classes = sum(supports), len(labels)
     by_class = np.asarray(get_floats(node, "coefficients") or (), np.float32).reshape(classes - 1, count)
-    budget.elements(sum(supports))
+    budget.count_elements(sum(supports))
     budget.steps(classes * (classes - 1) // 2)
     # A pair of classes has a column: the coefficients of both classes' vectors against the other class. In ONNX, row n
     # has those against the nth of the other classes.
@@ -414,8 +414,8 @@ REWRITTEN = rewritten(
     LinearRegressor=linear_regressor,
     Normalizer=normalizer,
     OneHotEncoder=one_hot_encoder,
-    SVMClassifier=classifier,
-    SVMRegressor=regressor,
+    SVMClassifier=svm_classifier,
+    SVMRegressor=svm_regressor,
     Scaler=scaler,
     ZipMap=zip_map,
 )

@@ -111,9 +111,9 @@ def batch_normalization(node: Node, context: Context) -> list[Node] | None:
     centred = op("Sub", data, mean)
     squares = op("Mul", centred, centred)
     statistics = [op("Reshape", mean, [-1]), op("ReduceMean", squares, axes, keepdims=0)]
-    kept, running = get_float(node, "momentum", 0.9), []
+    momentum, running = get_float(node, "momentum", 0.9), []
     for place, value in enumerate(statistics):
-        parts = zip((context.input(3 + place), value), (kept, 1 - kept), strict=True)
+        parts = zip((context.input(3 + place), value), (momentum, 1 - momentum), strict=True)
         shares = [op("Mul", part, context.scalar(share, like=part)) for part, share in parts]
         running.append(op("Add", *shares))
     result = context.copy([data, scale, bias, *statistics], without=("training_mode", "momentum"))

@@ -90,8 +90,8 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
         begins = op("Where", is_negative, op("Add", axis_numbers, count), axis_numbers)
     ends = op("Add", begins, [rank])
     places = op("Concat", begins, ends, axis=0)
-    every = op("ScatterElements", context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
-    return context.changed([data, every, context.optional(2)])
+    all_pads = op("ScatterElements", context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
+    return context.changed([data, all_pads, context.optional(2)])
 
 
 def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int, int], mode: str) -> str:
@@ -136,7 +136,7 @@ def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list
     pads, is_constant = context.input(1), mode == "constant"
     if is_constant and not context.target.deviates(_NO_CUTTING):
         return None
-    kept = pads
+    added_pads = pads
     if not context.scope.is_natural(pads) and not (is_constant and context.rank(data) is None):
         rank, zero = context.known_rank(data), context.int64_scalar(0)
         bounds, first = (context.int64([place]) for place in (0, rank, 2 * rank)), context.int64([0])
@@ -146,10 +146,10 @@ def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list
         cut = op("Max", op("Neg", before), zero)
         last = op("Add", op("Shape", data), op("Min", behind, zero))
         data = op("Slice", data, cut, last, range(rank))
-        kept = op("Max", pads, zero)
+        added_pads = op("Max", pads, zero)
     if not is_constant:
-        return context.replace(_gathered(context, data, kept, mode))
-    return None if kept == pads else context.changed([data, kept, context.optional(2)])
+        return context.replace(_gathered(context, data, added_pads, mode))
+    return None if added_pads == pads else context.changed([data, added_pads, context.optional(2)])
 
 
 @because("RTen's Pad has no axes, and older releases no negative pads; other modes work only on the last two axes")
@@ -164,9 +164,9 @@ def pad(node: Node, context: Context) -> list[Node] | None:
         return _pad_by_computed(node, context, data, mode)
     rank = len(pads) // 2
     if min(pads, default=0) < 0 and (mode != "constant" or context.target.deviates(_NO_CUTTING)):
-        kept = [max(0, number) for number in pads]
-        is_constant = mode == "constant" and any(kept)  # the padding may be cut off, too
-        whole = context.op("Pad", data, context.int64(kept), context.optional(2)) if is_constant else data
+        added_pads = [max(0, number) for number in pads]
+        is_constant = mode == "constant" and any(added_pads)  # the padding may be cut off, too
+        whole = context.op("Pad", data, context.int64(added_pads), context.optional(2)) if is_constant else data
         cut = context.op(
             "Slice",
             whole,
@@ -174,9 +174,9 @@ def pad(node: Node, context: Context) -> list[Node] | None:
             context.int64(end if end < 0 else INT64_MAX for end in pads[rank:]),
             range(rank),
         )
-        if is_constant or not any(kept):
+        if is_constant or not any(added_pads):
             return context.replace(cut)
-        return context.replace(context.op("Pad", cut, context.int64(kept), context.optional(2), mode=mode))
+        return context.replace(context.op("Pad", cut, context.int64(added_pads), context.optional(2), mode=mode))
     padded = [axis for axis in range(rank) if pads[axis] or pads[rank + axis]]
     if mode == "constant" or all(axis >= rank - 2 for axis in padded):
         return None
@@ -209,8 +209,8 @@ def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> l
     begins = op("Div", missing, two)
     pads = op("Concat", begins, op("Sub", missing, begins), axis=0)
     places = context.int64([*axes, *(axis + rank for axis in axes)])
-    every = op("ScatterElements", [0] * (2 * rank), places, pads, axis=0)
-    padded = op("Pad", data, every)
+    all_pads = op("ScatterElements", [0] * (2 * rank), places, pads, axis=0)
+    padded = op("Pad", data, all_pads)
     beyond = op("Max", op("Sub", before, size), zero)
     start = op("Div", beyond, two)
     end = op("Add", start, size)
@@ -220,15 +220,15 @@ def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> l
 def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
     """Write it as Slice and Pad, evenly on both sides of each axis."""
     data = context.input(0)
-    rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
+    rank, target_sizes = context.known_rank(data), context.scope.ints(context.input(1))
     attribute = get_ints(node, "axes")
     axes = list(range(rank)) if attribute is None else [normalize(axis, rank) for axis in attribute]
     dims = context.dims(data) or ()
     sizes = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
-    if asked is None or len(sizes) != len(axes):
+    if target_sizes is None or len(sizes) != len(axes):
         return _cut_or_padded(context, data, axes, rank)
     pads = [0] * (2 * rank)
-    for axis, size, before in zip(axes, asked, sizes, strict=True):
+    for axis, size, before in zip(axes, target_sizes, sizes, strict=True):
         room = size - before
         begin = room // 2 if room >= 0 else -(-room // 2)
         pads[axis], pads[rank + axis] = begin, room - begin

@@ -17,7 +17,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import padding, ranges, reduction, shape
-from formats.rten.operators.rules import ANY_NAN, always, in_order, of_floats
+from formats.rten.operators.rules import ANY_NAN, always, for_outputs, of_floats
 from formats.rten.operators.window import (
     KERNEL,
     PADDING,
@@ -131,8 +131,8 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
         return None
     if sum(geometry.kernel) > MAX_TAPS:
         raise Refused(f"has a dilated window of {sum(geometry.kernel)} slices; at most {MAX_TAPS} can be converted")
-    pads = asked = explicit_pads(context, geometry, data)
-    if pads is None or asked is None:
+    pads = given_pads = explicit_pads(context, geometry, data)
+    if pads is None or given_pads is None:
         raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if get_int(node, "ceil_mode"):
         pads = rounding_pads(context, geometry, data, pads)
@@ -143,7 +143,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
     total = _taken(context, "Sum", _padded(context, data, pads, 0.0), geometry)
     if not any(pads):
         return context.replace(context.op("Div", total, context.scalar(prod(geometry.kernel), like=data)))
-    counted = asked if get_int(node, "count_include_pad") else (0,) * len(pads)
+    counted = given_pads if get_int(node, "count_include_pad") else (0,) * len(pads)
     ones = _padded(context, _ones(context, data), counted, 1.0)
     rest = tuple(pad - counted_pad for pad, counted_pad in zip(pads, counted, strict=True))
     # The same windows over ones count the elements that the mean is of.
@@ -157,7 +157,7 @@ def _places(context: Context, data: str, steps: Sequence[str]) -> str:
     op = context.op
     total, rank = "", len(steps)
     for axis, step in enumerate(steps):
-        line = shape.counted(context, shape.length_of(context, data, axis + 2))
+        line = shape.numbers_below(context, shape.length_of(context, data, axis + 2))
         line = op("Mul", line, step)
         column = op("Reshape", line, [1, 1, *(-1 if a == axis else 1 for a in range(rank))])
         total = op("Add", total, column) if total else column
@@ -257,11 +257,11 @@ def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple
         zeros = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
         more = rounding_pads(context, geometry, data, pads)
         data = context.op("Pad", data, context.int64(zeros), context.scalar(0, like=data))
-        pads = (*((0,) * rank), *(end - asked for end, asked in zip(more[rank:], pads[rank:], strict=True)))
+        pads = (*((0,) * rank), *(end - own_end for end, own_end in zip(more[rank:], pads[rank:], strict=True)))
     else:
         pads = rounding_pads(context, geometry, data, pads)
-    gone = ("ceil_mode", "count_include_pad", "auto_pad", "dilations", "storage_order")
-    return context.changed([data], without=gone, pads=pads)
+    replaced = ("ceil_mode", "count_include_pad", "auto_pad", "dilations", "storage_order")
+    return context.changed([data], without=replaced, pads=pads)
 
 
 _CEIL = Fault("returns too many or too few outputs in ceil mode, or fails", until=RTEN_0_26)
@@ -319,7 +319,7 @@ def _of_little(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 AveragePool = OperatorSpec(
     "AveragePool",
-    Outputs(pool_dims, range=ranges.averages_and_zero),
+    Outputs(pool_dims, range=ranges.inexact(ranges.with_zero)),
     ToRten(
         Row(
             1,
@@ -348,7 +348,7 @@ def _max_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 MaxPool = OperatorSpec(
     "MaxPool",
-    Outputs(pool_dims, in_order(of_input(0), always(INT64)), range=ranges.of(0)),
+    Outputs(pool_dims, for_outputs(of_input(0), always(INT64)), range=ranges.of(0)),
     ToRten(
         Row(
             1,
@@ -399,7 +399,7 @@ def global_pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[D
 
 
 GlobalAveragePool = OperatorSpec(
-    "GlobalAveragePool", Outputs(global_pool_dims, range=ranges.averages), ToRten(Row(1), is_plain=True)
+    "GlobalAveragePool", Outputs(global_pool_dims, range=ranges.inexact(ranges.of(0))), ToRten(Row(1), is_plain=True)
 )
 GlobalMaxPool = OperatorSpec(
     "GlobalMaxPool", Outputs(global_pool_dims, range=ranges.of(0)), ToRten(Row(1), unspecified=_LEAST)

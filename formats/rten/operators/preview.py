@@ -36,12 +36,12 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
     sizes = len(graph.input), len(graph.output)
     if sizes != (1, 1):
         raise Refused(f"has a {name} of {sizes[0]} inputs and {sizes[1]} outputs; it must have one each")
-    parameter, made = graph.input[0].name or "", graph.output[0].name or ""
-    used = {used for inner in graph.node for used in mentioned(inner)} | {made, ""}
+    parameter, result_name = graph.input[0].name or "", graph.output[0].name or ""
+    used = {used for inner in graph.node for used in mentioned(inner)} | {result_name, ""}
     captured = sorted(used - defined(graph) - {""})
     constants = [make_node("Constant", [], [one.name or ""], value=one) for one in graph.initializer]
-    end = context.names.new(f"{made}/{name}")
-    nodes = [*constants, *graph.node, make_node("Identity", [made], [end])]
+    end = context.names.new(f"{result_name}/{name}")
+    nodes = [*constants, *graph.node, make_node("Identity", [result_name], [end])]
     function = Function(input=[parameter, *captured], output=[end], node=nodes)
     result = context.names.new(f"{node.output[0]}/{name}")
     call = Node(op_type=name, input=[value, *captured], output=[result])
@@ -190,10 +190,10 @@ def _optimizer(name: str, update: Callable[..., tuple[str, ...]], states: int) -
     def optimizer(node: Node, context: Context) -> list[Node] | None:
         step, kinds = _Step(node, context), 2 + states
         count = (len(node.input) - 2) // kinds
-        made = [
+        updated = [
             update(step, *(context.input(2 + kind * count + place) for kind in range(kinds))) for place in range(count)
         ]
-        return context.replace(*(results[kind] for kind in range(1 + states) for results in made))
+        return context.replace(*(results[kind] for kind in range(1 + states) for results in updated))
 
     return OperatorSpec(name, Outputs(elements=unknown), ToRten(rewritings=(optimizer,)), domain=TRAINING)
 

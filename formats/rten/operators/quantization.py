@@ -11,11 +11,11 @@ from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
-from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.casting import SMALL_FLOATS
-from formats.rten.operators.rules import ANY_NAN, always, in_order, normalize, same
+from formats.rten.operators.rules import ANY_NAN, always, for_outputs, normalize, of_every_node, same, scalar
 from formats.rten.spec import (
     ANY,
     Deviation,
@@ -165,11 +165,6 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
 _HALF_STEPS: Final = Deviation("halfway between two steps, RTen may choose the other one", RARE)
 
 
-def step_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    """What differs at half steps."""
-    return (_HALF_STEPS,)
-
-
 _MOST_STEPS: Final = 2.0**31 - 512  # more are no number of 32 bits
 _BEYOND: Final = Deviation("numbers of more than 2^31 steps, and infinity, become zero in RTen instead of 255", RARE)
 
@@ -188,10 +183,6 @@ def _quantized_deviations(node: Node, context: Context) -> tuple[Deviation, ...]
 
 
 _NOT_QUANTIZED: Final = Deviation("NaN becomes any integer in RTen, and the least one in onnxruntime", SPECIAL)
-
-
-def _of_nan(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (_NOT_QUANTIZED,)
 
 
 def tell_if_exact(context: Context) -> None:
@@ -259,7 +250,7 @@ QuantizeLinear = OperatorSpec(
         rewritings=(quantize_linear,),
         faults=(_LONE_SCALE, _SHORT_AXIS),
         deviations=_quantized_deviations,
-        unspecified=_of_nan,
+        unspecified=of_every_node(_NOT_QUANTIZED),
     ),
     ToOnnx(rewriting=quantize_raised, deviations=_quantized_deviations),
     onnx_loader=OnnxLoader(
@@ -311,7 +302,7 @@ def dequantize_raised(node: Node, context: Context) -> list[Node]:
 
 DequantizeLinear = OperatorSpec(
     "DequantizeLinear",
-    Outputs(same, _dequantized_type, range=ranges.dequantized),
+    Outputs(same, _dequantized_type, range=ranges.dequantized_numbers),
     ToRten(
         Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
         rewritings=(dequantize_linear,),
@@ -391,11 +382,6 @@ def q_linear_matmul(node: Node, context: Context) -> list[Node] | None:
 QLinearMatMul = OperatorSpec("QLinearMatMul", Outputs(elements=of_input(7)), ToRten(rewritings=(q_linear_matmul,)))
 
 
-def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The input's dims, and two scalars."""
-    return [types[0].dims, (), ()]
-
-
 @because("RTen multiplies by the reciprocal of the scale, which moves half steps. The exact form divides")
 def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     if not context.exact:
@@ -410,15 +396,12 @@ def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op("Reshape", numbers, context.op("Shape", data)), scale, zero)
 
 
-def _deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (*step_deviations(node, context), ANY_NAN)
-
-
+_DEVIATIONS = of_every_node(_HALF_STEPS, ANY_NAN)
 DynamicQuantizeLinear = OperatorSpec(
     "DynamicQuantizeLinear",
-    Outputs(dynamic_quantize_dims, in_order(always(UINT8), always(FLOAT), always(UINT8))),
-    ToRten(Row(1, 3), rewritings=(dynamic_quantize_linear,), deviations=_deviations),
-    ToOnnx(deviations=_deviations),
+    Outputs(for_outputs(same, scalar, scalar), for_outputs(always(UINT8), always(FLOAT), always(UINT8))),
+    ToRten(Row(1, 3), rewritings=(dynamic_quantize_linear,), deviations=_DEVIATIONS),
+    ToOnnx(deviations=_DEVIATIONS),
 )
 
 

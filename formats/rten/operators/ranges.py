@@ -103,19 +103,13 @@ def of(*places: int) -> Rule[Interval]:
     return exact(rule)
 
 
-def averages(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Between the elements of the first input, and rounded."""
-    return scope.range_of(node.input[0])
+def inexact(rule: Rule[Interval]) -> Rule[Interval]:
+    """The same interval, for operators that round: `is_exact` is false of it."""
 
+    def of_rounded(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+        return rule(node, scope, types)
 
-def averages_of_all(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Between the elements of all inputs, and rounded."""
-    return of_all(node, scope, types)
-
-
-def averages_and_zero(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Between the elements of the first input and zero, and rounded."""
-    return with_zero(node, scope, types)
+    return of_rounded
 
 
 def between(low: int | None, high: int | None) -> Rule[Interval]:
@@ -376,11 +370,6 @@ def accumulated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return of(0, 2)(node, scope, types)
 
 
-def numbers_between(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """From the start to the limit, in either direction."""
-    return of(0, 1)(node, scope, types)
-
-
 def absolute_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The elements added up without their signs."""
     return totals(node, scope, types, magnitudes(node, scope, types))
@@ -412,7 +401,7 @@ def normalised(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return _added(Interval(-size, size), shift)
 
 
-def dequantized(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+def dequantized_numbers(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The distances from the zero point times the scale."""
     low, high = scope.range_of(node.input[0])
     zero = scope.range_of(node.input[2]) if len(node.input) > 2 and node.input[2] else Interval(0, 0)

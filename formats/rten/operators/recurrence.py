@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Graph, Node
@@ -144,8 +144,8 @@ def _lstm_cell(step: Step) -> list[str]:
     else:
         forget = step.gate(2, 0, hidden, peephole(2, cell))
     candidate = step.gate(3, 1, hidden)
-    kept, added = context.op("Mul", forget, cell), context.op("Mul", admit, candidate)
-    new_cell = context.op("Add", kept, added)
+    remembered, added = context.op("Mul", forget, cell), context.op("Mul", admit, candidate)
+    new_cell = context.op("Add", remembered, added)
     emit = step.gate(1, 0, hidden, peephole(1, new_cell))
     return [context.op("Mul", emit, step.activate(2, new_cell, is_gate=False)), new_cell]
 
@@ -424,7 +424,6 @@ _RNN_NEUTRAL = {"activation_alpha": ANY, "activation_beta": ANY, "clip": (0.0,),
 _LINEAR = Field("linear_before_reset", bool, 0)
 ONNX_RNN = (_RNN[0], _RNN[1]._replace(required=True))  # for its ONNX loader
 _TAKEN = {"activation_alpha": ((),), "activation_beta": ((),), "clip": (0.0,), "layout": (0,)}
-_GRU_ACTIVATIONS = ("Sigmoid", "Tanh")
 
 
 def recurrence_raised(node: Node, context: Context) -> list[Node]:
@@ -444,45 +443,37 @@ def _recurrence_deviations(node: Node, context: Context) -> tuple[Deviation, ...
     return (_NO_LENGTHS,) if context.optional(4) else ()
 
 
-GRU = OperatorSpec(
-    "GRU",
-    Outputs(recurrent_dims),
-    ToRten(
-        Row(
-            6,
-            2,
-            "GRUAttrs",
-            (*_RNN, _LINEAR),
-            {**_RNN_NEUTRAL, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)},
+def _layer(
+    name: str,
+    row: tuple[int, int],
+    outputs: Outputs,
+    fields: tuple[Field, ...],
+    activations: tuple[str, ...],
+    **more: Any,
+) -> OperatorSpec:
+    """A layer for which RTen has a kernel, with its inputs and outputs, own fields and only activations."""
+    neutral = {"activations": (activations, activations * 2), **more}  # of one direction, and of two
+    inputs, count = row
+    return OperatorSpec(
+        name,
+        outputs,
+        ToRten(
+            Row(inputs, count, f"{name}Attrs", (*_RNN, *fields), {**_RNN_NEUTRAL, **neutral}),
+            older=(dropped("output_sequence"),),
+            rewritings=(recurrent,),
+            unspecified=_weights_unspecified,
         ),
-        older=(dropped("output_sequence"),),
-        rewritings=(recurrent,),
-        unspecified=_weights_unspecified,
-    ),
-    ToOnnx("xxxxwx", rewriting=recurrence_raised, deviations=_recurrence_deviations),
-    onnx_loader=OnnxLoader(
-        Row(6, 2, fields=(*ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
-    ),
-)
-_LSTM_ACTIVATIONS = (*_GRU_ACTIVATIONS, "Tanh")
-LSTM = OperatorSpec(
+        ToOnnx("xxxxwx", rewriting=recurrence_raised, deviations=_recurrence_deviations),
+        OnnxLoader(Row(inputs, count, fields=(*ONNX_RNN, *fields)), {**_TAKEN, **neutral}),
+    )
+
+
+GRU = _layer("GRU", (6, 2), Outputs(recurrent_dims), (_LINEAR,), ("Sigmoid", "Tanh"))
+LSTM = _layer(
     "LSTM",
+    (7, 3),
     Outputs(recurrent_dims, range=ranges.between(-1, 1)),
-    ToRten(
-        Row(
-            7,
-            3,
-            "LSTMAttrs",
-            _RNN,
-            {**_RNN_NEUTRAL, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},
-        ),
-        older=(dropped("output_sequence"),),
-        rewritings=(recurrent,),
-        unspecified=_weights_unspecified,
-    ),
-    ToOnnx("xxxxwx", rewriting=recurrence_raised, deviations=_recurrence_deviations),
-    onnx_loader=OnnxLoader(
-        Row(7, 3, fields=ONNX_RNN),
-        {**_TAKEN, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},
-    ),
+    (),
+    ("Sigmoid", "Tanh", "Tanh"),
+    input_forget=(0,),
 )

@@ -17,7 +17,7 @@ from formats.rten.operators import ranges, shape, slicing
 from formats.rten.operators.rules import (
     NAN_ORDER,
     always,
-    in_order,
+    for_outputs,
     multiply,
     normalize,
     promoted,
@@ -231,7 +231,7 @@ ReduceMean = _reduction(
     "ReduceMean",
     reduce_mean,
     narrow=_IN_32_BITS,
-    outputs=Outputs(reduce_dims, range=ranges.averages),
+    outputs=Outputs(reduce_dims, range=ranges.inexact(ranges.of(0))),
     unspecified=_mean_of_nothing,
 )
 
@@ -465,7 +465,7 @@ TopK = OperatorSpec(
     "TopK",
     Outputs(
         top_k_dims,
-        in_order(of_input(0), always(INT64)),
+        for_outputs(of_input(0), always(INT64)),
         range=ranges.of(0),
         second_range=ranges.indices(-1),
         sizes=(1,),

@@ -21,7 +21,7 @@ from formats.rten.convert.value_types import Dim, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import normalize, of_floats
-from formats.rten.operators.sampling import Axis, Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
+from formats.rten.operators.sampling import Axis, Line, Sampler, extrapolated, kernel_of_resize, ratio_of, resized_along
 from formats.rten.spec import (
     ANY,
     Deviation,
@@ -247,7 +247,7 @@ def _is_kept(context: Context, axes: list[Axis], ratio: str) -> str:
 
 def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = "") -> list[Node]:
     """Each axis in turn gathered from, or multiplied with a matrix."""
-    kernel, rank, value = kernel_of(node), len(axes), get_float(node, "extrapolation_value")
+    kernel, rank, value = kernel_of_resize(node), len(axes), get_float(node, "extrapolation_value")
     is_region_known = not context.optional(1) or context.scope.numbers(context.optional(1)) is not None
     data, fixed, samplers = context.input(0), {}, {}
     if _is_copy(axes) and not kernel.is_cropping:
@@ -339,11 +339,11 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     if scales:
         factors = context.scope.numbers(scales)
         if factors is None:
-            every = _of_all(context, scales, axes, [context.array([1.0])] * rank)
+            of_all_axes = _of_all(context, scales, axes, [context.array([1.0])] * rank)
         else:
             spread = dict(zip(axes, factors, strict=True))
-            every = context.array([spread.get(axis, 1.0) for axis in range(rank)])
-        return context.changed([data, region, every], without=_CHOICES)
+            of_all_axes = context.array([spread.get(axis, 1.0) for axis in range(rank)])
+        return context.changed([data, region, of_all_axes], without=_CHOICES)
     if get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         if region and not roi:
             raise Refused("has a region of interest that is known only when the model runs", "make it constant")
@@ -351,12 +351,12 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     known_sizes = context.scope.ints(sizes)
     before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
     if known_sizes is not None:
-        wanted = dict(zip(axes, known_sizes, strict=True))
-        parts = [context.int64([wanted[axis]]) if axis in wanted else before[axis] for axis in range(rank)]
-        every = shape.joined(context, *parts)
+        size_of = dict(zip(axes, known_sizes, strict=True))
+        parts = [context.int64([size_of[axis]]) if axis in size_of else before[axis] for axis in range(rank)]
+        of_all_axes = shape.joined(context, *parts)
     else:
-        every = _of_all(context, sizes, axes, before)
-    return context.changed([data, region, "", every], without=_CHOICES)
+        of_all_axes = _of_all(context, sizes, axes, before)
+    return context.changed([data, region, "", of_all_axes], without=_CHOICES)
 
 
 @because("RTen's Resize computes only some forms as ONNX defines; others become MatMul or Gather")

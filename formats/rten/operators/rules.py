@@ -10,7 +10,7 @@ vector is known as the tuple of its elements: numbers, names of dimensions, or `
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.spec import DeviationRule, Rewriting, Rule
     from formats.rten.target import Fault
+
+T = TypeVar("T")
 
 MAX_CONTENTS = 64  # longer vectors are data, not shapes
 INDEX_TYPES = (INT32, INT64)
@@ -47,7 +49,7 @@ def stretch(elements: Dims, length: int) -> Dims:
     return elements * length if len(elements) == 1 else elements
 
 
-def pairs(first: Dims, second: Dims) -> Iterator[tuple[Dim, Dim]]:
+def paired(first: Dims, second: Dims) -> Iterator[tuple[Dim, Dim]]:
     """The elements of two vectors in pairs."""
     length = max(len(first), len(second))
     return zip(stretch(first, length), stretch(second, length), strict=True)
@@ -59,7 +61,7 @@ def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neut
     if first is None or second is None:
         return None
     result: list[Dim] = []
-    for a, b in pairs(first, second):
+    for a, b in paired(first, second):
         if isinstance(a, int) and isinstance(b, int):
             result.append(function(a, b))
         else:
@@ -162,10 +164,10 @@ def reduced(dims: Dims | None, axes: Sequence[int] | None, keep: int) -> Dims | 
         return None
     if axes is None:
         return (None,) * len(dims) if keep else None
-    gone = {normalize(axis, len(dims)) for axis in axes}
+    reduced_axes = {normalize(axis, len(dims)) for axis in axes}
     if keep:
-        return tuple(1 if axis in gone else dim for axis, dim in enumerate(dims))
-    return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
+        return tuple(1 if axis in reduced_axes else dim for axis, dim in enumerate(dims))
+    return tuple(dim for axis, dim in enumerate(dims) if axis not in reduced_axes)
 
 
 def always(elem_type: int) -> Rule[Sequence[int | None]]:
@@ -200,11 +202,11 @@ def of_either(first: int, second: int) -> Rule[Sequence[int | None]]:
     return rule
 
 
-def in_order(*rules: Rule[Sequence[int | None]]) -> Rule[Sequence[int | None]]:
-    """The element types of several outputs, by a rule for each."""
+def for_outputs(*rules: Rule[Sequence[T]]) -> Rule[Sequence[T]]:
+    """The element types, or the dims, of several outputs, by a rule for each."""
 
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
-        return [elem_type for one in rules for elem_type in one(node, scope, types)]
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[T]:
+        return [known_part for one in rules for known_part in one(node, scope, types)]
 
     return rule
 
@@ -219,6 +221,11 @@ def of_floats(deviation: Deviation) -> DeviationRule:
         return () if context.elem_type(node.input[0]) in _NOT_FLOATS else (deviation,)
 
     return rule
+
+
+def of_every_node(*deviations: Deviation) -> DeviationRule:
+    """The rule that reports deviations of all nodes of an operator."""
+    return lambda node, context: deviations
 
 
 SPREAD: Final = Deviation("it becomes products with zeros, which spread NaN and infinities", SPECIAL)

@@ -107,7 +107,7 @@ def inside(axis: Axis) -> Array:
     return (coordinates >= 0) & (coordinates <= before - 1)
 
 
-def indices(axis: Axis, kernel: Kernel) -> list[int]:
+def nearest_indices(axis: Axis, kernel: Kernel) -> list[int]:
     """For each output the nearest element of the input."""
     before, _ = axis.sizes
     coordinates = positions(axis, kernel.coordinates)
@@ -392,14 +392,14 @@ def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis
     context.check_size(*axis.sizes)
     if kernel.mode == "nearest":
         tell_centre(context, kernel)
-        return context.op("Gather", data, context.int64(indices(axis, kernel)), axis=place)
+        return context.op("Gather", data, context.int64(nearest_indices(axis, kernel)), axis=place)
     context.report(SPREAD)
     weights = weight_matrix(axis, kernel)
     oriented = weights if place == rank - 2 else weights.T
     return multiplied(context, data, context.array(oriented, context.elem_type(data) or FLOAT), place, rank)
 
 
-def kernel_of(node: Node) -> Kernel:
+def kernel_of_resize(node: Node) -> Kernel:
     """How the attributes of a Resize choose and weigh elements."""
     return Kernel(
         get_string(node, "mode", "nearest"),

@@ -67,7 +67,7 @@ SequenceErase = OperatorSpec(
 
 
 @because("RTen counts a negative position from the end after the insertion, ONNX from the end before it")
-def insert(node: Node, context: Context) -> list[Node] | None:
+def sequence_insert(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     sequence, place = context.input(0), context.optional(2)
     number_of_place = context.scope.ints(place) if place else None
@@ -84,7 +84,7 @@ def insert(node: Node, context: Context) -> list[Node] | None:
 SequenceInsert = OperatorSpec(
     "SequenceInsert",
     Outputs(joined_dims, range=ranges.of(0, 1), makes_sequence=True),
-    ToRten(Row(3), rewritings=(insert,)),
+    ToRten(Row(3), rewritings=(sequence_insert,)),
     ToOnnx("SEi", "S", ranks={2: 0}),
 )
 SequenceLength = OperatorSpec(
@@ -99,8 +99,8 @@ def split_to_sequence_dims(node: Node, scope: Scope, types: list[ValueType]) -> 
         return []
     axis = normalize(get_int(node, "axis"), len(dims))
     is_split = len(node.input) > 1 and node.input[1]
-    kept = (None,) if is_split or get_int(node, "keepdims", 1) else ()
-    return [(*dims[:axis], *kept, *dims[axis + 1 :])]
+    part = (None,) if is_split or get_int(node, "keepdims", 1) else ()
+    return [(*dims[:axis], *part, *dims[axis + 1 :])]
 
 
 SplitToSequence = OperatorSpec(
@@ -124,7 +124,7 @@ _OLD_AXES = Fault("counts a negative new axis from the rank before it is added",
 
 
 @because("Older releases miscount a new axis, so it is moved into place afterwards")
-def concat(node: Node, context: Context) -> list[Node] | None:
+def concat_from_sequence(node: Node, context: Context) -> list[Node] | None:
     # Scalars have no axis: a loop joins them.
     sequence, axis = context.input(0), get_int(node, "axis")
     if context.elem_type(sequence) in BYTES:
@@ -174,7 +174,7 @@ ConcatFromSequence = OperatorSpec(
     Outputs(concat_from_sequence_dims, range=ranges.of(0)),
     ToRten(
         Row(1, 1, "ConcatFromSequenceAttrs", (axis_field(None), Field("new_axis", bool, 0))),
-        rewritings=(concat,),
+        rewritings=(concat_from_sequence,),
         faults=(_OLD_AXES,),
     ),
     ToOnnx("S", "E", deviations=_concatenation_deviations),
@@ -206,7 +206,7 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
     # The body reads its inputs, then come its own nodes, and then those that add its results to the sequences.
     taken = list(inner.emitted)
     inner.emitted.clear()
-    made = [
+    longer_sequences = [
         inner.op("SequenceInsert", state, value.name or "") for state, value in zip(states, body.output, strict=True)
     ]
     inner.emit(make_node("Identity", [condition], [goes_on]))
@@ -223,7 +223,7 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
         ],
         output=[
             context.value_info(goes_on, BOOL, ()),
-            *(ValueInfo(name=name, type=kind) for name, kind in zip(made, sequences, strict=True)),
+            *(ValueInfo(name=name, type=kind) for name, kind in zip(longer_sequences, sequences, strict=True)),
         ],
     )
     return context.replace(*context.op_outputs("Loop", [count, "", *empty], len(empty), body=graph))

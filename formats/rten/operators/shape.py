@@ -338,7 +338,7 @@ def length_of(context: Context, data: str, axis: int) -> str:
     return context.op("Squeeze", sizes_of(context, data, axis, axis + 1), [0])
 
 
-def counted(context: Context, count: str) -> str:
+def numbers_below(context: Context, count: str) -> str:
     """The integers from zero up to a scalar, without that number."""
     return context.op("Range", 0, count, 1)
 

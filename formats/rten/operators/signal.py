@@ -144,8 +144,8 @@ def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance
         end = context.int64([-behind if behind else INT32_LIMITS[1]])
         window = op("Slice", data, [place * distance], end, [1])
         rows = op("Unsqueeze", window, [1])  # rows, 1, places, compared with n-grams, 1
-        wanted = context.array([[number] for number in column], INT32)
-        is_equal = op("Equal", rows, wanted)
+        column_numbers = context.array([[number] for number in column], INT32)
+        is_equal = op("Equal", rows, column_numbers)
         is_there = op("And", is_there, is_equal) if is_there else is_equal
     return op("ReduceSum", context.cast(is_there, INT32), [2], keepdims=0)
 

@@ -102,7 +102,7 @@ def supported_slice(node: Node, context: Context) -> list[Node] | None:
         axes = _like_starts(context, range(count))
     else:
         total = context.op("Size", context.input(1))
-        axes = shape.counted(context, total)
+        axes = shape.numbers_below(context, total)
         axes = context.cast(axes, context.elem_type(context.input(1)) or INT64)
     return context.changed(with_input(node, 3, axes))
 
@@ -131,9 +131,9 @@ def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
             data = op("Slice", data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
             continue
         own = [context.cast(name, INT64) for name in own]
-        every = shape.counted(context, shape.length_of(context, data, axis % rank))
-        kept = op("Slice", every, *own, [0], [step])
-        data = op("Gather", data, kept, axis=axis)
+        all_places = shape.numbers_below(context, shape.length_of(context, data, axis % rank))
+        sliced_places = op("Slice", all_places, *own, [0], [step])
+        data = op("Gather", data, sliced_places, axis=axis)
     return context.replace(data)
 
 

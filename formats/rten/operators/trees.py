@@ -291,14 +291,14 @@ class Walk:
             if MODES[mode] == "BRANCH_NEQ":
                 meets = context.op("Not", meets)
             if len(self.modes) > 1:
-                asked = self._truth(context.op("Gather", self.constants[MODES[mode]], place, axis=0))
-                meets = context.op("And", asked, meets)
+                has_condition = self._truth(context.op("Gather", self.constants[MODES[mode]], place, axis=0))
+                meets = context.op("And", has_condition, meets)
             met = context.op("Or", met, meets) if met else meets
         if self.tracks.any():
             tracked = context.op("IsNaN", value)
             if not self.tracks.all():
-                asked = self._truth(context.op("Gather", self.constants["tracks"], place, axis=0))
-                tracked = context.op("And", tracked, asked)
+                has_condition = self._truth(context.op("Gather", self.constants["tracks"], place, axis=0))
+                tracked = context.op("And", tracked, has_condition)
             met = context.op("Or", met, tracked)
         return met
 
@@ -386,7 +386,7 @@ def _regressed(walk: Walk, data: str, count: int, aggregate: str, base: Sequence
     return ml.post_transform(context, scores, post_transform, count)
 
 
-def regressor(node: Node, context: Context) -> list[Node] | None:
+def tree_regressor(node: Node, context: Context) -> list[Node] | None:
     """Write it as lookups in tables of tree nodes, summed for each target."""
     trees = numbered(node, "target")
     walk, data = _walk(node, context, trees)
@@ -450,7 +450,7 @@ def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], po
     return [label, ml.post_transform(context, both, post_transform, 2)]
 
 
-def classifier(node: Node, context: Context) -> list[Node] | None:
+def tree_classifier(node: Node, context: Context) -> list[Node] | None:
     """Write it as lookups in tables of tree nodes, and ArgMax for the label."""
     labels, trees = ml.int_labels(node, context, "classlabels_int64s"), numbered(node, "class")
     walk, data = _walk(node, context, trees)
@@ -469,5 +469,8 @@ def classifier(node: Node, context: Context) -> list[Node] | None:
 
 
 REWRITTEN = rewritten(
-    MACHINE_LEARNING, TreeEnsemble=ensemble, TreeEnsembleClassifier=classifier, TreeEnsembleRegressor=regressor
+    MACHINE_LEARNING,
+    TreeEnsemble=ensemble,
+    TreeEnsembleClassifier=tree_classifier,
+    TreeEnsembleRegressor=tree_regressor,
 )

@@ -217,7 +217,7 @@ def _line(context: Context, count: str, step: int, axis: int, rank: int) -> str:
     """The numbers 0, `step`, ... as many as a vector of one says, along one of the axes of a tensor."""
     op = context.op
     length = op("Squeeze", count, [0])
-    numbers = shape.counted(context, length)
+    numbers = shape.numbers_below(context, length)
     numbers = op("Mul", numbers, step)
     return op("Reshape", numbers, context.int64(-1 if place == axis else 1 for place in range(rank)))
 
@@ -254,8 +254,8 @@ def _added_up(context: Context, data: str, where: str, count: str, axis: int) ->
     dims = shape.joined(context, count, around) if axis == 0 else shape.joined(context, around, count)
     zeros = context.cast(op("ConstantOfShape", dims, value=zero), context.elem_type(data) or FLOAT)
     line = op("Reshape", where, context.int64([1, -1] if axis else [-1, 1]))
-    every = op("Expand", line, shape.sizes_of(context, data, 0, 2))
-    return op("ScatterElements", zeros, every, data, axis=axis, reduction="add")
+    targets = op("Expand", line, shape.sizes_of(context, data, 0, 2))
+    return op("ScatterElements", zeros, targets, data, axis=axis, reduction="add")
 
 
 def _image_of_any_size(node: Node, context: Context, rank: int) -> list[Node]:

@@ -28,7 +28,7 @@ from formats.rten.raising.kinds import (
     INTEGERS,
     UNKNOWN_OPERATOR,
     ValueKind,
-    converted,
+    constant_in_type,
     declared,
     has_limits,
     integer_type,
@@ -57,7 +57,7 @@ class Surroundings(NamedTuple):
     version: int
 
 
-class Value(NamedTuple):
+class RaisedValue(NamedTuple):
     """A value of RTen in ONNX: its name and type. A constant has one name for each type in which it is used."""
 
     name: str
@@ -66,7 +66,7 @@ class Value(NamedTuple):
     owner: GraphRaiser | None = None  # for a constant: its graph
 
 
-OMITTED: Final = Value("", ValueKind(0))  # an optional input
+OMITTED: Final = RaisedValue("", ValueKind(0))  # an optional input
 
 
 class GraphRaiser:
@@ -91,7 +91,7 @@ class GraphRaiser:
         self._nodes: list[Node] = []
         self._inputs: list[ValueInfo] = []
         self._initializers: dict[str, Tensor] = {}
-        self._values: dict[str, Value] = {}
+        self._values: dict[str, RaisedValue] = {}
         self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
         self._precedents = Precedents(surroundings.names)
         self._uses = Uses(graph)
@@ -101,7 +101,7 @@ class GraphRaiser:
                 self._scope.declare([value_info(value.name or "", ValueKind(elem_type or 0), dims)])
         for tensor in graph.initializer:
             kind = ValueKind(tensor.data_type or FLOAT)
-            self._values[tensor.name or ""] = Value(tensor.name or "", kind, tensor, self)
+            self._values[tensor.name or ""] = RaisedValue(tensor.name or "", kind, tensor, self)
 
     @cached_property
     def _defined(self) -> set[str]:
@@ -110,7 +110,7 @@ class GraphRaiser:
 
     # Values
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> RaisedValue:
         """The value with the name `name` in RTen.
 
         Raises: EncodeError if there is none.
@@ -135,7 +135,7 @@ class GraphRaiser:
             kind = ValueKind(elem_type, kind.is_sequence)
         elif elem_type != kind.elem_type:
             name = self._cast(name, kind.elem_type)
-        self._values[rten_name] = Value(name, kind)
+        self._values[rten_name] = RaisedValue(name, kind)
 
     def _local(self, name: str) -> str:
         """The name of a value of this graph. It must differ from all names in the graphs around it."""
@@ -143,7 +143,7 @@ class GraphRaiser:
             return self._shared.names.new(name)
         return name
 
-    def _view(self, value: Value, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
+    def _view(self, value: RaisedValue, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
         """The name in ONNX of a value in a type (`None`: its own type), reshaped if `rank` is given."""
         if value.kind.elem_type not in INTEGERS or elem_type is None or value.kind.is_sequence:
             elem_type = value.kind.elem_type
@@ -191,7 +191,7 @@ class GraphRaiser:
             local = self._local(name)
             if local in self._initializers or (self._interface is not None and self._interface.is_output(name)):
                 local = self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
-            view = with_fields(converted(tensor, elem_type, bounds=bounds), name=local)
+            view = with_fields(constant_in_type(tensor, elem_type, bounds=bounds), name=local)
             if rank is not None:
                 view.dims = [1] * rank
             self._initializers[local] = view
@@ -226,15 +226,15 @@ class GraphRaiser:
         """Append the nodes that compute the same as RTen's node."""
         spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
         scope, outputs = self._scope, node.output
-        made = with_fields(
+        onnx_node = with_fields(
             node,
             domain=None,
             name=self._shared.node_names.new(node.name) if node.name else None,
             input=self._inputs_of(node, spec),
             output=outputs[:] if self._outer is None else [self._local(name) if name else "" for name in outputs],
         )
-        likeness = self._precedents.likeness(made, spec, self._shared.version, scope)
-        precedent = self._precedents.follow(likeness, made, self._made) if likeness else None
+        likeness = self._precedents.likeness(onnx_node, spec, self._shared.version, scope)
+        precedent = self._precedents.follow(likeness, onnx_node, self._made) if likeness else None
         if precedent is not None:
             self._report(spec, precedent, node, index)
             self._nodes.append(precedent)
@@ -244,18 +244,18 @@ class GraphRaiser:
         kinds: Sequence[ValueKind] = ()
         back = spec.to_onnx
         if back.subgraphs is not None:
-            made.attribute, kinds = self._subgraphs(node, back.subgraphs, self._place_of(index))
-        self._report(spec, made, node, index)
+            onnx_node.attribute, kinds = self._subgraphs(node, back.subgraphs, self._place_of(index))
+        self._report(spec, onnx_node, node, index)
         # A folded node is ONNX's already; most operators are the same in ONNX, and `rewriting` is for the others.
         rewriting = None if id(node) in self._folded else back.rewriting
-        nodes = (rewriting(made, self._context(made)) if rewriting is not None else None) or [made]
-        nodes[-1].name = made.name
+        nodes = (rewriting(onnx_node, self._context(onnx_node)) if rewriting is not None else None) or [onnx_node]
+        nodes[-1].name = onnx_node.name
         self._append(*nodes)
-        self._precedents.add(likeness, made, nodes, self._made)
+        self._precedents.add(likeness, onnx_node, nodes, self._made)
         first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
         output = back.output
         is_sequence = output == "S" or (output == "A" and first)
-        for place, (rten_name, name) in enumerate(zip(node.output, made.output, strict=False)):
+        for place, (rten_name, name) in enumerate(zip(node.output, onnx_node.output, strict=False)):
             if name in self._scope.exceeding and rten_name not in self._uses.only_dims:
                 detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
                 self._shared.losses.add("deviation", detail, self._place_of(index), rten_name, seen=RARE)
@@ -264,7 +264,7 @@ class GraphRaiser:
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
                 self._add_output(rten_name, name, kind, nodes)
 
-    def _report(self, spec: OperatorSpec, made: Node, node: Node, index: int) -> None:
+    def _report(self, spec: OperatorSpec, onnx_node: Node, node: Node, index: int) -> None:
         """Record how ONNX's results for a node differ from RTen's."""
         is_folded = id(node) in self._folded  # the file has the nodes of a rewriting, which do not deviate
         # What the rewriting writes computes as RTen does, so the deviations of the operator do not apply.
@@ -274,9 +274,9 @@ class GraphRaiser:
         )
         if own is None is unspecified:
             return
-        context = self._context(made)
+        context = self._context(onnx_node)
         for rule in (own, unspecified):
-            for deviation in () if rule is None else rule(made, context):
+            for deviation in () if rule is None else rule(onnx_node, context):
                 detail, name = f"{node.op_type}: {deviation.detail}", node.name or node.output[0]
                 self._shared.losses.add("deviation", detail, self._place_of(index), name, seen=deviation.seen)
 
@@ -317,17 +317,17 @@ class GraphRaiser:
     def _add_output(self, rten_name: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
         """Record an output of new nodes. If it is an output of the model and has the wrong type, a Cast is added."""
         if self._interface is not None and self._interface.is_output(rten_name):
-            wanted = self._interface.wanted(rten_name, kind)
-            if wanted != kind.elem_type:
+            onnx_type = self._interface.wanted(rten_name, kind)
+            if onnx_type != kind.elem_type:
                 # The output keeps its name, so what the nodes compute gets a new one, and a Cast leads to the output.
                 inner = self._shared.names.new(f"{name}/{type_name(kind.elem_type).lower()}")
                 for node in nodes:
                     node.input = [inner if used == name else used for used in node.input]
                     node.output = [inner if used == name else used for used in node.output]
                     self._scope.infer(node)
-                self._cast(inner, wanted, name)
+                self._cast(inner, onnx_type, name)
                 name = inner
-        self._values[rten_name] = Value(name, kind)
+        self._values[rten_name] = RaisedValue(name, kind)
 
     # Subgraphs
 
@@ -384,14 +384,14 @@ class GraphRaiser:
         for name in self.output_names:
             value = self.value(name)
             assert self._interface is not None
-            wanted = self._interface.wanted(name, value.kind)
+            onnx_type = self._interface.wanted(name, value.kind)
             if value.constant is not None:
-                view = self._view(value, wanted if wanted in INTEGERS else None)
-                same = self._scope.type_of(view).elem_type == wanted
-                plain = "Max" if wanted == INT32 else "Identity"  # RTen then does not fold equal ones
+                view = self._view(value, onnx_type if onnx_type in INTEGERS else None)
+                same = self._scope.type_of(view).elem_type == onnx_type
+                plain = "Max" if onnx_type == INT32 else "Identity"  # RTen then does not fold equal ones
                 operator = plain if same else "Cast"
-                self._append(make_node(operator, [view], [name], to=None if same else wanted))
-            kind = ValueKind(wanted, value.kind.is_sequence)
+                self._append(make_node(operator, [view], [name], to=None if same else onnx_type))
+            kind = ValueKind(onnx_type, value.kind.is_sequence)
             outputs.append(value_info(name, kind, self._scope.type_of(name).dims))
         return outputs
 
@@ -419,7 +419,7 @@ class GraphRaiser:
         return value_infos
 
 
-def _joined(letter: str, values: Iterable[Value]) -> int | None:
+def _joined(letter: str, values: Iterable[RaisedValue]) -> int | None:
     """The element type that the integers among some values get at inputs of a letter."""
     integers = [value for value in values if value.kind.elem_type in INTEGERS]
     computed = {value.kind.elem_type for value in integers if value.constant is None}
@@ -428,7 +428,7 @@ def _joined(letter: str, values: Iterable[Value]) -> int | None:
     return integer_type(letter, computed, truths)
 
 
-def _joined_kind(values: Sequence[Value]) -> ValueKind:
+def _joined_kind(values: Sequence[RaisedValue]) -> ValueKind:
     """The type that all of some values can have."""
     first = values[0].kind
     elem_type = _joined("A", values) if first.elem_type in INTEGERS else None

@@ -168,7 +168,7 @@ _TO_BOOL: Final = Transform("int32 to bool", 4, 1, _truths)
 _TO_BOUNDS: Final = Transform("int32 to int64, limits to limits", 4, 8, _bounds)
 
 
-def converted(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) -> Tensor:
+def constant_in_type(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) -> Tensor:
     """An INT32 tensor converted to INT64 or BOOL; any other tensor unchanged.
 
     If the integers are `bounds` of slices, the least and greatest INT32 become the least and greatest INT64.

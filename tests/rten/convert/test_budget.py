@@ -60,13 +60,13 @@ def test_one_budget_for_all_nodes() -> None:
     model = Model(graph=Graph())
     for _ in range(2):
         with budget.budget_of(model):
-            budget.elements(budget.ELEMENTS - 10)
+            budget.count_elements(budget.ELEMENTS - 10)
             with budget.budget_of(model), pytest.raises(Refused, match=r"11 elements.*only 10 more"):
-                budget.elements(11)
-            budget.elements(10)
-            budget.nodes(budget.NODES)
+                budget.count_elements(11)
+            budget.count_elements(10)
+            budget.count_nodes(budget.NODES)
             with pytest.raises(Refused, match="1 nodes"):
-                budget.nodes(1)
+                budget.count_nodes(1)
 
 
 def test_larger_models_may_make_more() -> None:
@@ -74,10 +74,10 @@ def test_larger_models_may_make_more() -> None:
     nodes = [formats.Node(op_type="Relu", input=["x"], output=["y"]) for _ in range(1000)]
     weight = formats.from_numpy(np.zeros(1 << 20, "float32"), "w")
     with budget.budget_of(Model(graph=Graph(node=nodes, initializer=[weight]))):
-        budget.elements(budget.ELEMENTS + budget.ELEMENTS_PER_BYTE * (4 << 20))
-        budget.nodes(budget.NODES + budget.NODES_PER_NODE * 1000)
+        budget.count_elements(budget.ELEMENTS + budget.ELEMENTS_PER_BYTE * (4 << 20))
+        budget.count_nodes(budget.NODES + budget.NODES_PER_NODE * 1000)
         with pytest.raises(Refused):
-            budget.elements(1)
+            budget.count_elements(1)
 
 
 def test_the_error_names_the_node_and_the_number() -> None:

@@ -13,7 +13,7 @@ from formats.ir.storage import from_numpy
 from formats.onnxpb.wire.varints import encode_varint
 from formats.rten.graph import constants
 from formats.rten.graph.attributes import make_node
-from formats.rten.graph.constants import TensorSection, convert, densify
+from formats.rten.graph.constants import TensorSection, as_rten_constant, densify
 from formats.rten.operators.creation import constant_tensor
 from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
 from formats.tensordata.sources.source import Literal
@@ -52,7 +52,7 @@ CASES = [
 @pytest.mark.parametrize(("array", "element", "values", "change"), CASES, ids=lambda value: str(value)[:20])
 def test_convert(array, element, values, change):
     """Elements keep their values in RTen's type, or become the nearest value."""
-    constant = convert(from_numpy(array, "c"))
+    constant = as_rten_constant(from_numpy(array, "c"))
     assert (element, array.shape, change) == (constant.element, constant.dims, constant.change)
     wanted = np.asarray(values).astype(element.numpy_name).reshape(array.shape)
     got = np.frombuffer(constant.source.read(), f"<{np.dtype(element.numpy_name).str[1:]}").reshape(array.shape)
@@ -70,14 +70,14 @@ def test_every_type_has_a_holder():
 def test_convert_refuses(number):
     """Strings, complex numbers and unknown types are refused."""
     with pytest.raises(EncodeError, match="its element type is"):
-        convert(Tensor(dims=[1], data_type=number, raw_data=Literal(bytes(8))))
+        as_rten_constant(Tensor(dims=[1], data_type=number, raw_data=Literal(bytes(8))))
 
 
 @pytest.mark.parametrize("name", ["int4", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e5m2"])
 def test_ranges_of_converted_elements(name):
     """Any range of widened elements equals the same range of the whole, even if it begins or ends inside a byte."""
     array = (np.arange(24) % 4).astype(getattr(ml_dtypes, name))
-    constant = convert(from_numpy(array))
+    constant = as_rten_constant(from_numpy(array))
     whole = array.astype(constant.element.numpy_name).tobytes()
     for start in range(0, len(whole) + 1, constant.element.nbytes):
         for end in range(start, len(whole) + 1, 7):
@@ -103,7 +103,7 @@ def test_constant_nodes(attributes, values, number):
 def test_constant_node_of_a_string():
     """A string is a constant that cannot be converted."""
     with pytest.raises(EncodeError, match="STRING"):
-        convert(constant_tensor(make_node("Constant", [], ["c"], value_string="s")))
+        as_rten_constant(constant_tensor(make_node("Constant", [], ["c"], value_string="s")))
 
 
 def test_constant_node_without_value():
@@ -154,7 +154,7 @@ def test_whether_many_integers_of_a_typed_field_fit(last, change):
     """INT64 elements of a typed field are reported as clamped if one of them, even the last, is beyond 32 bits."""
     numbers = [3] * (1 << 20) + [last]
     typed = Literal(b"\x03" * (1 << 20) + encode_varint(last))
-    converted = convert(Tensor(dims=[len(numbers)], data_type=7, int64_data=typed))
+    converted = as_rten_constant(Tensor(dims=[len(numbers)], data_type=7, int64_data=typed))
     assert change == converted.change
     expected = np.clip(np.array(numbers[-9:]), -(1 << 31), (1 << 31) - 1).astype("<i4").tobytes()
     assert converted.source.read(converted.source.nbytes - 36, 36) == expected

@@ -8,7 +8,7 @@ import pytest
 from formats.errors import DecodeError
 from formats.flatbuffer.fbs import Span
 from formats.rten.graph.attributes import get_int
-from formats.rten.graph.decoder import Decoder
+from formats.rten.graph.decoder import GraphDecoder
 from formats.tensordata.sources.source import Literal
 
 ELEMENTS = np.arange(6, dtype="<f4")
@@ -35,7 +35,7 @@ def operator(type_, inputs, outputs, attrs=None, name=None):
 
 def decode(nodes, tensors=TENSORS, **lists):
     """Return the graph of a table."""
-    return Decoder(SECTION, SECTION.read(), tensors).decode({"nodes": nodes} | lists)
+    return GraphDecoder(SECTION, SECTION.read(), tensors).decode({"nodes": nodes} | lists)
 
 
 def test_graph():

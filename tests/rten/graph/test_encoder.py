@@ -10,7 +10,7 @@ import pytest
 from formats.errors import EncodeError
 from formats.ir.model import Node, SparseTensor
 from formats.ir.storage import from_numpy
-from formats.rten.graph.encoder import Encoder
+from formats.rten.graph.encoder import GraphEncoder
 from formats.rten.target import RTEN_0_26
 from tests.rten.rten_forms import expanded
 
@@ -20,7 +20,7 @@ INT64 = np.iinfo(np.int64)
 
 def encode(model, **options):
     """Return the encoder after its work, and the table."""
-    encoder = Encoder(model, **options)
+    encoder = GraphEncoder(model, **options)
     return encoder, expanded(encoder.encode(model.graph))
 
 
@@ -284,7 +284,7 @@ def test_interface_types(make):
         [make.value("a", 7), make.value("b", 7), make.value("c", 8), "d", make.sequence("e", 10)],
         [make.value("d", 1), make.value("f", 9)],
     )
-    encoder = Encoder(make.model(graph))
+    encoder = GraphEncoder(make.model(graph))
     encoder.check_interface(graph)
     assert [
         ("interface_type", "graph.input[0]", "INT64 inputs become INT32 (a, b)", "interface", False),
@@ -370,7 +370,7 @@ def test_nodes_that_share_their_attributes_are_of_one_form(make):
     nodes += [replace(node, input=["x2"], output=["x3"], name="n")]
     nodes.append(replace(node, input=["x3"], output=["x4"]))
     model = make.model(make.graph(nodes, ["x0"], ["x4"]))
-    first, negative, named, third = Encoder(model).encode(model.graph)["nodes"].forms[-4:]
+    first, negative, named, third = GraphEncoder(model).encode(model.graph)["nodes"].forms[-4:]
     assert first is third
     assert 3 == len({id(first), id(negative), id(named)})
 
