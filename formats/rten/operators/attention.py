@@ -80,13 +80,13 @@ def _padded(context: Context, mask: str, keys: str) -> str:
         pads = context.int64([0] * (2 * context.known_rank(mask) - 1) + [count - covered])
         return op("Pad", mask, pads, hidden)
     lengths = shape.sizes_of(context, mask, -1, INT64_MAX)
-    missing = op("Sub", shape.sizes_of(context, keys, -2, -1), lengths)
+    missing = op("Sub", shape.sizes_of(context, keys, -2, -1), lengths)  # how many keys the mask lacks
     missing = op("Max", missing, [0])
     if covered is None:  # a mask of length one is for all keys
         is_row = op("Equal", lengths, [1])
         missing = op("Where", is_row, [0], missing)
     dims = shape.joined(context, shape.sizes_of(context, mask, 0, -1), missing)
-    return op("Concat", mask, op("Expand", hidden, dims), axis=-1)
+    return op("Concat", mask, op("Expand", hidden, dims), axis=-1)  # ..., K
 
 
 def _seen_by_place(node: Node, context: Context, query: str, keys: str) -> list[str]:
@@ -132,7 +132,7 @@ def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
     if not tests:
         return mask
     seen = reduce(partial(context.op, "And"), tests)
-    penalty = context.op("Where", seen, zero, hidden)
+    penalty = context.op("Where", seen, zero, hidden)  # Q, K or B, 1, Q, K
     return context.op("Add", mask, penalty) if mask else penalty
 
 
@@ -141,7 +141,7 @@ def of_heads(context: Context, name: str, heads: int) -> str:
     if context.known_rank(name) == 4:
         return name
     size = shape.quotient(context, shape.sizes_of(context, name, 2, 3), heads)  # not -1: there may be no places
-    apart = context.op("Reshape", name, shape.joined(context, context.int64([0, 0, heads]), size))
+    apart = context.op("Reshape", name, shape.joined(context, context.int64([0, 0, heads]), size))  # B, Q, H, W
     return context.op("Transpose", apart, perm=[0, 2, 1, 3])
 
 
@@ -157,7 +157,7 @@ def repeated(context: Context, name: str, heads: int, times: int) -> str:
     if times == 1:
         return name
     apart = context.op("Unsqueeze", name, [2])  # B, H, 1, K, W
-    spread = context.op("Expand", apart, [1, 1, times, 1, 1])
+    spread = context.op("Expand", apart, [1, 1, times, 1, 1])  # B, H, times, K, W
     first, last = shape.sizes_of(context, name, 0, 1), shape.sizes_of(context, name, 2, 4)
     return context.op("Reshape", spread, shape.joined(context, first, context.int64([heads * times]), last))
 
@@ -170,14 +170,14 @@ def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: s
     op = context.op
     if sinks:
         sizes = shape.joined(context, shape.sizes_of(context, scores, 0, 3), context.int64([1]))
-        column = op("Expand", op("Reshape", sinks, [1, -1, 1, 1]), sizes)
-        shares = op("Softmax", op("Concat", scores, column, axis=-1), axis=-1)
-        return op("Slice", shares, [0], [-1], [-1])
+        column = op("Expand", op("Reshape", sinks, [1, -1, 1, 1]), sizes)  # B, H, Q, 1
+        shares = op("Softmax", op("Concat", scores, column, axis=-1), axis=-1)  # B, H, Q, K + 1
+        return op("Slice", shares, [0], [-1], [-1])  # B, H, Q, K
     shares = op("Softmax", scores, axis=-1)
     if not is_masked:
         return shares
     # If all keys are masked, Softmax gives NaN, but ONNX no share at all.
-    best = op("ReduceMax", scores, [-1], keepdims=1)
+    best = op("ReduceMax", scores, [-1], keepdims=1)  # B, H, Q, 1
     is_nothing = op("Equal", best, context.scalar(MINUS_INFINITY, like=scores))
     return op("Where", is_nothing, context.scalar(0.0, like=scores), shares)
 
@@ -203,7 +203,9 @@ def _written_out(node: Node, context: Context) -> list[Node]:
         of_heads(context, context.input(place), query_heads if place == 0 else heads) for place in range(3)
     )
     if context.optional(4):
+        # The past keys and values come before the new ones, along K.
         key, value = (op("Concat", context.input(4 + at), new, axis=2) for at, new in ((0, key), (1, value)))
+    # Keys and values get the heads of the query: B, H, K, W.
     keys, values = (repeated(context, name, heads, query_heads // heads) for name in (key, value))
     penalties = _penalties(node, context, query, key)
     if penalties and get_int(node, "qk_matmul_output_mode") in (1, 2) and context.wanted(3):
@@ -216,9 +218,9 @@ def _written_out(node: Node, context: Context) -> list[Node]:
     stages.append(op("Add", stages[-1], penalties) if penalties else stages[-1])
     shares = shares_of(context, stages[-1], is_masked=bool(penalties))
     stages.append(shares)
-    result = op("MatMul", shares, values)
+    result = op("MatMul", shares, values)  # B, H, Q, W
     if is_flat:
-        result = op("Transpose", result, perm=[0, 2, 1, 3])
+        result = op("Transpose", result, perm=[0, 2, 1, 3])  # B, Q, H, W
         result = with_joined_heads(context, result)
     return context.replace(result, key, value, stages[get_int(node, "qk_matmul_output_mode")])
 
@@ -249,7 +251,7 @@ def _with_heads(node: Node, context: Context, others: list[str]) -> list[Node]:
     """The same of values that have an axis for their heads."""
     heads, groups = get_int(node, "q_num_heads"), get_int(node, "kv_num_heads")
     operands = [of_heads(context, context.input(place), count) for place, count in enumerate((heads, groups, groups))]
-    made = context.op_outputs(
+    outputs = context.op_outputs(
         "Attention",
         [*operands, *others],
         len(node.output),
@@ -257,11 +259,11 @@ def _with_heads(node: Node, context: Context, others: list[str]) -> list[Node]:
         softcap=get_float(node, "softcap"),
         is_causal=get_int(node, "is_causal"),
     )
-    result = context.op("Transpose", made[0], perm=[0, 2, 1, 3])
+    result = context.op("Transpose", outputs[0], perm=[0, 2, 1, 3])  # B, Q, H, W
     width = (context.dims(context.input(2)) or (None,))[-1]
     if isinstance(width, int):
-        return context.replace(context.op("Reshape", result, [0, 0, width // groups * heads]), *made[1:])
-    return context.replace(with_joined_heads(context, result), *made[1:])
+        return context.replace(context.op("Reshape", result, [0, 0, width // groups * heads]), *outputs[1:])
+    return context.replace(with_joined_heads(context, result), *outputs[1:])
 
 
 def _mask_of_rows(context: Context) -> str:
@@ -273,7 +275,7 @@ def _mask_of_rows(context: Context) -> str:
     rows, queries = (context.dims(mask) or ())[-2], (context.dims(query) or (None, None))[-2]
     if rows is not None and rows == queries:
         return mask
-    end = shape.sizes_of(context, query, -2, -1)
+    end = shape.sizes_of(context, query, -2, -1)  # Q
     return context.op("Expand", mask, shape.joined(context, end, context.int64([1])))
 
 
@@ -348,6 +350,8 @@ RotaryEmbedding = OperatorSpec(
 )
 
 
+# The axes in linear attention: B samples, T tokens, H heads of keys, G heads of the query for each of them, W and V the
+# widths of a key and of a value.
 _RULES = {"linear": (), "gated": ("decay",), "delta": ("beta",), "gated_delta": ("decay", "beta")}
 _PLACES = {"decay": 4, "beta": 5}
 
@@ -372,11 +376,11 @@ def _step(context: Context, values: dict[str, str]) -> tuple[str, str]:
         state = op("Mul", state, values["decay"])
     if "beta" in values:
         # The delta rule: only what the state does not yet recall for the key is added.
-        row = op("Transpose", key, perm=[0, 1, 3, 2])
-        recalled = op("MatMul", row, state)
+        row = op("Transpose", key, perm=[0, 1, 3, 2])  # B, H, 1, W
+        recalled = op("MatMul", row, state)  # B, H, 1, V
         value = op("Mul", values["beta"], op("Sub", value, recalled))
-    state = op("Add", state, op("Mul", key, value))
-    return state, op("MatMul", values["query"], state)
+    state = op("Add", state, op("Mul", key, value))  # B, H, W, 1 times B, H, 1, V
+    return state, op("MatMul", values["query"], state)  # B, H, W, V, and B, H, G, V
 
 
 def linear_attention(node: Node, context: Context) -> list[Node] | None:
@@ -395,21 +399,21 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
         )
     query, value = context.input(0), context.input(2)
     tokens = {
-        "query": _by_head(context, query, heads * groups),
-        "key": _by_head(context, context.input(1), heads, 0, 1),
+        "query": _by_head(context, query, heads * groups),  # B, T, H * G, W
+        "key": _by_head(context, context.input(1), heads, 0, 1),  # B, T, H, W, 1
     }
     width = shape.sizes_of(context, tokens["query"], 3, 4)
     apart = shape.joined(context, shape.sizes_of(context, tokens["query"], 0, 2), context.int64([heads, groups]), width)
-    tokens["query"] = op("Reshape", tokens["query"], apart, allowzero=1)
-    tokens["value"] = _by_head(context, value, heads, 1, 0)
+    tokens["query"] = op("Reshape", tokens["query"], apart, allowzero=1)  # B, T, H, G, W
+    tokens["value"] = _by_head(context, value, heads, 1, 0)  # B, T, H, 1, V
     for name in _RULES[rule]:
         operand = context.input(_PLACES[name])
         parts = heads if name == "decay" or context.static_dims(operand, 2) != (1,) else 1
-        tokens[name] = _by_head(context, operand, parts, 0, 1)
+        tokens[name] = _by_head(context, operand, parts, 0, 1)  # B, T, H or 1, W or 1, 1
     if "decay" in tokens:
         tokens["decay"] = op("Exp", tokens["decay"])
     if context.optional(3):
-        state = context.cast(context.input(3), FLOAT)
+        state = context.cast(context.input(3), FLOAT)  # B, H, W, V
     else:
         batch, depth = shape.sizes_of(context, query, 0, 1), shape.sizes_of(context, tokens["value"], 4, 5)
         sizes = shape.joined(context, batch, context.int64([heads]), width, depth)
@@ -426,12 +430,12 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
         input=[context.value_info(name, FLOAT, (None,) * 4) for name in inside.values()],
         output=[context.value_info(name, FLOAT, (None,) * 4) for name in (after, read)],
     )
-    axes, inputs = [1] * len(tokens), [state, *tokens.values()]
+    axes, inputs = [1] * len(tokens), [state, *tokens.values()]  # T is the second axis of all tokens
     state, result = context.op_outputs(
         "Scan", inputs, 2, body=body, num_scan_inputs=len(axes), scan_input_axes=axes, scan_output_axes=[1]
     )
     result = op("Mul", result, _scale(node, context, width))
-    whole = op("Mul", shape.sizes_of(context, value, 2, 3), [groups])
+    whole = op("Mul", shape.sizes_of(context, value, 2, 3), [groups])  # H * G * V
     result = op("Reshape", result, shape.joined(context, shape.sizes_of(context, query, 0, 2), whole), allowzero=1)
     elem_type = context.elem_type(query) or FLOAT
     state_type = context.elem_type(context.optional(3)) or elem_type

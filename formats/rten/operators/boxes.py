@@ -56,10 +56,10 @@ def _candidates(context: Context) -> Candidates:
     kept = ""
     if threshold:
         above = op("Cast", op("Greater", scores, _scalar(context, threshold)), to=INT64)
-        count = op("ReduceSum", above, [0, 1], keepdims=0)
+        count = op("ReduceSum", above, [0, 1], keepdims=0)  # boxes: in how many classes of all images
         indices = op("NonZero", op("Greater", count, context.scalar(0, elem_type=INT64)))
         kept = op("Squeeze", indices, [0])
-        boxes = op("Gather", boxes, kept, axis=1)
+        boxes = op("Gather", boxes, kept, axis=1)  # images, boxes, 4
         scores, above = (op("Gather", value, kept, axis=2) for value in (scores, above))
     else:
         above = op("Expand", context.scalar(1, elem_type=INT64), op("Shape", scores))
@@ -129,15 +129,15 @@ def _body(node: Node, context: Context, candidates: Candidates, limits: tuple[st
     context.scope.add_input(alive, ValueType(INT64, dims))
     is_alive = context.op("Equal", alive, one)
     scores = context.op("Where", is_alive, candidates.scores, float("-inf"))
-    best = context.op("ReduceMax", scores, [2], keepdims=1)
-    is_best = context.op("And", context.op("Equal", scores, best), is_alive)
+    best = context.op("ReduceMax", scores, [2], keepdims=1)  # images, classes, 1
+    is_best = context.op("And", context.op("Equal", scores, best), is_alive)  # images, classes, boxes
     place = context.op("Where", is_best, places, none)
     place = context.op("ReduceMin", place, [2], keepdims=1)  # images, classes, 1
     corners = context.op("GatherND", candidates.corners, place, batch_dims=1)  # images, classes, 4
     chosen = _spans(context, _numbers(context, corners, 2), is_centred)
-    dropped = _overlapping(context, chosen, boxes, overlap)
+    dropped = _overlapping(context, chosen, boxes, overlap)  # images, classes, boxes
     dropped = context.op("Or", dropped, context.op("Equal", places, place))
-    still_alive = context.op("Where", dropped, zero, alive)
+    still_alive = context.op("Where", dropped, zero, alive)  # images, classes, boxes
     count = context.op("ReduceSum", still_alive, keepdims=0)
     goes_on = context.op("Greater", count, zero)
     taken = context.op("Where", context.op("Less", step, most), place, none)
@@ -175,11 +175,11 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
     steps = op("Max", op("Min", most, none), 1)
     _, taken = context.op_outputs("Loop", [steps, "", candidates.can_be_chosen], 2, body=body)
     taken = op("Transpose", taken, perm=[1, 2, 0, 3])  # images, classes, steps, 1
-    rows_of_taken = op("NonZero", op("Less", taken, none))
-    places = op("GatherND", taken, op("Transpose", rows_of_taken, perm=[1, 0]))
+    rows_of_taken = op("NonZero", op("Less", taken, none))  # 4, rows of the result: image, class, step, 0
+    places = op("GatherND", taken, op("Transpose", rows_of_taken, perm=[1, 0]))  # rows of the result
     if candidates.kept:
         places = op("Gather", candidates.kept, places)
-    both = op("Slice", rows_of_taken, [0], [2], [0])
+    both = op("Slice", rows_of_taken, [0], [2], [0])  # image and class
     places = op("Unsqueeze", places, [0])
     rows = op("Concat", both, places, axis=0)
     return context.replace(op("Transpose", rows, perm=[1, 0]))
@@ -232,7 +232,7 @@ def _samples(context: Context, start: str, size: str, bins: int, ratio: int, num
     op = context.op
     zero, one = context.scalar(0.0), context.scalar(1.0)
     width = op("Div", size, float(bins))
-    corner = op("Add", start, op("Mul", width, context.array([[*map(float, budget.steps(bins))]])))
+    corner = op("Add", start, op("Mul", width, context.array([[*map(float, budget.steps(bins))]])))  # regions, bins
     inside = op("Mul", width, context.scalar(number + 0.5))
     place = op("Add", corner, op("Div", inside, float(ratio)))
     before = op("Less", place, -1.0)
@@ -281,6 +281,7 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
     # All pixels of all images in one axis, each with its channels: pixel (image * height + row) * width + column.
     last_first = op("Transpose", data, perm=[0, 2, 3, 1])
     depth = shape.sizes_of(context, data, 1, 2)
+    # The result is a matrix: pixels of all images, channels.
     pixels = op("Reshape", last_first, shape.joined(context, context.int64([-1]), depth))
     batch = _column(context, _column(context, context.cast(context.input(2), INT32), 1), 2)  # regions, 1, 1
     images = op("Mul", batch, context.cast(height, INT32))
@@ -291,8 +292,9 @@ def roi_align(node: Node, context: Context) -> list[Node] | None:
         line = op("Add", images, _column(context, y, 2))
         line = op("Mul", line, context.cast(width, INT32))
         for x, x_share in ((place, share) for samples in across for place, share in (samples[:2], samples[2:])):
+            # The result: regions, rows, columns, channels.
             pixel = op("Gather", pixels, op("Add", line, _column(context, x, 1)), axis=0)
-            share = op("Mul", _column(context, y_share, 2), _column(context, x_share, 1))
+            share = op("Mul", _column(context, y_share, 2), _column(context, x_share, 1))  # regions, rows, columns
             parts.append(op("Mul", pixel, _column(context, share, 3)))
     joined = reduce(partial(op, "Max" if mode == "max" else "Add"), parts)
     if mode != "max":

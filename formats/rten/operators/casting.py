@@ -105,10 +105,10 @@ def _binade(context: Context, magnitude: str, least: int, most: int) -> str:
     exponent = op("Mul", op("Log", magnitude), context.scalar(1 / log(2)))
     exponent = op("Clip", op("Floor", exponent), *bounds)
     index = context.cast(op("Sub", exponent, bounds[0]), INT32)
-    powers = context.array([2.0**number for number in range(least, most + 1)])
+    powers = context.array([2.0**number for number in range(least, most + 1)])  # the least number of each binade
     power = op("Gather", powers, index, axis=0)
-    is_next = op("GreaterOrEqual", op("Mul", magnitude, 0.5), power)
-    is_before = op("Less", magnitude, power)
+    is_next = op("GreaterOrEqual", op("Mul", magnitude, 0.5), power)  # the logarithm was rounded down
+    is_before = op("Less", magnitude, power)  # the logarithm was rounded up
     index = op("Add", index, context.cast(is_next, INT32))
     index = op("Sub", index, context.cast(is_before, INT32))
     limits = (context.scalar(number, elem_type=INT32) for number in (0, most - least))

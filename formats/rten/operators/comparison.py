@@ -204,9 +204,9 @@ def _shared_bits(context: Context, one: str, other: str, count: int) -> str:
     powers = context.array([1 << place for place in range(count)], INT32)
     rows = []
     for name in (one, other):
-        column = op("Unsqueeze", name, [-1])
+        column = op("Unsqueeze", name, [-1])  # ..., 1, divided by all powers
         rows.append(remainder(context, _floor_quotient(context, column, powers), 2))
-    bits = op("Mul", op("Mul", *rows), powers)
+    bits = op("Mul", op("Mul", *rows), powers)  # ..., bits
     return op("ReduceSum", bits, [-1], keepdims=0)
 
 

@@ -72,9 +72,9 @@ def distances(node: Node, context: Context) -> list[Node] | None:
     """Write it as norms of the differences between all rows."""
     op = context.op
     context.report(_SQUARED_INFINITY, is_defined=False)
-    rows = op("Unsqueeze", context.input(0), [1])
-    apart = op("Sub", rows, op("Unsqueeze", context.input(1), [0]))
-    square = op("ReduceSumSquare", apart, [2], keepdims=0)
+    rows = op("Unsqueeze", context.input(0), [1])  # rows of the first, 1, width
+    apart = op("Sub", rows, op("Unsqueeze", context.input(1), [0]))  # rows of the first, rows of the second, width
+    square = op("ReduceSumSquare", apart, [2], keepdims=0)  # rows of the first, rows of the second
     is_square = get_string(node, "metric", "sqeuclidean") == "sqeuclidean"
     return context.replace(square if is_square else op("Sqrt", square))
 
@@ -85,12 +85,13 @@ def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None
     if context.wanted(1) and context.optional(7):
         raise Refused("outputs the number of unmasked words, which RTen cannot compute")
     tokens, segments, places = context.input(0), context.optional(1), context.optional(8)
-    total = op("Gather", context.input(2), tokens, axis=0)
+    total = op("Gather", context.input(2), tokens, axis=0)  # samples, words, width
     positions = context.input(3)
     if places:
         total = op("Add", total, op("Gather", positions, places, axis=0))
     else:
         zero, axis = context.int64([0]), context.int64([0])
+        # The first positions, as many as there are words: words, width.
         used = op("Slice", positions, zero, op("Shape", tokens, start=1, end=2), axis)
         total = op("Add", total, used)
     if segments:
@@ -159,7 +160,7 @@ def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
     for place, flag in enumerate(("transA", "transB")):
         name = context.input(place)
         rank = context.known_rank(name) if get_int(node, flag) else 0
-        order = [*range(rank - 2), rank - 1, rank - 2]
+        order = [*range(rank - 2), rank - 1, rank - 2]  # the last two axes swapped
         operands.append(context.op("Transpose", name, perm=order) if rank > 1 else name)
     product, alpha = context.op("MatMul", *operands), get_float(node, "alpha", 1.0)
     return context.replace(product if alpha == 1 else context.op("Mul", product, context.scalar(alpha, like=product)))
@@ -195,7 +196,7 @@ def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int
 def _by_column(context: Context, weight: str, scales: str, zeros: str, groups: str) -> str:
     """(x - zero point) * scale, where each column says which group it belongs to."""
     zeros = context.cast(zeros, context.elem_type(scales) or FLOAT)
-    factor, zero = (context.op("Gather", name, groups, axis=1) for name in (scales, zeros))
+    factor, zero = (context.op("Gather", name, groups, axis=1) for name in (scales, zeros))  # N, K
     return context.op("Mul", context.op("Sub", weight, zero), factor)
 
 
@@ -222,8 +223,8 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     context.check_size(rows, blocks)
     name = context.names.new(f"{packed}/unpacked")
     whole = replace(tensor, name=name, data_type=PACKED[bits][0], dims=[rows, blocks * block])
-    numbers = context.constants.add_tensor(whole)
-    zero = _block_zeros(context, zeros, rows, blocks, bits)
+    numbers = context.constants.add_tensor(whole)  # N, blocks * block
+    zero = _block_zeros(context, zeros, rows, blocks, bits)  # N, blocks
     spread = op("Reshape", scales, [rows, blocks])
     is_plain = not groups and not context.is_float(zero)
     if is_plain:
@@ -232,7 +233,7 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
         numbers = context.cast(numbers, context.elem_type(scales) or FLOAT)
     if blocks * block != columns:
         bounds = (context.int64([number]) for number in (0, columns, 1))
-        numbers = op("Slice", numbers, *bounds)
+        numbers = op("Slice", numbers, *bounds)  # N, K: the last block may reach beyond
     if not is_plain:
         places = groups or context.int64(place // block for place in range(columns))
         if groups and context.dims(groups) != (columns,):
@@ -300,7 +301,7 @@ def _positions_from(context: Context, first: str, data: str) -> str:
     batch, steps = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, axis, axis + 1)
     zero, one = context.int64_scalar(0), context.int64_scalar(1)
     count = op("Squeeze", steps, [0])
-    row = op("Add", op("Range", zero, count, one), first)
+    row = op("Add", op("Range", zero, count, one), first)  # words
     return op("Expand", row, shape.joined(context, batch, steps))
 
 
@@ -343,7 +344,7 @@ _SKIP_FIELDS = (Field("epsilon", float, required=True),)
 def _inverse_deviations(context: Context, squares: str, epsilon: float) -> str:
     """One divided by the root of the mean of squares over the last axis."""
     op = context.op
-    mean = op("ReduceMean", squares, [-1], keepdims=1)
+    mean = op("ReduceMean", squares, [-1], keepdims=1)  # ..., 1
     root = op("Sqrt", op("Add", mean, context.scalar(epsilon, like=squares)))
     return op("Div", context.scalar(1.0, like=squares), root)
 

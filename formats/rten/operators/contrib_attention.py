@@ -55,13 +55,13 @@ def _shown_by_length(node: Node, context: Context, mask: str, batch: str, length
     if context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         return op("Less", places, op("Unsqueeze", numbers, column))
     samples, first = shape.sizes_of(context, batch, 0, 1), context.int64([0])
-    ends = op("Slice", numbers, first, samples, first)
+    ends = op("Slice", numbers, first, samples, first)  # B
     shown = op("Less", places, op("Unsqueeze", ends, column))
     if node.op_type == "MultiHeadAttention":
         return shown
     zeros = op("Expand", [0], samples)  # the starts, if the mask has none
-    both = op("Concat", numbers, zeros, axis=0)
-    starts = op("Slice", both, samples, op("Add", samples, samples), first)
+    both = op("Concat", numbers, zeros, axis=0)  # ends, then starts
+    starts = op("Slice", both, samples, op("Add", samples, samples), first)  # B
     is_after = op("GreaterOrEqual", places, op("Unsqueeze", starts, column))
     return op("And", shown, is_after)
 
@@ -71,10 +71,10 @@ def _later_keys(context: Context, steps: str, length: str, past: str) -> str:
     op = context.op
     column, places = context.int64([1]), shape.numbers_below(context, steps)
     rows = op("Add", places, past) if past else places
-    rows = op("Unsqueeze", rows, column)
+    rows = op("Unsqueeze", rows, column)  # Q, 1
     last = op("Sub", steps, 1)
-    is_last = op("Unsqueeze", op("Equal", places, last), column)
-    is_before = op("LessOrEqual", shape.numbers_below(context, length), rows)
+    is_last = op("Unsqueeze", op("Equal", places, last), column)  # Q, 1
+    is_before = op("LessOrEqual", shape.numbers_below(context, length), rows)  # Q, K
     is_seen = op("Or", is_before, is_last)
     return op("Where", is_seen, context.scalar(0.0), context.scalar(LOWEST))
 
@@ -143,13 +143,13 @@ def _to_itself(
     result, *present = _attended(node, context, operands, cache, mask, bias)
     if not present:
         return context.replace(result)
-    both = [context.op("Unsqueeze", name, [0]) for name in present]
+    both = [context.op("Unsqueeze", name, [0]) for name in present]  # each 1, B, H, K, W
     return context.replace(result, context.op("Concat", *both, axis=0))
 
 
 def self_attention(node: Node, context: Context) -> list[Node] | None:
     """Write it as self-attention, with one matrix for the three projections."""
-    product = context.op("MatMul", context.input(0), context.input(1))
+    product = context.op("MatMul", context.input(0), context.input(1))  # B, Q, 3 * H * W
     if context.optional(2):
         product = context.op("Add", product, context.input(2))
     sizes = get_ints(node, "qkv_hidden_sizes") or [context.static_dims(context.input(1))[1] // 3] * 3
@@ -162,9 +162,9 @@ def quantized_attention(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     zeros = context.optional(6), context.optional(7)
     product = context.cast(op("MatMulInteger", context.input(0), context.input(1), *zeros), FLOAT)
-    scale = op("Mul", context.input(3), context.input(4))
+    scale = op("Mul", context.input(3), context.input(4))  # of the input and of the weight
     product = op("Add", op("Mul", product, scale), context.input(2))
-    sizes = [context.static_dims(context.input(1))[1] // 3] * 3
+    sizes = [context.static_dims(context.input(1))[1] // 3] * 3  # H * W each
     return _to_itself(node, context, product, sizes, context.optional(5), context.optional(8), "")
 
 
@@ -173,7 +173,7 @@ def _unpacked(context: Context, packed: str, count: int) -> list[str]:
     values = []
     for place in range(count):
         value = context.op("Gather", packed, place, axis=3)
-        values.append(attention.with_joined_heads(context, value))
+        values.append(attention.with_joined_heads(context, value))  # B, Q, H * W
     return values
 
 
@@ -199,7 +199,7 @@ def multi_head_attention(node: Node, context: Context) -> list[Node] | None:
         raise Refused("fills a cache in place or outputs query-key products, which cannot be converted")
     if context.optional(3):
         widths = shape.joined(context, *(shape.sizes_of(context, name, 2, 3) for name in operands))
-        biases = context.op_outputs("Split", [context.input(3), widths], 3, axis=0)
+        biases = context.op_outputs("Split", [context.input(3), widths], 3, axis=0)  # H * W each
         if context.rank(context.optional(1)) == 4:
             biases = biases[:1]
         places = zip(operands, biases, strict=False)
@@ -252,7 +252,7 @@ def _places(context: Context) -> Places:
     steps = shape.length_of(context, context.input(0), 1)
     total = context.cast(op("Reshape", context.input(6), []), INT64)
     ends = op("Add", context.cast(context.input(5), INT64), 1)
-    past = op("Sub", op("Reshape", ends, [-1, 1]), steps)
+    past = op("Sub", op("Reshape", ends, [-1, 1]), steps)  # B, 1
     is_first = op("Equal", steps, total)
     return Places(op("Where", is_first, 0, past), steps, total)
 
@@ -263,7 +263,7 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
     if not past:
         return new
     room = shape.length_of(context, past, 2)
-    both = op("Concat", past, new, axis=2)
+    both = op("Concat", past, new, axis=2)  # B, H, past and new keys, W
     # Where each key of the result is among the past and new ones: past keys stay, new ones follow those that the sample
     # has. Behind them, place 0 is taken, and then zero.
     numbers = shape.numbers_below(context, op("Max", room, places.total))  # K
@@ -274,7 +274,7 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
     place = op("Where", is_there, place, 0)
     place = op("Unsqueeze", place, [1, 3])  # B, 1, K, 1
     place = op("Expand", place, [1, heads, 1, 1])
-    gathered = op("GatherND", both, place, batch_dims=2)
+    gathered = op("GatherND", both, place, batch_dims=2)  # B, H, K, W
     is_there = op("Unsqueeze", is_there, [1, 3])
     return op("Where", is_there, gathered, context.scalar(0.0, like=new))
 
@@ -300,9 +300,9 @@ def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> 
 def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
     """What is added if a query does not see a key, which comes later, or too far before: B, 1, Q, K."""
     op = context.op
-    places_of_queries = op("Add", places.past, shape.numbers_below(context, places.steps))
+    places_of_queries = op("Add", places.past, shape.numbers_below(context, places.steps))  # B, Q
     rows = op("Unsqueeze", places_of_queries, [1, 3])  # B, 1, Q, 1
-    ahead = op("Sub", shape.numbers_below(context, shape.length_of(context, keys, 2)), rows)
+    ahead = op("Sub", shape.numbers_below(context, shape.length_of(context, keys, 2)), rows)  # B, 1, Q, K
     is_seen = op("LessOrEqual", ahead, 0)
     window = get_int(node, "local_window_size", -1)
     if window > 0:
@@ -316,7 +316,7 @@ def _rotated(
 ) -> list[str]:
     """The query and the keys turned by the angles of their places; inputs 7 and 8 have cosines and sines."""
     turns, turned = [context.input(7), context.input(8)], []
-    numbers = context.optional(9) or context.op("Add", places.past, shape.numbers_below(context, places.steps))
+    numbers = context.optional(9) or context.op("Add", places.past, shape.numbers_below(context, places.steps))  # B, Q
     half = (context.dims(turns[0]) or (None, None))[1]
     if size is None and not isinstance(half, int):
         raise Refused("rotates heads of unknown size by angles of unknown number", "infer the model's shapes first")

@@ -24,7 +24,7 @@ def _scaled(
     context: Context, a: str, b: str, scales: tuple[str, str], zeros: tuple[str, str], bias_place: int
 ) -> list[Node]:
     op = context.op
-    product = context.cast(op("MatMulInteger", a, b, *zeros), FLOAT)
+    product = context.cast(op("MatMulInteger", a, b, *zeros), FLOAT)  # ..., rows, columns
     result = op("Mul", product, op("Mul", *scales))
     bias = context.optional(bias_place)
     return context.replace(op("Add", result, bias) if bias else result)
@@ -99,7 +99,7 @@ def q_linear_add(node: Node, context: Context) -> list[Node] | None:
         context.op("Mul", context.cast(context.input(place), FLOAT), float(factor))
         for place, factor in ((0, first), (3, second))
     ]
-    shift = context.scalar(float(zero - (first * a_zero + second * b_zero)))
+    shift = context.scalar(float(zero - (first * a_zero + second * b_zero)))  # all that does not depend on the data
     total = context.op("Add", parts[0], context.op("Add", parts[1], shift))
     target = context.elem_type(context.input(0)) or UINT8
     return context.replace(quantization.rounded_to(context, total, target))
@@ -120,7 +120,7 @@ def unary(operator: str, *without: str) -> Rewriting:
 
 def q_linear_concat(node: Node, context: Context) -> list[Node] | None:
     """Write it as Concat of floats, quantised again; each input has a scale and a zero point."""
-    parts = [_operand(context, place) for place in range(2, len(node.input), 3)]
+    parts = [_operand(context, place) for place in range(2, len(node.input), 3)]  # each with a scale and a zero point
     return _quantized(context, context.op("Concat", *parts, axis=get_int(node, "axis")), 0, 2)
 
 
@@ -144,6 +144,7 @@ def q_linear_mul(node: Node, context: Context) -> list[Node] | None:
     for place in (0, 3):
         value, zero = context.cast(context.input(place), FLOAT), context.optional(place + 2)
         numbers.append(op("Sub", value, context.cast(zero, FLOAT)) if zero else value)
+    # The scales of both operands, and that of the result.
     factor = quantization.scale_of_product(context, context.input(1), context.input(4), context.input(6))
     result = op("Mul", op("Mul", *numbers), factor)
     if zero := context.optional(7):
@@ -181,15 +182,16 @@ def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
         if zeros and packed is None:
             raise Refused("has packed zero points that are not constant")
         if packed is not None:
-            blocks = -(-2 * columns // block)
+            blocks = -(-2 * columns // block)  # a byte has two numbers; the last block may be short
             whole = replace(packed, data_type=UINT4, dims=[rows, 2 * packed.dims[-1]])
-            zeros = context.constants.add(whole.numpy()[:, :blocks])
+            zeros = context.constants.add(whole.numpy()[:, :blocks])  # rows, blocks
     is_signed = context.elem_type(data) == INT4
     elem_type = INT8 if is_signed else UINT8
     data, zeros = context.cast(data, elem_type), context.cast(zeros, elem_type) if zeros else ""
+    # The dims of the places, then columns for the data, or blocks for the scales.
     rows_of_data, rows_of_scales = (op("Gather", name, places, axis=0) for name in (data, scales))
     if zeros:
-        zeros = op("Gather", zeros, places, axis=0)
+        zeros = op("Gather", zeros, places, axis=0)  # dims of the places, blocks
     elif not is_signed:
         middle = context.scalar(1 << bits - 1, elem_type=elem_type)
         zeros = op("Expand", middle, op("Shape", rows_of_scales))
@@ -212,7 +214,7 @@ class Weight(NamedTuple):
     def times(self, context: Context, data: str, content: str = "") -> str:
         """The product with data. Their quantisation follows from their range, or from that of `content` if given."""
         numbers, scale, zero = quantization.quantized_by_content(context, data, self.rows, content)
-        product = context.cast(context.op("MatMulInteger", numbers, self.numbers, zero, self.zero), FLOAT)
+        product = context.cast(context.op("MatMulInteger", numbers, self.numbers, zero, self.zero), FLOAT)  # ..., G * H
         return context.op("Mul", product, context.op("Mul", scale, self.scale))
 
 
@@ -228,7 +230,7 @@ class QuantizedStep(recurrence.Step):
         context, state = self.context, self.states[0]
         if self.lengths and self.node.output[0]:
             goes_on = context.op("LessOrEqual", iteration, context.cast(self.lengths, INT64))
-            goes_on = context.op("Unsqueeze", goes_on, [-1])
+            goes_on = context.op("Unsqueeze", goes_on, [-1])  # B, 1, for a state of B, H
             state = context.op("Where", goes_on, state, self.number(0))
         super().begin(context.op("Add", row, self.weight.times(context, state)), iteration)
 
@@ -256,7 +258,7 @@ def _counted(context: Context) -> str:
     data, lengths = context.input(0), context.optional(4)
     if not lengths:
         return ""
-    longest = context.op("ReduceMax", context.cast(lengths, INT64), keepdims=1)
+    longest = context.op("ReduceMax", context.cast(lengths, INT64), keepdims=1)  # a vector of one
     return context.op("Slice", data, [0], longest, [0])
 
 
@@ -279,7 +281,7 @@ def _outputs(direction: recurrence.Direction, projected: str) -> list[str]:
     steps, *states = direction.run(step, projected)
     if lengths:
         has_steps = context.op("Greater", context.cast(lengths, INT64), 0)
-        has_steps = context.op("Unsqueeze", has_steps, [-1])
+        has_steps = context.op("Unsqueeze", has_steps, [-1])  # B, 1, for states of B, H
         states = [context.op("Where", has_steps, state, 0.0) for state in states]
     return [steps, *states]
 

@@ -97,6 +97,7 @@ def loop(node: Node, context: Context) -> list[Node] | None:
     if any(kind.elem_type is None for kind in collected):
         return None
     # The If runs the same loop, which then has at least one step, or returns the states and empty collected outputs.
+    # `inner` has at least one step, `other` none.
     always, inner, other = context.scalar(1, elem_type=BOOL), context.nested(), context.nested()
     count, starts = context.optional(0), context.optional(1) or always
     if count:
@@ -139,7 +140,7 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
     """In operator set 8, all had a batch axis first: a loop over the samples, each of which is scanned."""
     if context.optional(0):
         raise Refused("has sequences of different lengths", "convert the model to operator set 9 or newer")
-    samples = shape.length_of(context, context.input(1), 0)
+    samples = shape.length_of(context, context.input(1), 0)  # the data are samples, steps, ...
     scanned = get_int(node, "num_scan_inputs")
     inner = context.nested()
     number, condition, goes_on = (
@@ -194,7 +195,7 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     count = len(node.input) - scanned
     if not 0 <= count < len(node.input) == len(body.input):
         raise Refused(f"has {len(node.input)} inputs, of which it scans {scanned}, but its body has {len(body.input)}")
-    states, data = node.input[:count], node.input[count:]
+    states, data = node.input[:count], node.input[count:]  # carried from step to step, and scanned
     axes = get_ints(node, "scan_input_axes") or [0 for _ in budget.steps(scanned)]
     backwards = get_ints(node, "scan_input_directions") or [0 for _ in budget.steps(scanned)]
     axis = normalize(axes[0], context.known_rank(data[0]))

@@ -116,7 +116,7 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
         product = context.copy(inputs, **attributes)
         total = op("Add", total, product) if total else product
     target = shape.joined(context, shape.sizes_of(context, met, 0, 2), shape.sizes_of(context, total, 1, 4))
-    stacked = op("Reshape", total, target, allowzero=1)
+    stacked = op("Reshape", total, target, allowzero=1)  # B, D, F, R, S
     return context.replace(op("Transpose", stacked, perm=[0, 2, 1, 3, 4]))
 
 
@@ -232,10 +232,12 @@ def _dilated(context: Context, weight: str, geometry: Window) -> str:
     outer = shape.sizes_of(context, weight, 0, 2)
     rank = len(geometry.kernel)
     cells = [size for length in geometry.kernel for size in (length, 1)]
+    # The axes: C, F, then for each axis of the kernel its length and 1.
     split_up = op("Reshape", weight, shape.joined(context, outer, context.int64(cells)), allowzero=1)
     gaps = [gap for dilation in geometry.dilations for gap in (0, dilation - 1)]
-    padded = op("Pad", split_up, [0] * (2 + len(cells)) + [0, 0, *gaps])
+    padded = op("Pad", split_up, [0] * (2 + len(cells)) + [0, 0, *gaps])  # C, F, then for each axis length, dilation
     lengths = [length * dilation for length, dilation in zip(geometry.kernel, geometry.dilations, strict=True)]
+    # The axes: C, F, then length * dilation for each axis of the kernel.
     merged = op("Reshape", padded, shape.joined(context, outer, context.int64(lengths)), allowzero=1)
     ends = context.int64(geometry.extent(axis) for axis in range(rank))
     return op("Slice", merged, [0] * rank, ends, range(2, 2 + rank))
@@ -258,18 +260,19 @@ def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None
     flat = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(5)]
     planes = op("Transpose", data, perm=[0, 2, 1, 3, 4])  # B, D, C, R, S
     count = op("Mul", flat[0], flat[2])
-    planes = op("Reshape", planes, shape.joined(context, count, flat[1], *flat[3:]), allowzero=1)
+    planes = op("Reshape", planes, shape.joined(context, count, flat[1], *flat[3:]), allowzero=1)  # B * D, C, R, S
     channels, rest = shape.size_of(context, weight, 1, 3), shape.sizes_of(context, weight, 3, 5)
+    # Of a weight of C, F, K, R, S it makes C, F * K, R, S.
     slabs = shape.joined(context, shape.sizes_of(context, weight, 0, 1), channels, rest)
     attributes = part_of_window(node, geometry, range(1, VOLUME_AXES)) | {"auto_pad": None, "output_shape": None}
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "output_padding": more[1:]}
     products = context.copy([planes, op("Reshape", weight, slabs)], **attributes)  # B * D, F * K, R, S
     rows = shape.sizes_of(context, products, 2, 4)
-    kinds = op("Div", shape.sizes_of(context, products, 1, 2), [kernel[0]])
+    kinds = op("Div", shape.sizes_of(context, products, 1, 2), [kernel[0]])  # F
     apart = shape.joined(context, flat[0], flat[2], kinds, context.int64([kernel[0]]), rows)
     products = op("Reshape", products, apart, allowzero=1)  # B, D, F, K, R, S
     sizes = kernel[0], geometry.strides[0], geometry.dilations[0]
-    result = planes_added_up(context, products, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
+    result = planes_added_up(context, products, sizes, (pads[0], pads[VOLUME_AXES], more[0]))  # B, F, D, R, S
     if bias:
         result = op("Add", result, op("Unsqueeze", bias, [1, 2, 3]))
     return context.replace(result)
@@ -285,7 +288,7 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
         extents = [geometry.extent(axis) for axis in range(rank)]
         return context.changed([data, spread, bias], kernel_shape=extents, dilations=[1] * rank)
     if bias and get_int(node, "group", 1) > 1 and context.target.deviates(_SHARED_BIAS):
-        column = context.op("Unsqueeze", bias, range(1, rank + 1))
+        column = context.op("Unsqueeze", bias, range(1, rank + 1))  # F, 1, ..., 1
         return context.replace(context.op("Add", context.copy([data, weight]), column))
     pads, padding = _transposed_pads(node, context, geometry, data)
     attributes = window_attributes(geometry, pads) | {"dilations": geometry.dilations, "output_padding": padding}
@@ -305,16 +308,16 @@ def conv_transpose_to_size(node: Node, context: Context) -> list[Node] | None:
     whole = context.copy([data, context.input(1)], output_shape=None, auto_pad=None, pads=[0] * (2 * rank))
     sizes, none = context.int64(output_shape[-rank:]), context.int64([0])
     rest = op("Sub", shape.sizes_of(context, whole, 2, 2 + rank), sizes)
-    lacking = op("Max", op("Neg", rest), none)
+    lacking = op("Max", op("Neg", rest), none)  # how much the whole image is too small on each axis
     whole = op("Pad", whole, shape.joined(context, context.int64([0] * (rank + 4)), lacking))
     rest = op("Max", rest, none)
-    begins = op("Div", rest, [2])
+    begins = op("Div", rest, [2])  # the smaller half of what is cut off
     if get_string(node, "auto_pad") != "SAME_UPPER":
         begins = op("Sub", rest, begins)
     ends = op("Add", begins, sizes)
     result = op("Slice", whole, begins, ends, range(2, 2 + rank))
     if bias:
-        column = op("Unsqueeze", bias, range(1, rank + 1))
+        column = op("Unsqueeze", bias, range(1, rank + 1))  # F, 1, ..., 1
         result = op("Add", result, column)
     return context.replace(result)
 
@@ -378,8 +381,9 @@ def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, weight, bias, state = context.input(0), context.input(1), context.optional(2), context.optional(3)
     channels, _, kernel = context.static_dims(weight)
+    # The state and the data: B, C, kernel - 1 + T.
     whole = op("Concat", state, data, axis=2) if state else op("Pad", data, [0, 0, kernel - 1, 0, 0, 0])
-    result = op("Conv", whole, weight, bias, group=channels)
+    result = op("Conv", whole, weight, bias, group=channels)  # B, C, T
     if get_string(node, "activation", "none").lower() in ("silu", "swish"):
         result = activation.times_sigmoid(context, result, 1.0)
     start = context.int64([1 - kernel if kernel > 1 else INT64_MAX])

@@ -197,7 +197,7 @@ def _rounded_off(context: Context, number: str, less: str, difference: str) -> s
     """
     op = context.op
     taken = op("Sub", difference, number)
-    of_number = op("Sub", number, op("Sub", difference, taken))
+    of_number = op("Sub", number, op("Sub", difference, taken))  # what the difference lost of the number
     return op("Sub", of_number, op("Add", less, taken))
 
 
@@ -208,7 +208,7 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     more step. It is computed without rounding, from the two halves of each number, which have 12 bits each.
     """
     op = context.op
-    way = op("Sub", limit, start)
+    way = op("Sub", limit, start)  # rounded; its error is added below
     steps = op("Floor", op("Div", way, delta))
     # Dekker's split: `high` has the first 12 bits of the step, and `low` the others. The number of steps is split, too.
     long = op("Mul", delta, context.scalar(SPLIT))
@@ -251,7 +251,7 @@ def range_of_floats(node: Node, context: Context) -> list[Node] | None:
     start, limit, delta = (context.cast(name, FLOAT) for name in (start, limit, delta))
     places = op("Range", context.scalar(0.0), _count(context, start, limit, delta), 1.0)
     is_first = op("Equal", places, 0.0)
-    parts = op("Where", is_first, start, delta)
+    parts = op("Where", is_first, start, delta)  # the start, then one step for each number
     numbers = op("CumSum", parts, 0)
     return context.replace(context.cast(numbers, context.elem_type(context.input(0)) or FLOAT))
 

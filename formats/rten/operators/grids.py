@@ -50,12 +50,13 @@ def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
     if groups > 1:
         images = op("Mul", images, [groups])
         channels = op("Div", shape.sizes_of(context, data, 1, 2), [groups])
+        # Now the data are images * groups, channels of a group, rows, columns.
         data = op("Reshape", data, shape.joined(context, images, channels, *sizes))
     count = sizes[0]
     for size in sizes[1:]:
         count = op("Mul", count, size)
     channels = shape.sizes_of(context, data, 1, 2)
-    flat = op("Reshape", data, shape.joined(context, images, channels, count))
+    flat = op("Reshape", data, shape.joined(context, images, channels, count))  # images, channels, pixels
     numbers = [context.cast(_scalar(context, size), INT32) for size in sizes]
     one = context.scalar(1.0)
     return Image(
@@ -84,13 +85,13 @@ def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: boo
     flat, outside = "", ""
     for place, size, last in zip(places, image.sizes, image.lasts, strict=True):
         index = context.cast(_within(context, place, last), INT32)
-        flat = op("Add", op("Mul", flat, size), index) if flat else index
+        flat = op("Add", op("Mul", flat, size), index) if flat else index  # row-major: row * columns + column
         if zeros:
             there = _is_within(context, place, context.scalar(0.0), last)
             outside = op("And", outside, there) if outside else there
     column = context.int64([-1])
-    indices = op("Unsqueeze", context.cast(flat, INT64), column)
-    pixels = op("GatherND", image.pixels, indices, batch_dims=1)
+    indices = op("Unsqueeze", context.cast(flat, INT64), column)  # images, samples, 1
+    pixels = op("GatherND", image.pixels, indices, batch_dims=1)  # images, samples, channels
     if not zeros:
         return pixels
     return op("Where", op("Unsqueeze", outside, column), pixels, context.scalar(0.0, like=pixels))
@@ -123,7 +124,7 @@ def _reflected(context: Context, place: str, ends: tuple[str, str]) -> str:
     op = context.op
     first, last = ends
     way = op("Sub", last, first)
-    double = op("Max", op("Add", way, way), 1.0)
+    double = op("Max", op("Add", way, way), 1.0)  # there and back; 1 so that nothing is divided by zero
     along = op("Sub", place, first)
     turns = op("Floor", op("Div", along, double))
     along = op("Sub", along, op("Mul", turns, double))
@@ -155,6 +156,7 @@ def _sampled(
         for _, share in corner[1:]:
             weight = op("Mul", weight, share) if weight else ""
         if weight:
+            # The axes: images, samples, 1.
             share = context.cast(op("Unsqueeze", weight, column), context.elem_type(samples) or FLOAT)
             samples = op("Mul", samples, share)
         total = op("Add", total, samples) if total else samples
@@ -195,11 +197,11 @@ def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list
     ends = shape.joined(
         context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes])
     )  # images, samples, axes
-    numbers = op("Reshape", context.cast(grid, FLOAT), ends)
+    numbers = op("Reshape", context.cast(grid, FLOAT), ends)  # images, samples, axes
     parts = context.op_outputs("Split", [numbers, context.int64([1 for _ in budget.steps(axes)])], axes, axis=2)
     one, half = context.scalar(1.0), context.scalar(0.5)
     for part, last in zip(reversed(parts), image.lasts, strict=True):
-        from_zero = op("Add", op("Squeeze", part, [2]), one)
+        from_zero = op("Add", op("Squeeze", part, [2]), one)  # images, samples
         if aligned:
             place = op("Mul", op("Mul", from_zero, half), last)
         else:
@@ -237,6 +239,7 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
         ]
     context.report(SPREAD)
     mirrors = ends if padding == "reflection" else ()
+    # The axes: images, channels, samples.
     samples = op("Transpose", _sampled(context, image, places, mode, mirrors, zeros=padding == "zeros"), perm=[0, 2, 1])
     sizes = shape.joined(context, shape.sizes_of(context, data, 0, 2), shape.sizes_of(context, grid, 1, 1 + axes))
     return context.replace(op("Reshape", samples, sizes))
@@ -277,6 +280,7 @@ def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *
         else:
             lines.append(steps * 2 / (length - 1) - 1 if aligned else (2 * steps + 1) / length - 1)
     columns = [grid.ravel() for grid in reversed(numpy.meshgrid(*lines, indexing="ij"))]  # x is the last axis
+    # A matrix: positions, axes and one.
     return context.array(numpy.stack([*columns, numpy.ones(prod(spatial))], axis=1), elem_type)
 
 
@@ -299,7 +303,7 @@ def _positions(context: Context, sizes: Sequence[str], dims: str, elem_type: int
         line = op("Reshape", line, [-1] + [1] * (len(sizes) - axis - 1))
         columns.append(op("Expand", line, dims))
     columns = [*reversed(columns), op("Expand", one, dims)]
-    both = op("Concat", *(op("Unsqueeze", column, [-1]) for column in columns), axis=-1)
+    both = op("Concat", *(op("Unsqueeze", column, [-1]) for column in columns), axis=-1)  # the dims, axes and one
     return context.cast(op("Reshape", both, [-1, len(columns)]), elem_type)
 
 
@@ -372,6 +376,7 @@ def deform_conv(node: Node, context: Context) -> list[Node]:
     groups, parts = get_int(node, "group", 1), prod(kernel)
     image = _image(context, data, 2, get_int(node, "offset_group", 1))
     rows, columns = (shape.sizes_of(context, offset, axis, axis + 1) for axis in (2, 3))
+    # The axes: N * O, P, 2, R, C.
     moves = op("Reshape", offset, shape.joined(context, context.int64([-1, parts, 2]), rows, columns))
     offsets = context.op_outputs("Split", [context.cast(moves, FLOAT), [1, 1]], 2, axis=2)
     budget.steps(parts)
@@ -380,14 +385,17 @@ def deform_conv(node: Node, context: Context) -> list[Node]:
     context.report(SPREAD)
     samples = _sampled(context, image, places, "linear", zeros=True)  # N * O, P * R * C, channels of a group
     if context.optional(4):  # a factor for each sample
+        # The axes: N * O, P * R * C, 1.
         factors = op("Reshape", context.input(4), shape.joined(context, lines, context.int64([1])))
         samples = op("Mul", samples, factors)
-    samples = op("Transpose", samples, perm=[0, 2, 1])
+    samples = op("Transpose", samples, perm=[0, 2, 1])  # N * O, channels of a group, P * R * C
     images = shape.sizes_of(context, data, 0, 1)
     # All that a group of filters looks at becomes the rows of a matrix: N, G, channels of a group * P, R * C.
     samples = op("Reshape", samples, shape.joined(context, images, context.int64([groups, per_group * parts, -1])))
+    # The axes: 1, G, filters of a group, channels of a group * P.
     flat = op("Reshape", weight, [1, groups, filters // groups, per_group * parts])
-    result = op("MatMul", flat, samples)
+    result = op("MatMul", flat, samples)  # N, G, filters of a group, R * C
+    # The axes: N, filters, R, C.
     result = op("Reshape", result, shape.joined(context, images, context.int64([filters]), rows, columns))
     if context.optional(3):
         bias = op("Reshape", context.input(3), [1, -1, 1, 1])

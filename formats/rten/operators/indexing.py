@@ -128,7 +128,7 @@ def non_zero(node: Node, context: Context) -> list[Node] | None:
         return None
     sizes = context.int64([1])
     if rank is None:  # the dims, and one if there are none
-        dims = op("Shape", data)
+        dims = op("Shape", data)  # empty for a scalar
         count = op("Max", op("Shape", dims), [1])
         sizes = op("Slice", op("Concat", dims, sizes, axis=0), [0], count)
     return context.replace(op("NonZero", context.scope.add_safe(_NO_ROW, op("Reshape", data, sizes))))
@@ -160,7 +160,7 @@ def compress(node: Node, context: Context) -> list[Node] | None:
     if length is None or not (is_within or length == size):
         size_of_axis = op("Gather", op("Shape", data), [axis], axis=0)
         condition = op("Slice", condition, [0], size_of_axis)
-    places = op("Squeeze", op("NonZero", condition), [0])
+    places = op("Squeeze", op("NonZero", condition), [0])  # where the condition is true
     return context.replace(op("Gather", data, places, axis=axis))
 
 
@@ -199,15 +199,16 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
     for place in range(rank):
         if place == axis:
             size = shape.sizes_of(context, data, place, place + 1)
+            # A negative index counts from the end.
             from_end = op("Add", indices, context.cast(size, context.elem_type(indices) or INT64))
             is_negative = op("Less", indices, context.scalar(0, like=indices))
             column = context.cast(op("Where", is_negative, from_end, indices), INT64)
         else:
             steps = shape.numbers_below(context, shape.length_of(context, indices, place))
-            lane = op("Reshape", steps, [-1] + [1] * (rank - place - 1))
+            lane = op("Reshape", steps, [-1] + [1] * (rank - place - 1))  # length, 1, ...
             column = op("Expand", lane, shape.sizes_of(context, indices, 0, rank))
-        columns.append(op("Unsqueeze", column, [-1]))
-    return op("Concat", *columns, axis=-1)
+        columns.append(op("Unsqueeze", column, [-1]))  # the dims of the indices, 1
+    return op("Concat", *columns, axis=-1)  # the dims of the indices, rank
 
 
 @because("RTen takes the lanes of the indices for the first ones of the data, so each update gets its coordinates")
@@ -298,13 +299,13 @@ def tensor_scatter(node: Node, context: Context) -> list[Node] | None:
     rank = context.known_rank(cache)
     axis = normalize(get_int(node, "axis", -2), rank)
     steps = shape.numbers_below(context, shape.length_of(context, update, axis))
-    indices = op("Reshape", steps, [-1] + [1] * (rank - axis - 1))
+    indices = op("Reshape", steps, [-1] + [1] * (rank - axis - 1))  # steps, 1, ...
     if places:
-        first = op("Reshape", places, [-1] + [1] * (rank - 1))
+        first = op("Reshape", places, [-1] + [1] * (rank - 1))  # samples, 1, ...
         indices = op("Add", first, indices)
     if get_string(node, "mode", "linear") == "circular":
         indices = op("Mod", indices, shape.sizes_of(context, cache, axis, axis + 1))
-    indices = op("Expand", indices, shape.sizes_of(context, update, 0, rank))
+    indices = op("Expand", indices, shape.sizes_of(context, update, 0, rank))  # the dims of the update
     return context.replace(op("ScatterElements", cache, indices, update, axis=axis))
 
 
@@ -331,13 +332,13 @@ def _ranked(context: Context, keys: str) -> tuple[str, str]:
     values, order = context.op_outputs("TopK", [keys, size], 2, axis=0, largest=0)
     behind = op("Slice", values, one, size, zero)
     before = op("Slice", values, zero, [-1], zero)
-    is_same = op("Equal", behind, before)
+    is_same = op("Equal", behind, before)  # one less than there are elements
     steps = context.cast(op("Not", is_same), INT64)
     first = context.scalar(1, elem_type=INT64)
     steps = op("Pad", steps, [1, 0], first)
     steps = op("Slice", steps, zero, size, zero)
     count = op("ReduceSum", steps, zero, keepdims=1)
-    sorted_ranks = op("Sub", op("CumSum", steps, 0), one)
+    sorted_ranks = op("Sub", op("CumSum", steps, 0), one)  # the first step is before the first element
     return op("ScatterElements", _filled(context, size), order, sorted_ranks, axis=0), count
 
 
@@ -374,14 +375,17 @@ def unique(node: Node, context: Context) -> list[Node] | None:
     else:
         rank = context.known_rank(data)
         axis = normalize(get_int(node, "axis"), rank)
+        # The slices come first, then the axes of a slice.
         front = op("Transpose", data, perm=[axis, *(place for place in range(rank) if place != axis)])
         sizes = shape.joined(context, shape.sizes_of(context, front, 0, 1), shape.size_of(context, front, 1, rank))
+        # The matrix has a row for each slice, with all of its elements.
         ranks, count = _ranked_slices(node, context, op("Reshape", front, sizes, allowzero=1))
     size = op("Shape", ranks)
     places = _counted(context, size)
     last = op("Expand", size, count)  # for each rank a place beyond all, of which the least remains
-    first = op("ScatterElements", last, ranks, places, axis=0, reduction="min")
+    first = op("ScatterElements", last, ranks, places, axis=0, reduction="min")  # for each rank its first place
     ones = _filled(context, size, 1)
+    # How many elements have each rank.
     counts = op("ScatterElements", _filled(context, count), ranks, ones, axis=0, reduction="add")
     if not get_int(node, "sorted", 1):
         first, order = context.op_outputs("TopK", [first, count], 2, axis=0, largest=0)

@@ -54,7 +54,7 @@ def _total(context: Context, data: str, zero: str, axis: int) -> str:
         axis += rank
     if zero:
         numbers = context.op("Sub", numbers, context.cast(zero, INT32))
-    return context.op("ReduceSum", numbers, [axis], keepdims=1)
+    return context.op("ReduceSum", numbers, [axis], keepdims=1)  # ..., m, 1 or ..., 1, n
 
 
 def _of_rows(context: Context, zero: str) -> str:
@@ -72,16 +72,16 @@ def _zeros_apart(context: Context, a: str, b: str, zeros: list[str]) -> list[Nod
     if is_many(context, a_zero):
         a_zero = _of_rows(context, a_zero)
     inside = ["" if is_many(context, zero) else zero for zero in (a_zero, b_zero)]
-    result = context.copy(without_end([a, b, *inside]))
+    result = context.copy(without_end([a, b, *inside]))  # ..., m, n
     if is_many(context, b_zero):
-        more = op("Mul", _total(context, a, a_zero, -1), context.cast(b_zero, INT32))
+        more = op("Mul", _total(context, a, a_zero, -1), context.cast(b_zero, INT32))  # ..., m, 1 times n
         result = op("Sub", result, more)
     if is_many(context, a_zero):
         is_vector = context.known_rank(b) == 1
-        columns = _total(context, b, inside[1], -1 if is_vector else -2)
+        columns = _total(context, b, inside[1], -1 if is_vector else -2)  # the sums that the zero points of rows meet
         if is_vector:
             a_zero = op("Squeeze", a_zero, [-1])
-        more = op("Mul", context.cast(a_zero, INT32), columns)
+        more = op("Mul", context.cast(a_zero, INT32), columns)  # m, 1 times ..., 1, n
         result = op("Sub", result, more)
     return context.replace(result)
 
@@ -109,7 +109,7 @@ def _may_be_packed(context: Context, a: str, b: str, zero: str) -> bool:
 def _once_for_each(context: Context, a: str, b: str) -> str:
     """The first matrix, as often as there are second ones."""
     sizes = shape.sizes_of(context, b, 0, -2)
-    repeated = context.op("Expand", a, shape.joined(context, sizes, context.int64([1, 1])))
+    repeated = context.op("Expand", a, shape.joined(context, sizes, context.int64([1, 1])))  # ..., m, k
     return context.scope.add_safe(_PACKED, repeated)
 
 
@@ -193,19 +193,19 @@ def _channels_apart(node: Node, context: Context) -> list[Node] | None:
     group, rank = get_int(node, "group", 1), context.known_rank(weight)
     numbers = context.cast(zero, INT32) if zero else context.scalar(0, elem_type=INT32)
     if is_packed and context.elem_type(weight) != UINT8:
-        middle = context.scalar(128, elem_type=INT32)
+        middle = context.scalar(128, elem_type=INT32)  # INT8 and its zero point are moved to UINT8
         moved = op("Add", context.cast(weight, INT32), middle)
         weight, numbers = context.cast(moved, UINT8), op("Add", numbers, middle) if zero else middle
     inputs = [data_zero] if data_zero else []
-    result = context.copy([data, weight, *inputs])
+    result = context.copy([data, weight, *inputs])  # samples, filters, then the spatial axes
     sizes = shape.joined(context, context.int64([group]), shape.sizes_of(context, weight, 1, rank))
-    ones = op("Expand", context.scalar(1, elem_type=UINT8), sizes)
+    ones = op("Expand", context.scalar(1, elem_type=UINT8), sizes)  # groups, channels of a group, kernel
     sums = context.copy([data, ones, *inputs])  # of what is under the window, a channel for each group
     if group > 1 and is_many(context, zero) and not isinstance((context.dims(zero) or (None,))[0], int):
         numbers = op("Expand", numbers, shape.sizes_of(context, weight, 0, 1))
     of_channels = [group, -1] if group > 1 else [-1]
     if is_many(context, zero):
-        numbers = op("Reshape", numbers, [*of_channels, *[1] * (rank - 2)])
+        numbers = op("Reshape", numbers, [*of_channels, *[1] * (rank - 2)])  # groups, filters of each, 1, ...
     if group == 1:
         return context.replace(op("Sub", result, op("Mul", sums, numbers)))
     # Groups get an axis: samples, groups, filters of each, and the spatial axes.

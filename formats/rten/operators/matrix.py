@@ -22,7 +22,7 @@ def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     a, b = types[0].dims, types[1].dims
     if a is None or b is None or not a or not b:
         return []
-    batch = broadcast_dims(a[:-2], b[:-2])
+    batch = broadcast_dims(a[:-2], b[:-2])  # of ..., m, k and ..., k, n
     return [None if batch is None else batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ())]
 
 
@@ -37,7 +37,7 @@ def _by_anything(context: Context, a: str, b: str) -> list[Node]:
     product = context.copy([a, same, *context.node.input[2:]])
     # If b is a vector, the result has one axis less than a. Otherwise, it has the axes that the product has.
     all_dims = [op("Shape", name) for name in (a, b, product)]
-    ranks = [op("Shape", dims) for dims in all_dims]
+    ranks = [op("Shape", dims) for dims in all_dims]  # a vector of one each
     one = context.int64([1])
     end = op("Where", op("Equal", ranks[1], one), op("Sub", ranks[0], one), ranks[2])
     target = op("Slice", all_dims[2], [0], end)
@@ -50,7 +50,7 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
     a, b = context.input(0), context.input(1)
     rank, columns = context.rank(a), context.dims(b)
     if rank == 1 and columns is not None and len(columns) > 1 and not (isinstance(columns[-1], int) and columns[-1]):
-        row = op("Unsqueeze", a, [0])
+        row = op("Unsqueeze", a, [0])  # 1, k
         return context.replace(op("Squeeze", context.copy([row, b, *node.input[2:]]), [-2]))
     rows = (context.dims(a) or (1,))[0]
     if rank is not None and (rank < 2 or (rank == 2 and isinstance(rows, int) and rows)):
@@ -59,7 +59,7 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
         return _by_anything(context, a, b)
     if context.rank(b) != 1:
         return None
-    column = op("Unsqueeze", b, [1])
+    column = op("Unsqueeze", b, [1])  # k, 1
     return context.replace(op("Squeeze", context.copy([a, column, *node.input[2:]]), [-1]))
 
 
@@ -78,7 +78,7 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
         left = op("Unsqueeze", left, [0])
     right = b if columns else op("Unsqueeze", b, last)
     right = op("Unsqueeze", right, [-3])  # ..., 1, k, n
-    total = op("ReduceSum", op("Mul", left, right), [-2], keepdims=0)
+    total = op("ReduceSum", op("Mul", left, right), [-2], keepdims=0)  # ..., m, n
     squeezed_axes = [-1] * (not columns) + [-2] * (not rows)
     return context.replace(op("Squeeze", total, context.int64(squeezed_axes)) if squeezed_axes else total)
 
@@ -186,7 +186,7 @@ def einsum_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
             if dim is not None and dim != 1:
                 sizes[letter] = dim
             else:
-                sizes.setdefault(letter, dim)
+                sizes.setdefault(letter, dim)  # 1 or unknown, until another term knows more
     return [tuple(sizes[letter] for letter in right)]
 
 
@@ -213,8 +213,8 @@ def determinant(node: Node, context: Context) -> list[Node] | None:
 
     # The data are ..., rows, columns; an element is what all matrices have at one place.
     def element(row: int, column: int) -> str:
-        line = op("Gather", data, row, axis=-2)
-        return op("Gather", line, column, axis=-1)
+        line = op("Gather", data, row, axis=-2)  # ..., columns
+        return op("Gather", line, column, axis=-1)  # ...
 
     def minor(rows: tuple[int, int], columns: tuple[int, int]) -> str:
         down = op("Mul", element(rows[0], columns[0]), element(rows[1], columns[1]))

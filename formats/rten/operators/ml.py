@@ -53,7 +53,7 @@ def normalizer(node: Node, context: Context) -> list[Node] | None:
     if name not in reductions:
         raise Refused(f"has the unknown norm {name!r}")
     axis = min(context.known_rank(data) - 1, 1)
-    size = op(reductions[name], data, [axis], keepdims=1)
+    size = op(reductions[name], data, [axis], keepdims=1)  # a norm for each sample
     is_zero = op("Equal", size, 0.0)
     divisor = op("Where", is_zero, 1.0, size)
     return context.replace(op("Div", data, divisor))
@@ -142,7 +142,7 @@ def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) ->
         is_key = op("Or", is_key, op("Equal", both, context.array(1, INT32)))
     numbers = context.array(range(1, len(keys) + 1), INT32)
     places = op("Where", is_key, numbers, context.array(0, INT32))
-    return op("ReduceMax", places, [-1], keepdims=0)
+    return op("ReduceMax", places, [-1], keepdims=0)  # ...
 
 
 def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
@@ -155,7 +155,7 @@ def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
     if elem_type not in (INT32, INT64):
         data, elem_type = context.cast(data, INT32), INT32
     column = context.op("Unsqueeze", data, [-1])
-    is_category = context.op("Equal", column, context.array(categories, elem_type))
+    is_category = context.op("Equal", column, context.array(categories, elem_type))  # ..., categories
     return context.replace(context.cast(is_category, FLOAT))
 
 
@@ -265,7 +265,7 @@ def _linear(node: Node, context: Context, targets: int) -> str:
     coefficients, intercepts = get_floats(node, "coefficients") or [], get_floats(node, "intercepts")
     if not targets or len(coefficients) % targets:
         raise Refused(f"has {len(coefficients)} coefficients for {targets} targets")
-    weight = np.asarray(coefficients, np.float32).reshape(targets, -1)
+    weight = np.asarray(coefficients, np.float32).reshape(targets, -1)  # targets, features
     inputs = [samples(context), context.array(weight)]
     if intercepts:
         inputs.append(context.array(intercepts))
@@ -291,17 +291,17 @@ def int_labels(node: Node, context: Context, name: str) -> list[int]:
 def label_of_largest(context: Context, scores: str, labels: Sequence[int]) -> str:
     """The label of the largest score of each sample, the first of equal ones."""
     op = context.op
-    largest = op("ReduceMax", scores, [-1], keepdims=1)
-    is_largest = op("Equal", scores, largest)
+    largest = op("ReduceMax", scores, [-1], keepdims=1)  # samples, 1
+    is_largest = op("Equal", scores, largest)  # samples, classes
     count = len(labels)
     places = op("Where", is_largest, context.array(range(count), INT32), context.array(count, INT32))
-    first = op("ReduceMin", places, [-1], keepdims=0)
+    first = op("ReduceMin", places, [-1], keepdims=0)  # samples
     return op("Gather", [*labels, labels[0]], first, axis=0)
 
 
 def label_above(context: Context, scores: str, limit: float, labels: Sequence[int]) -> str:
     """The second label where the only score of a sample exceeds a limit, else the first."""
-    column = context.op("Squeeze", scores, [1])
+    column = context.op("Squeeze", scores, [1])  # samples
     above = context.op("Greater", column, context.scalar(limit, like=scores))
     first, second = (context.int64_scalar(label) for label in labels)
     return context.op("Where", above, second, first)
@@ -336,11 +336,11 @@ def _kernels(node: Node, context: Context, count: int) -> str:
     gamma, offset, degree = (*(get_floats(node, "kernel_params") or ()), 0.0, 0.0, 0.0)[:3]
     data, kind = samples(context), get_string(node, "kernel_type", "LINEAR")
     if kind == "RBF":
-        column = op("Unsqueeze", data, [1])
-        apart = op("Sub", column, context.array(vectors))
-        square = op("ReduceSumSquare", apart, [2], keepdims=0)
+        column = op("Unsqueeze", data, [1])  # samples, 1, features
+        apart = op("Sub", column, context.array(vectors))  # samples, vectors, features
+        square = op("ReduceSumSquare", apart, [2], keepdims=0)  # samples, vectors
         return op("Exp", op("Mul", square, context.scalar(-gamma)))
-    product = op("MatMul", data, context.array(vectors.T))
+    product = op("MatMul", data, context.array(vectors.T))  # samples, vectors
     if kind == "LINEAR":
         return product
     scaled = op("Mul", product, context.scalar(gamma))
@@ -377,18 +377,19 @@ def svm_classifier(node: Node, context: Context) -> list[Node] | None:
     if len(labels) < 2 or len(supports) != len(labels) or get_string(node, "post_transform", "NONE") != "NONE":
         raise Refused("has a post_transform, or does not list support vectors for each class")
     count, classes = sum(supports), len(labels)
+    # The axes: classes - 1, vectors.
     by_class = np.asarray(get_floats(node, "coefficients") or (), np.float32).reshape(classes - 1, count)
     budget.count_elements(sum(supports))
     budget.steps(classes * (classes - 1) // 2)
     # A pair of classes has a column: the coefficients of both classes' vectors against the other class. In ONNX, row n
     # has those against the nth of the other classes.
-    owners = np.repeat(budget.arange(classes), supports)
+    owners = np.repeat(budget.arange(classes), supports)  # the class of each vector
     pairs = [(one, other) for one in range(classes) for other in range(one + 1, classes)]
     coefficients = budget.zeros((count, len(pairs)), np.float32)
     for place, (one, other) in enumerate(pairs):
         coefficients[owners == one, place] = by_class[other - 1, owners == one]
         coefficients[owners == other, place] = by_class[one, owners == other]
-    product = op("MatMul", _kernels(node, context, count), context.array(coefficients))
+    product = op("MatMul", _kernels(node, context, count), context.array(coefficients))  # samples, pairs
     scores = op("Add", product, context.array([(get_floats(node, "rho") or ())[: len(pairs)]]))
     if classes == 2:
         both = op("Concat", op("Neg", scores), scores, axis=1)
@@ -396,10 +397,10 @@ def svm_classifier(node: Node, context: Context) -> list[Node] | None:
     winners, losers = np.asarray(pairs).T
     wins = op("Greater", scores, 0.0)
     winner = op("Where", wins, context.array(winners, INT32), context.array(losers, INT32))
-    column = op("Unsqueeze", winner, [2])
+    column = op("Unsqueeze", winner, [2])  # samples, pairs, 1
     # Each pair votes for its winner: samples, pairs, classes.
     votes = context.cast(op("Equal", column, context.array(range(classes), INT32)), INT32)
-    total = op("ReduceSum", votes, [1], keepdims=0)
+    total = op("ReduceSum", votes, [1], keepdims=0)  # samples, classes
     return context.replace(label_of_largest(context, total, labels), scores)
 
 

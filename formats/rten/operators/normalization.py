@@ -41,7 +41,7 @@ def flattened(node: Node, context: Context) -> list[Node] | None:
     if axis == -1 or context.rank(data) == axis + 1:
         return context.changed(axis=-1)
     matrix = op("Flatten", data, axis=axis)
-    rows = op(node.op_type or "", matrix, axis=-1)
+    rows = op(node.op_type or "", matrix, axis=-1)  # axes before, axes from `axis` on
     return context.replace(op("Reshape", rows, op("Shape", data), allowzero=1))
 
 
@@ -110,7 +110,7 @@ def batch_normalization(node: Node, context: Context) -> list[Node] | None:
     mean = op("ReduceMean", data, axes, keepdims=1)
     centred = op("Sub", data, mean)
     squares = op("Mul", centred, centred)
-    statistics = [op("Reshape", mean, [-1]), op("ReduceMean", squares, axes, keepdims=0)]
+    statistics = [op("Reshape", mean, [-1]), op("ReduceMean", squares, axes, keepdims=0)]  # one number for each channel
     momentum, running = get_float(node, "momentum", 0.9), []
     for place, value in enumerate(statistics):
         parts = zip((context.input(3 + place), value), (momentum, 1 - momentum), strict=True)
@@ -181,7 +181,7 @@ def layer_normalization(node: Node, context: Context) -> list[Node] | None:
     axes = context.int64(trailing_axes(node, context, data))
     mean = op("ReduceMean", data, axes, keepdims=1)
     centred = op("Sub", data, mean)
-    variance = op("ReduceMean", op("Mul", centred, centred), axes, keepdims=1)
+    variance = op("ReduceMean", op("Mul", centred, centred), axes, keepdims=1)  # the axes of the data, with ones
     epsilon = context.scalar(get_float(node, "epsilon", 1e-5), like=data)
     inverse = op("Reciprocal", op("Sqrt", op("Add", variance, epsilon)))
     result = op("Mul", op("Mul", centred, inverse), scale)
@@ -209,17 +209,18 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(data) or FLOAT
     context.check_size(groups)
     units = (context.array(budget.full(groups, fill), elem_type) for fill in (1.0, 0.0))
+    # The elements of a group: its channels times the spatial sizes.
     depth = shape.quotient(context, shape.size_of(context, data, 1, rank), groups)
     by_group = op(
         "Reshape", data, shape.joined(context, batch, context.int64([groups]), depth), allowzero=1
     )  # B, G, rest
     normal = op("InstanceNormalization", by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
     if context.version < 21:  # copy values that exist once per group, while the groups are an axis
-        weights = (op("Unsqueeze", name, [-1]) for name in (scale, bias))
+        weights = (op("Unsqueeze", name, [-1]) for name in (scale, bias))  # groups, 1
     else:
-        normal = op("Reshape", normal, op("Shape", data), allowzero=1)
+        normal = op("Reshape", normal, op("Shape", data), allowzero=1)  # the dims of the data
         trailing = context.int64(range(1, rank - 1))
-        weights = (op("Unsqueeze", name, trailing) for name in (scale, bias))
+        weights = (op("Unsqueeze", name, trailing) for name in (scale, bias))  # channels, 1, ...
     factor, shift = weights
     result = op("Add", op("Mul", normal, factor), shift)
     if context.version < 21:
@@ -340,7 +341,7 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
         strides=[1, 1],
         count_include_pad=1,
     )
-    whole = op("Reshape", mean, op("Shape", squares), allowzero=1)
+    whole = op("Reshape", mean, op("Shape", squares), allowzero=1)  # the dims of the data
     if may_be_empty:
         axes = range(1, rank)
         ends = shape.sizes_of(context, data, 1, rank)
@@ -366,10 +367,10 @@ def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:
         counted = context.cast(op("Not", ignored), context.elem_type(data) or FLOAT)
         factors = counted
     if weight:
-        factors = op("Gather", weight, target, axis=0)
+        factors = op("Gather", weight, target, axis=0)  # samples, ...
         factors = op("Mul", factors, counted) if counted else factors
-    picked = op("GatherElements", data, op("Unsqueeze", target, second_axis), axis=1)
-    loss = op("Neg", op("Squeeze", picked, second_axis))
+    picked = op("GatherElements", data, op("Unsqueeze", target, second_axis), axis=1)  # samples, 1, ...
+    loss = op("Neg", op("Squeeze", picked, second_axis))  # samples, ...
     loss = op("Mul", loss, factors) if weight else loss
     if counted:  # by a choice, because zero times infinity is NaN
         loss = op("Where", ignored, context.scalar(0, like=data), loss)

@@ -32,10 +32,11 @@ def padded_by_size(context: Context, geometry: Window, data: str, value: float |
     axes = range(len(geometry.kernel))
     sizes, none = shape.sizes_of(context, data, 2, 2 + len(axes)), context.int64([0, 0])
     strides, less = context.int64(geometry.strides), context.int64(stride - 1 for stride in geometry.strides)
+    # The positions of the window: sizes divided by strides, rounded up.
     steps = op("Div", op("Add", sizes, less), strides)
     last = op("Mul", op("Sub", steps, [1]), strides)
     ends = op("Add", last, context.int64(map(geometry.extent, axes)))
-    total = op("Max", op("Sub", ends, sizes), [0])
+    total = op("Max", op("Sub", ends, sizes), [0])  # the padding of each axis
     small = op("Div", total, [2])  # of an odd total, SAME_UPPER has the larger half at the end
     pads = [small, op("Sub", total, small)]
     before, after = pads if geometry.auto_pad == "SAME_UPPER" else reversed(pads)
@@ -97,8 +98,8 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
 def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int, int], mode: str) -> str:
     """One axis padded; it must be the last axis."""
     order = [other for other in range(rank) if other != axis] + [axis]
-    moved = context.op("Transpose", data, perm=order)
-    amounts = [0] * (rank - 1) + [pads[0]] + [0] * (rank - 1) + [pads[1]]
+    moved = context.op("Transpose", data, perm=order)  # the axis is the last one
+    amounts = [0] * (rank - 1) + [pads[0]] + [0] * (rank - 1) + [pads[1]]  # of all axes before, then of all behind
     filled = context.op("Pad", moved, context.int64(amounts), mode=mode)
     return context.op("Transpose", filled, perm=[order.index(place) for place in range(rank)])
 
@@ -205,13 +206,13 @@ def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> l
     size = context.cast(context.input(1), INT64)
     before = op("Gather", op("Shape", data), context.int64(axes), axis=0)
     zero, two = context.int64([0]), context.int64([2])
-    missing = op("Max", op("Sub", size, before), zero)
-    begins = op("Div", missing, two)
+    missing = op("Max", op("Sub", size, before), zero)  # what is padded, on each axis
+    begins = op("Div", missing, two)  # the smaller half
     pads = op("Concat", begins, op("Sub", missing, begins), axis=0)
     places = context.int64([*axes, *(axis + rank for axis in axes)])
     all_pads = op("ScatterElements", [0] * (2 * rank), places, pads, axis=0)
     padded = op("Pad", data, all_pads)
-    beyond = op("Max", op("Sub", before, size), zero)
+    beyond = op("Max", op("Sub", before, size), zero)  # what is cut off, on each axis
     start = op("Div", beyond, two)
     end = op("Add", start, size)
     return context.replace(op("Slice", padded, start, end, context.int64(axes)))

@@ -60,6 +60,7 @@ def pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     """Batch, channels, and the positions of the window; the same for the indices of the largest."""
     dims = types[0].dims
     geometry = window(node, get_ints(node, "kernel_shape") or ())
+    # Samples and channels come before the axes of the window.
     batch, channels, *spatial = dims or (None, None, *(None for _ in geometry.kernel))
     ceil = bool(get_int(node, "ceil_mode"))
     sizes = [positions_along(size, geometry, axis, ceil=ceil) for axis, size in enumerate(spatial)]
@@ -82,7 +83,7 @@ def _taken(context: Context, operator: str, data: str, geometry: Window) -> str:
         for place in range(length):
             start = place * dilation
             end = start - geometry.extent(axis) + 1 or INT64_MAX
-            slices.append(context.op("Slice", data, [start], [end], number, step))
+            slices.append(context.op("Slice", data, [start], [end], number, step))  # one tap of all windows
         data = context.op(operator, *slices)
     return data
 
@@ -159,7 +160,7 @@ def _places(context: Context, data: str, steps: Sequence[str]) -> str:
     for axis, step in enumerate(steps):
         line = shape.numbers_below(context, shape.length_of(context, data, axis + 2))
         line = op("Mul", line, step)
-        column = op("Reshape", line, [1, 1, *(-1 if a == axis else 1 for a in range(rank))])
+        column = op("Reshape", line, [1, 1, *(-1 if a == axis else 1 for a in range(rank))])  # 1, 1, and one long axis
         total = op("Add", total, column) if total else column
     return total
 
@@ -177,7 +178,7 @@ def _largest_taken(context: Context, data: str, places: str, geometry: Window) -
         starts = [tap * dilation for tap, dilation in zip(taps, geometry.dilations, strict=True)]
         ends = [start - geometry.extent(axis) + 1 or INT64_MAX for axis, start in enumerate(starts)]
         bounds = context.int64(starts), context.int64(ends), axes, steps
-        value, place = (op("Slice", image, *bounds) for image in (data, places))
+        value, place = (op("Slice", image, *bounds) for image in (data, places))  # the same tap of all windows
         if not best:
             best, best_place = value, place
             continue
@@ -223,8 +224,9 @@ def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
     value, place = _largest_taken(context, padded(data, least), padded(_places(context, data, steps), -1), geometry)
     # ONNX counts through all images, so those before the place are added: samples, channels, 1, 1.
     first, count = context.int64_scalar(0), op("Squeeze", shape.size_of(context, data, 0, 2), [0])
-    images = op("Range", first, count, 1)
+    images = op("Range", first, count, 1)  # samples * channels
     images = op("Mul", images, shape.size_of(context, data, 2, 2 + rank))
+    # The axes: samples, channels, 1, ...
     stack = shape.joined(context, shape.sizes_of(context, data, 0, 2), context.int64([1] * rank))
     place = op("Add", place, op("Reshape", images, stack, allowzero=1))
     return context.replace(context.cast(value, context.elem_type(source) or FLOAT), place)
@@ -245,6 +247,7 @@ def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
     places = shape.size_of(context, planes, 2, 4)
     # Then samples, channels, planes, rows * columns, over which a window of planes and one column moves.
     lines = context.op("Reshape", planes, shape.joined(context, batch, stack, places), allowzero=1)
+    # The axes: samples, channels, planes of the result, rows * columns.
     result = context.copy([lines], **part_of_window(node, geometry, range(1), fill=1))
     target = shape.joined(context, shape.sizes_of(context, result, 0, 3), shape.sizes_of(context, planes, 2, 4))
     return context.replace(context.op("Reshape", result, target, allowzero=1))
@@ -382,6 +385,7 @@ def lp_pool(node: Node, context: Context) -> list[Node] | None:
     if power > 2:
         raised = op("Pow", raised, context.scalar(power, like=data))
     lists = window_attributes(geometry, pads)
+    # Padding counts, so the total is the mean times the size.
     mean = context.copy([raised], "AveragePool", ("p", "ceil_mode"), count_include_pad=1, **lists)
     total = op("Mul", mean, context.scalar(prod(geometry.kernel), like=data))
     if power > 2:
@@ -446,8 +450,8 @@ def max_unpool(node: Node, context: Context) -> list[Node] | None:
     data, indices = context.input(0), context.input(1)
     target, flat = _unpooled_size(node, context, data), context.int64([-1])
     dims = context.scope.ints(target)
-    count = context.int64([prod(dims)]) if dims else op("ReduceProd", target, keepdims=1)
-    zeros = op("ConstantOfShape", count, value=from_numpy(budget.zeros(1, numpy.float32)))
+    count = context.int64([prod(dims)]) if dims else op("ReduceProd", target, keepdims=1)  # all elements of all images
+    zeros = op("ConstantOfShape", count, value=from_numpy(budget.zeros(1, numpy.float32)))  # flat, as the indices count
     filled = op(
         "ScatterElements",
         context.cast(zeros, context.elem_type(data) or FLOAT),

@@ -65,21 +65,21 @@ def flex_attention(node: Node, context: Context) -> list[Node] | None:
     apart = shape.joined(context, batch, shared, groups, rows)
     scale = _root_of_scale(node, context, query)
     query, key = (op("Mul", name, scale) for name in (query, key))
-    query = op("Reshape", query, apart, allowzero=1)
+    query = op("Reshape", query, apart, allowzero=1)  # batch, shared heads, heads of each, rows, width
     two = context.int64([2])
     # Query heads that share a head of keys get an axis of their own: batch, shared heads, heads of each, rows, width.
-    columns = op("Transpose", op("Unsqueeze", key, two), perm=[0, 1, 2, 4, 3])
+    columns = op("Transpose", op("Unsqueeze", key, two), perm=[0, 1, 2, 4, 3])  # batch, shared heads, 1, width, keys
     scores = context.cast(op("MatMul", query, columns), elem_type)
     sizes = shape.joined(context, batch, heads, shape.sizes_of(context, scores, 3, 5))
-    scores = op("Reshape", scores, sizes, allowzero=1)
+    scores = op("Reshape", scores, sizes, allowzero=1)  # batch, heads, rows, keys
     scores = _modified(node, context, "score_mod", scores)
     shares = _modified(node, context, "prob_mod", op("Softmax", scores, axis=-1))
     sizes = shape.joined(context, batch, shared, groups, shape.sizes_of(context, shares, 2, 4))
-    shares = op("Reshape", shares, sizes, allowzero=1)
-    values = op("Unsqueeze", context.cast(value, elem_type), two)
+    shares = op("Reshape", shares, sizes, allowzero=1)  # batch, shared heads, heads of each, rows, keys
+    values = op("Unsqueeze", context.cast(value, elem_type), two)  # batch, shared heads, 1, keys, width
     result = op("MatMul", shares, values)
     sizes = shape.joined(context, batch, heads, shape.sizes_of(context, result, 3, 5))
-    result = op("Reshape", result, sizes, allowzero=1)
+    result = op("Reshape", result, sizes, allowzero=1)  # batch, heads, rows, width
     return context.replace(context.cast(result, context.elem_type(value) or FLOAT))
 
 
@@ -156,7 +156,7 @@ class _Step:
 
 def _adagrad(step: _Step, value: str, gradient: str, squares: str) -> tuple[str, ...]:
     rate = step.op("Div", step.rate, step.add(step.times(step.steps(), step["decay_factor"]), 1.0))
-    slope = step.slope(value, gradient)
+    slope = step.slope(value, gradient)  # with the regularisation
     squares = step.add(squares, step.times(slope, slope))
     change = step.op("Div", step.times(rate, slope), step.root(squares))
     return step.op("Sub", value, change), squares

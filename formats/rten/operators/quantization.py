@@ -117,9 +117,9 @@ def _spread(context: Context, name: str, data: str, axis: int, rank: int, block:
     before, after = shape.sizes_of(context, name, 0, axis), shape.sizes_of(context, name, axis + 1, rank)
     counts, wholes = (context.dims(value) or (None,) * rank for value in (name, data))
     count, whole = counts[axis], wholes[axis]
-    column = op("Unsqueeze", name, [axis + 1])
+    column = op("Unsqueeze", name, [axis + 1])  # ..., blocks, 1, ...
     repeats = [block if place == axis + 1 else 1 for place in range(rank + 1)]
-    tiled = op("Tile", column, context.int64(repeats))
+    tiled = op("Tile", column, context.int64(repeats))  # ..., blocks, block, ...
     if isinstance(count, int):
         covered = context.int64([count * block])
     else:
@@ -295,7 +295,7 @@ def dequantize_raised(node: Node, context: Context) -> list[Node]:
     rank = context.rank(node.input[0])
     if rank is not None and context.rank(zero_point) != 0:
         along = [1] * rank
-        along[get_int(node, "axis", 1)] = -1
+        along[get_int(node, "axis", 1)] = -1  # the zero points lie along the axis
         zero_point = context.op("Reshape", zero_point, context.int64(along))
     return context.changed([context.op("Sub", node.input[0], zero_point), node.input[1]])
 
@@ -349,8 +349,8 @@ def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (context.input(place) for place in range(8))
     if context.exact:
-        trailing = context.int64(range(1, context.known_rank(w) - 1))
-        total = context.copy([x, w, x_zero, w_zero], "ConvInteger")
+        trailing = context.int64(range(1, context.known_rank(w) - 1))  # the axes behind the channels
+        total = context.copy([x, w, x_zero, w_zero], "ConvInteger")  # INT32: samples, filters, then the spatial axes
         if bias := context.optional(8):
             total = op("Add", total, op("Unsqueeze", bias, trailing))
         factor = scale_of_product(context, x_scale, w_scale, y_scale)
@@ -359,7 +359,7 @@ def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
         return _from_integers(context, total, factor, y_zero)
     inputs = [dequantized(context, x, x_scale, x_zero), dequantized(context, w, w_scale, w_zero, axis=0)]
     if context.optional(8):
-        unit = op("Mul", x_scale, w_scale)
+        unit = op("Mul", x_scale, w_scale)  # the scale of the bias, which has no zero point
         inputs.append(op("Mul", context.cast(context.input(8), FLOAT), unit))
     return context.replace(op("QuantizeLinear", context.copy(inputs, "Conv"), y_scale, y_zero))
 
@@ -414,19 +414,20 @@ def quantized_by_content(context: Context, data: str, width: int, content: str =
     """
     op = context.op
     columns = max(width, 2)
+    # Zero always belongs to the range.
     flat = op("Concat", op("Reshape", content or data, [-1]), context.array([0]), axis=0)
-    low = op("ReduceMin", flat, [0], keepdims=1)
+    low = op("ReduceMin", flat, [0], keepdims=1)  # a vector of one
     high = op("ReduceMax", flat, [0], keepdims=1)
-    span = op("Expand", op("Sub", high, low), [columns])
+    span = op("Expand", op("Sub", high, low), [columns])  # columns, all equal
     steps = op("Div", span, context.array(budget.full(columns, 255)))
     zero_point, one, top = context.scalar(0.0), context.scalar(1.0), context.scalar(255.0)
-    scale = op("Where", op("Equal", span, zero_point), one, steps)
-    zero = op("Div", op("Neg", low), scale)
+    scale = op("Where", op("Equal", span, zero_point), one, steps)  # columns; 1 if all numbers are zero
+    zero = op("Div", op("Neg", low), scale)  # columns
     zero = op("Round", op("Clip", zero, zero_point, top))
     numbers = op("Round", op("Div", data, scale))
     numbers = op("Clip", op("Add", numbers, zero), zero_point, top)
     if width == 1:
-        numbers = op("Slice", numbers, [0], [1], [-1])
+        numbers = op("Slice", numbers, [0], [1], [-1])  # the divisor had two columns
     first = context.int64_scalar(0)
     one_scale, one_zero = (op("Gather", name, first, axis=0) for name in (scale, zero))
     return context.cast(numbers, UINT8), one_scale, context.cast(one_zero, UINT8)

@@ -80,7 +80,7 @@ class Step:
 
     def recurrent(self, gate: int, state: str) -> str:
         """A state's part of a gate, with bias."""
-        product = self.context.op("MatMul", state, self.weights[gate])
+        product = self.context.op("MatMul", state, self.weights[gate])  # B, H
         return self.context.op("Add", product, self.biases[gate]) if self.biases else product
 
     def activate(self, number: int, value: str, *, is_gate: bool = True) -> str:
@@ -120,7 +120,7 @@ def _rnn_cell(step: Step) -> list[str]:
 def _gru_cell(step: Step) -> list[str]:
     """Spec: ONNX, Operators.md, GRU: the gates are update, reset and hidden."""
     context, hidden = step.context, step.states[0]
-    update, reset = step.gate(0, 0, hidden), step.gate(1, 0, hidden)
+    update, reset = step.gate(0, 0, hidden), step.gate(1, 0, hidden)  # B, H
     if get_int(step.node, "linear_before_reset"):  # the reset is applied to the product, and not to the state
         recalled = context.op("Mul", reset, step.recurrent(2, hidden))
     else:
@@ -145,7 +145,7 @@ def _lstm_cell(step: Step) -> list[str]:
         forget = step.gate(2, 0, hidden, peephole(2, cell))
     candidate = step.gate(3, 1, hidden)
     remembered, added = context.op("Mul", forget, cell), context.op("Mul", admit, candidate)
-    new_cell = context.op("Add", remembered, added)
+    new_cell = context.op("Add", remembered, added)  # B, H
     emit = step.gate(1, 0, hidden, peephole(1, new_cell))
     return [context.op("Mul", emit, step.activate(2, new_cell, is_gate=False)), new_cell]
 
@@ -166,15 +166,15 @@ def _body(step: Step, projected: str, lengths: str) -> Graph:
     if lengths:
         # After its last step, a sample keeps its states, and its output is zero.
         alive = context.op("Less", iteration, context.cast(lengths, INT64))  # B
-        alive = context.op("Unsqueeze", alive, [-1])
-        collected = context.op("Where", alive, states[0], step.number(0))
+        alive = context.op("Unsqueeze", alive, [-1])  # B, 1
+        collected = context.op("Where", alive, states[0], step.number(0))  # B, H
         states = [context.op("Where", alive, new, old) for new, old in zip(states, step.states, strict=True)]
     else:  # a body must not return one value twice
         collected = context.op("Identity", states[0])
     goes_on = names.new(f"{stem}/goes_on")
     context.emit(make_node("Identity", [condition], [goes_on]))
     sizes = context.dims(step.direction.context.input(0)) or (None,) * 3
-    dims = (sizes[1], step.direction.hidden)
+    dims = (sizes[1], step.direction.hidden)  # B, H
     scalars = [context.value_info(iteration, INT64, ()), context.value_info(condition, BOOL, ())]
     return Graph(
         name=f"{stem}/body",
@@ -248,6 +248,7 @@ class Direction:
             if context.optional(place):
                 states.append(self.own(place))
                 continue
+            # The axes of a state: B, H.
             dims = shape.joined(context, shape.sizes_of(context, context.input(0), 1, 2), context.int64([self.hidden]))
             states.append(context.op("Expand", context.scalar(0, like=context.input(0)), dims))
         return states
@@ -256,6 +257,7 @@ class Direction:
         """The biases of the input and of the state, each for all gates; empty without a bias."""
         if not self.context.optional(3):
             return "", ""
+        # The biases are one vector of 2 * G * H.
         first, second = _parts(self.context, self.own(3), [self.cell.gates * self.hidden] * 2, 0)
         return first, second
 
@@ -273,6 +275,7 @@ class Direction:
         body = _body(step, self.flipped(projected), context.optional(4))
         count = shape.length_of(context, context.input(0), 0)
         first = self.first_states()
+        # The last states, B, H each, and the hidden states of all steps, T, B, H.
         *states, steps = context.op_outputs("Loop", [count, "", *first], len(first) + 1, body=body)
         return [self.flipped(steps), *states]
 
@@ -291,7 +294,7 @@ def side_by_side(context: Context, results: list[list[str]]) -> list[Node]:
     values = []
     for place, axis in enumerate((1, 0, 0)[: len(results[0])]):
         column = context.int64([axis])
-        parts = [context.op("Unsqueeze", result[place], column) for result in results]
+        parts = [context.op("Unsqueeze", result[place], column) for result in results]  # a new axis for the directions
         values.append(context.op("Concat", *parts, axis=axis))
     return context.replace(*values)
 
@@ -361,12 +364,12 @@ def _outputs(direction: Direction) -> list[str]:
     The input's part of the gates does not depend on the states, so one product before the loop has it for all steps.
     """
     context, data = direction.context, direction.context.input(0)
-    weight = context.op("Transpose", direction.own(1), perm=[1, 0])
-    recurrent_weight = context.op("Transpose", direction.own(2), perm=[1, 0])
+    weight = context.op("Transpose", direction.own(1), perm=[1, 0])  # elements of the input, G * H
+    recurrent_weight = context.op("Transpose", direction.own(2), perm=[1, 0])  # H, G * H
     projected = context.op("MatMul", data, weight)  # T, B, G * H
     bias, recurrent_bias = direction.biases()
     if bias:
-        projected = context.op("Add", projected, bias)
+        projected = context.op("Add", projected, bias)  # T, B, G * H
     step = Step(
         context.nested(),
         direction,

@@ -212,7 +212,7 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
             context.report(_WRAPPED_SUM)
     total = op("ReduceSum", *node.input, keepdims=get_int(node, "keepdims", 1))
     results = op("Max", op("Size", total), 1)
-    count = op("Div", op("Size", data), results)
+    count = op("Div", op("Size", data), results)  # elements of a mean
     count = op("Max", count, 1)  # the mean of nothing is zero in onnxruntime
     elem_type = context.elem_type(data) or INT64
     return context.replace(op("Div", total, context.cast(count, elem_type)))
@@ -399,7 +399,7 @@ def _places_along(context: Context, data: str, axis: int, length: str) -> str:
     if axis >= 0 and dims is None:  # nobody knows how many axes come after it
         ones = op("Expand", one, op("Shape", data))
         return op("Sub", op("CumSum", ones, axis), one)
-    places = op("Range", zero, length, one)
+    places = op("Range", zero, length, one)  # 0, 1, ... along the axis
     after = -axis - 1 if dims is None else len(dims) - 1 - normalize(axis, len(dims))
     return op("Reshape", places, [-1] + [1] * after) if after else places
 
@@ -419,7 +419,7 @@ def arg_extreme_raised(node: Node, context: Context) -> list[Node] | None:
         return None
     length = context.int64_scalar(size) if isinstance(size, int) else op("Gather", op("Shape", data), axis, axis=0)
     places = _places_along(context, data, axis, length)
-    extreme = op("ReduceMax" if node.op_type == "ArgMax" else "ReduceMin", data, [axis], keepdims=1)
+    extreme = op("ReduceMax" if node.op_type == "ArgMax" else "ReduceMin", data, [axis], keepdims=1)  # 1 along the axis
     scores = op("Where", op("Equal", data, extreme), places, -1)
     keep = get_int(node, "keepdims", 1)
     if not context.is_float(data):

@@ -315,8 +315,8 @@ def _of_one_ratio(
             parts[axis] = context.int64([resized[axis].sizes[1]])
         return context.changed([data, region, "", shape.joined(context, *parts)], without=_CHOICES)
     before = op("Gather", op("Shape", data), context.int64(axes), axis=0)
-    quotients = op("Div", context.cast(sizes, FLOAT), context.cast(before, FLOAT))
-    ratio = op("ReduceMax" if is_most else "ReduceMin", quotients, keepdims=0)
+    quotients = op("Div", context.cast(sizes, FLOAT), context.cast(before, FLOAT))  # one for each axis
+    ratio = op("ReduceMax" if is_most else "ReduceMin", quotients, keepdims=0)  # a scalar
     return _written_out(node, context, resized_by(None), ratio)
 
 

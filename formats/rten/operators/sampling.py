@@ -24,6 +24,9 @@ Array = np.ndarray[Any, Any]
 HALF, ABOUT = 0.5, 1e-6  # onnxruntime takes what is about a half for a half
 
 
+# The lengths of an axis in the comments below: I elements of the input, O of the output.
+
+
 class Axis(NamedTuple):
     """One axis: its sizes before and after, the scale if one is given, and the region of interest (fractions)."""
 
@@ -125,7 +128,7 @@ def nearest_indices(axis: Axis, kernel: Kernel) -> list[int]:
 def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
     """The weights of all elements of the input (columns) in each output (rows)."""
     before, after = axis.sizes
-    result = budget.zeros((after, before))
+    result = budget.zeros((after, before))  # O, I
     scale = after / before if axis.scale is None else axis.scale
     shrink = min(scale, 1.0) if kernel.antialias else 1.0
     reach = 1 if kernel.mode == "linear" else 2
@@ -134,6 +137,7 @@ def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
         if kernel.mode == "linear" and not kernel.antialias:
             position = min(max(position, 0), before - 1)  # outside, the border element is repeated
         first = int(np.floor(position - reach / shrink)) + 1
+        # The elements within the reach of the kernel.
         columns = first + budget.arange(int(np.ceil(position + reach / shrink)) + 1 - first)
         distance = np.abs(columns - float(position)) * shrink
         weights = _linear(distance) if kernel.mode == "linear" else _cubic(distance, kernel.cubic_a)
@@ -188,7 +192,7 @@ class Sampler:
         self.is_kept = is_kept
         self.zero, self.half, self.one = (context.scalar(number) for number in (0.0, 0.5, 1.0))
         self.last = self._op("Sub", line.before, self.one)
-        self.places = context.op("Range", self.zero, line.after, self.one)
+        self.places = context.op("Range", self.zero, line.after, self.one)  # O
 
     def _op(self, operator: str, *inputs: str) -> str:
         return self.context.op(operator, *inputs)
@@ -250,7 +254,7 @@ class Sampler:
         self.context.report(SPREAD)
         if self.kernel.antialias:
             return self._spread(data, place, rank)
-        column = self.context.int64([-1] + [1] * (rank - place - 1))
+        column = self.context.int64([-1] + [1] * (rank - place - 1))  # O, 1, ..., to meet the axis of the data
         total = ""
         for nearest, weights in self._linear() if self.kernel.mode == "linear" else self._cubic():
             share = self.context.op("Reshape", weights, column) if place < rank - 1 else weights
@@ -272,7 +276,7 @@ class Sampler:
 
     def _rounded(self, places: str, operator: str, limit: float) -> str:
         """Places rounded up from a limit between two numbers on."""
-        below = self._op("Floor", places)
+        below = self._op("Floor", places)  # the element before the place
         is_up = self._op(operator, self._op("Sub", places, below), self.context.scalar(limit))
         return self._op("Add", below, self.context.cast(is_up, FLOAT))
 
@@ -287,7 +291,7 @@ class Sampler:
         places = self.positions()
         low = self._op("Floor", places)
         parts = []
-        for step in (-1, 0, 1, 2):
+        for step in (-1, 0, 1, 2):  # two elements on both sides of the place
             place = self._op("Add", low, self._number(step))
             parts.append((place, self._weight(self._op("Abs", self._op("Sub", places, place)))))
         if not self.kernel.exclude_outside:
@@ -333,12 +337,12 @@ class Sampler:
         columns = self._op("Sub", columns, self._op("Add", outside, self.one))
         data = self._gathered(data, place, columns)
         # A matrix of weights: a row for each output, a column for each element near any of them.
-        rows = context.op("Unsqueeze", self.positions(), [1])
-        distance = self._times(self._op("Abs", self._op("Sub", columns, rows)), shrink)
+        rows = context.op("Unsqueeze", self.positions(), [1])  # O, 1
+        distance = self._times(self._op("Abs", self._op("Sub", columns, rows)), shrink)  # O, columns
         weights = self._weight(distance)
         if self.kernel.exclude_outside:
             weights = self._op("Where", self._is_inside(columns), weights, self.zero)
-        total = context.op("ReduceSum", weights, [1], keepdims=1)
+        total = context.op("ReduceSum", weights, [1], keepdims=1)  # O, 1
         weights = self._op("Div", weights, total)
         if place != rank - 2:
             weights = context.op("Transpose", weights, perm=[1, 0])
@@ -364,7 +368,7 @@ def multiplied(context: Context, data: str, weights: str, place: int, rank: int)
     if place == rank - 1:
         return op("MatMul", data, weights)
     order = [other for other in range(rank) if other != place] + [place]
-    product = op("MatMul", op("Transpose", data, perm=order), weights)
+    product = op("MatMul", op("Transpose", data, perm=order), weights)  # the other axes, O
     return op("Transpose", product, perm=[order.index(other) for other in range(rank)])
 
 
@@ -373,7 +377,7 @@ def extrapolated(context: Context, data: str, axes: list[Axis], value: float) ->
     for place, axis in enumerate(axes):
         seen = inside(axis)
         if not seen.all():
-            mask = seen.reshape([-1] + [1] * (len(axes) - place - 1))
+            mask = seen.reshape([-1] + [1] * (len(axes) - place - 1))  # O, 1, ...
             data = context.op("Where", context.array(mask, BOOL), data, context.scalar(value, like=data))
     return data
 
@@ -395,7 +399,7 @@ def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis
         return context.op("Gather", data, context.int64(nearest_indices(axis, kernel)), axis=place)
     context.report(SPREAD)
     weights = weight_matrix(axis, kernel)
-    oriented = weights if place == rank - 2 else weights.T
+    oriented = weights if place == rank - 2 else weights.T  # O, I from the left; I, O from the right
     return multiplied(context, data, context.array(oriented, context.elem_type(data) or FLOAT), place, rank)
 
 

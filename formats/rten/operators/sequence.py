@@ -149,7 +149,7 @@ def _stacked(context: Context, sequence: str) -> str:
     inner = context.nested()
     inner.scope.add_input(place, ValueType(INT64, ()))
     element = inner.op("SequenceAt", sequence, place)
-    goes_on = inner.op("Identity", condition)
+    goes_on = inner.op("Identity", condition)  # always true
     body = Graph(
         name="element",
         node=inner.emitted,

@@ -78,7 +78,7 @@ def cosine_window(*weights: float) -> Rewriting:
         elem_type = get_int(node, "output_datatype", FLOAT)
         steps = op("Range", context.scalar(0, like=size), size, context.scalar(1, like=size))
         period = size if get_int(node, "periodic", 1) else op("Sub", size, context.scalar(1, like=size))
-        phase = op("Div", context.cast(steps, FLOAT), context.cast(period, FLOAT))
+        phase = op("Div", context.cast(steps, FLOAT), context.cast(period, FLOAT))  # from 0 to below 1, or to 1
         total = context.scalar(weights[0])
         for number, weight in enumerate(weights[1:], start=1):
             angle = op("Mul", phase, context.scalar(2 * pi * number))
@@ -115,11 +115,11 @@ def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
     # The edges of the triangles are equally far apart in mel, a unit of pitch; each becomes the number of a frequency.
     mels = budget.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     points = (((length + 1) * (700 * (10 ** (mels / 2595) - 1))) // rate).astype(int)
-    left, centre, right = points[:-2], points[1:-1], points[2:]
-    place = budget.arange(length // 2 + 1)[:, None]
+    left, centre, right = points[:-2], points[1:-1], points[2:]  # bins
+    place = budget.arange(length // 2 + 1)[:, None]  # frequencies, 1
     if bins < 1 or length < 1 or (points < 0).any() or (points > length // 2).any():
         raise Refused("has triangles outside the range of frequencies")
-    rising, falling = (place - left) / (centre - left), (right - place) / (right - centre)
+    rising, falling = (place - left) / (centre - left), (right - place) / (right - centre)  # frequencies, bins
     matrix = numpy.where((left <= place) & (place <= centre), rising, 0.0)
     matrix = numpy.where((left == centre) & (place == centre), 1.0, matrix)
     matrix = numpy.where((centre <= place) & (place < right), falling, matrix)
@@ -142,12 +142,12 @@ def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance
     for place, column in enumerate(zip(*grams, strict=True)):
         behind = (length - 1 - place) * distance
         end = context.int64([-behind if behind else INT32_LIMITS[1]])
-        window = op("Slice", data, [place * distance], end, [1])
+        window = op("Slice", data, [place * distance], end, [1])  # rows, places
         rows = op("Unsqueeze", window, [1])  # rows, 1, places, compared with n-grams, 1
         column_numbers = context.array([[number] for number in column], INT32)
-        is_equal = op("Equal", rows, column_numbers)
+        is_equal = op("Equal", rows, column_numbers)  # rows, n-grams, places
         is_there = op("And", is_there, is_equal) if is_there else is_equal
-    return op("ReduceSum", context.cast(is_there, INT32), [2], keepdims=0)
+    return op("ReduceSum", context.cast(is_there, INT32), [2], keepdims=0)  # rows, n-grams
 
 
 def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
@@ -195,8 +195,8 @@ def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], co
         raise Refused(f"has the unknown mode {mode!r}")
     rows = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([1]))
     none = op("Expand", context.array([[0]], INT32), rows)  # for places without an n-gram
-    all_counts = op("Concat", *counts, none, axis=1)
-    counted = op("Gather", all_counts, context.int64(columns), axis=1)
+    all_counts = op("Concat", *counts, none, axis=1)  # rows, n-grams and one column of zeros
+    counted = op("Gather", all_counts, context.int64(columns), axis=1)  # rows, places in the output
     if mode == "IDF":
         counted = op("Greater", counted, context.array(0, INT32))
     result = context.cast(counted, FLOAT)
@@ -252,7 +252,7 @@ def _moved_on(context: Context, data: str, axis: int) -> str:
     """The data moved by one along an axis, after a zero. The number of elements stays the same, even if it is zero."""
     rank = context.known_rank(data)
     pads = [int(place == axis) for place in range(rank)] + [0] * rank
-    longer = context.op("Pad", data, context.int64(pads))
+    longer = context.op("Pad", data, context.int64(pads))  # one more along the axis
     return context.op("Slice", longer, [0], [-1], [axis])
 
 
@@ -293,11 +293,11 @@ CumSum = OperatorSpec(
 @because("RTen has no CumProd, so one slice after the other is multiplied, in a loop")
 def cumulative_product(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
-    slices = _in_three_axes(context, data, context.input(1))
+    slices = _in_three_axes(context, data, context.input(1))  # before, along, after
     elem_type, dims = context.elem_type(data) or FLOAT, context.dims(slices) or (None,) * 3
     outer = (dims[0], dims[2])
     size = shape.joined(context, shape.sizes_of(context, slices, 0, 1), shape.sizes_of(context, slices, 2, 3))
-    ones = context.op("Expand", context.scalar(1, elem_type=elem_type), size)
+    ones = context.op("Expand", context.scalar(1, elem_type=elem_type), size)  # before, after
     inner = context.nested()
     before, factor = (context.names.new(f"{node.output[0]}/{what}") for what in ("before", "factor"))
     for name in (before, factor):

@@ -126,6 +126,7 @@ def _of_many_axes(node: Node, context: Context) -> list[Node] | None:
         return None
     for number, (axis, step) in enumerate(zip(places, steps, strict=True)):
         part = [context.int64([bound]) for bound in (number, number + 1, 0)]
+        # The start and the end for this axis, a vector of one each.
         own = [op("Slice", name, *part) if len(steps) > 1 else name for name in (starts, ends)]
         if step > 0:
             data = op("Slice", data, *own, *(_like_starts(context, [item]) for item in (axis, step)))
@@ -154,6 +155,7 @@ def _backwards(node: Node, context: Context) -> list[Node] | None:
     kind = INT32 if context.elem_type(starts) == INT32 else INT64
     if all(isinstance(size, int) for size, step in zip(sizes, steps, strict=True) if step < 0):
         forwards = [abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True)]
+        # The index of the first element, counted from the end.
         least = [-size if isinstance(size, int) else -MAX_DIM for size in sizes]
         if known_starts is None:
             starts = op("Max", starts, _like_starts(context, least))
@@ -163,7 +165,7 @@ def _backwards(node: Node, context: Context) -> list[Node] | None:
         if starts == node.input[1] and tuple(forwards) == steps:
             return None
         return context.changed([data, starts, ends, axes, _like_starts(context, forwards)])
-    lengths = context.cast(op("Gather", op("Shape", data), axes, axis=0), kind)
+    lengths = context.cast(op("Gather", op("Shape", data), axes, axis=0), kind)  # one for each sliced axis
     if known_starts is None or min(known_starts) < -1:
         starts = op("Max", starts, op("Neg", lengths))
     is_empty = op("Equal", lengths, context.scalar(0, elem_type=kind))

@@ -112,7 +112,7 @@ class Trees:
 
     def by_target(self, count: int) -> Trees | None:
         """The trees, alternating between targets, with empty trees added; `None` if a tree has several targets."""
-        tree = self.tree_of_leaf()[self.owners]
+        tree = self.tree_of_leaf()[self.owners]  # of each number
         target = budget.full(len(self.roots), -1)
         target[tree] = self.targets
         if (target[tree] != self.targets).any() or len(np.unique(self.owners)) < len(self.owners):
@@ -213,7 +213,7 @@ def placed(node: Node) -> Trees:
         if not values:
             raise Refused("tests membership of an empty set")
         last, modes[place], splits[place] = place, MODES.index("BRANCH_EQ"), values[0]
-        other = false[place]
+        other = false[place]  # where no member is met
         for value in values[1:]:
             false[last] = last = len(features)
             for column, number in (
@@ -321,17 +321,17 @@ class Walk:
             self.constants["tracks"] = self.table(np.where(self.tracks, 1, 0))
         first, last = context.array(trees.leaves, INT32), context.array(trees.leaves - 1, INT32)
         dims = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([len(trees.roots)]))
-        place = context.op("Expand", context.array(trees.roots, INT32), dims)
+        place = context.op("Expand", context.array(trees.roots, INT32), dims)  # samples, trees
         for _ in range(trees.depth):
             node = context.op("Min", place, last)  # for a leaf, any node, whose answer is not used
             look = {
                 name: context.op("Gather", self.constants[name], node, axis=0)
                 for name in ("features", "splits", "true", "false")
             }
-            value = context.op("GatherElements", data, look["features"], axis=1)
+            value = context.op("GatherElements", data, look["features"], axis=1)  # samples, trees
             child = context.op("Where", self._met(value, look["splits"], node), look["true"], look["false"])
             place = context.op("Where", context.op("Less", place, first), child, place)
-        return context.op("Sub", place, first)
+        return context.op("Sub", place, first)  # samples, trees
 
     def total(self, data: str, count: int, aggregate: str) -> str:
         """The results of all trees for each target: a row for each sample."""
@@ -339,21 +339,23 @@ class Walk:
         if aggregate in ("MIN", "MAX"):
             empty = infinity if aggregate == "MIN" else -infinity
             operator = "ReduceMin" if aggregate == "MIN" else "ReduceMax"
+            # The axes: samples, trees, targets.
             values = context.op("Gather", self._weights(count, empty), self.leaves(data), axis=0)
-            extremes = context.op(operator, values, [1], keepdims=0)
-            is_empty = context.op("IsInf", extremes)
+            extremes = context.op(operator, values, [1], keepdims=0)  # samples, targets
+            is_empty = context.op("IsInf", extremes)  # no leaf has a number for the target
             return context.op("Where", is_empty, context.scalar(0, elem_type=self.elem_type), extremes)
         grouped = self.trees.by_target(count)
         if grouped is not None:
             self.trees = grouped
             table = self.table(grouped.table_of_one(), self.elem_type)
             values = context.op("Gather", table, self.leaves(data), axis=0)
-            values = context.op("Reshape", values, [-1, len(grouped.roots) // count, count])
+            values = context.op("Reshape", values, [-1, len(grouped.roots) // count, count])  # samples, rounds, targets
         else:
+            # The axes: samples, trees, targets.
             values = context.op("Gather", self._weights(count, 0.0), self.leaves(data), axis=0)
         # A running total adds in the order of the trees; ReduceSum may take another order.
         running = context.op("CumSum", values, 1)
-        total = context.op("Gather", running, -1, axis=1)
+        total = context.op("Gather", running, -1, axis=1)  # samples, targets
         if aggregate == "AVERAGE":
             total = context.op("Div", total, context.scalar(self.tree_count, elem_type=self.elem_type))
         return total
@@ -435,7 +437,7 @@ def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], po
     is_positive = bool((trees.weights >= 0).all())
     is_single = len(set(trees.targets.tolist())) == 1
     total = walk.total(data, 2, "SUM")
-    first, second = (context.op("Gather", total, [place], axis=1) for place in (0, 1))
+    first, second = (context.op("Gather", total, [place], axis=1) for place in (0, 1))  # samples, 1 each
     zero = context.op("Mul", first, context.scalar(0, elem_type=walk.elem_type))
     if base:
         first = _with_base(walk, first, base[:1] if len(base) < 2 or not has_second else base[1:2])

@@ -219,6 +219,7 @@ def _line(context: Context, count: str, step: int, axis: int, rank: int) -> str:
     length = op("Squeeze", count, [0])
     numbers = shape.numbers_below(context, length)
     numbers = op("Mul", numbers, step)
+    # The axes: 1, ..., count, ..., 1.
     return op("Reshape", numbers, context.int64(-1 if place == axis else 1 for place in range(rank)))
 
 
@@ -240,8 +241,9 @@ def _places(
         inside = _line(context, blocks[axis], dilations[axis], axis, 2 * rank)
         start = _line(context, counts[axis], strides[axis], rank + axis, 2 * rank)
         place = op("Add", inside, start)
+        # Row-major: the last axis counts single elements.
         total = op("Add", op("Mul", total, sizes[axis]), place) if total else place
-    return op("Reshape", total, [-1])
+    return op("Reshape", total, [-1])  # all elements of all patches
 
 
 def _added_up(context: Context, data: str, where: str, count: str, axis: int) -> str:
@@ -253,7 +255,7 @@ def _added_up(context: Context, data: str, where: str, count: str, axis: int) ->
     around = shape.sizes_of(context, data, 1 - axis, 2 - axis)
     dims = shape.joined(context, count, around) if axis == 0 else shape.joined(context, around, count)
     zeros = context.cast(op("ConstantOfShape", dims, value=zero), context.elem_type(data) or FLOAT)
-    line = op("Reshape", where, context.int64([1, -1] if axis else [-1, 1]))
+    line = op("Reshape", where, context.int64([1, -1] if axis else [-1, 1]))  # a row or a column
     targets = op("Expand", line, shape.sizes_of(context, data, 0, 2))
     return op("ScatterElements", zeros, targets, data, axis=axis, reduction="add")
 
@@ -268,17 +270,20 @@ def _image_of_any_size(node: Node, context: Context, rank: int) -> list[Node]:
     begins = context.int64(pads[:rank])
     whole = op("Add", image, context.int64(b + e for b, e in zip(pads[:rank], pads[rank:], strict=True)))
     one = context.int64([1])
-    extent = op("Mul", op("Sub", block, one), context.int64(dilations))
+    extent = op("Mul", op("Sub", block, one), context.int64(dilations))  # less one, for each axis
     room = op("Sub", op("Sub", whole, extent), one)
-    counts = op("Add", op("Div", room, context.int64(strides)), one)
+    counts = op("Add", op("Div", room, context.int64(strides)), one)  # of patches along each axis
+    # The sizes of patches, their counts, and those of the image: for each axis a vector of one.
     parts = [[op("Gather", sizes, [axis], axis=0) for axis in range(rank)] for sizes in (block, counts, whole)]
     where = _places(context, parts[0], parts[1], parts[2], strides, dilations)
     batch, volume = shape.sizes_of(context, data, 0, 1), op("ReduceProd", block, keepdims=1)
+    # The axes of the data: samples, channels * elements of a patch, patches.
     channels = op("Div", shape.sizes_of(context, data, 1, 2), volume)
     images = op("Mul", batch, channels)
     in_each = op("Mul", volume, shape.sizes_of(context, data, 2, 3))
     lines = op("Reshape", data, shape.joined(context, images, in_each), allowzero=1)  # images, elements of all patches
     total = _added_up(context, lines, where, op("ReduceProd", whole, keepdims=1), 1)
+    # The axes: samples, channels, then those of the image with its padding.
     padded = op("Reshape", total, shape.joined(context, batch, channels, whole), allowzero=1)
     if not any(pads):
         return context.replace(padded)
@@ -314,10 +319,11 @@ def col2im(node: Node, context: Context) -> list[Node] | None:
     ]
     context.report(SPREAD)
     # A kernel of zeros with a single one puts an element of a patch to its place in the patch.
+    # The axes: channels * elements of a patch, 1, then those of a patch.
     kernels = numpy.tile(numpy.eye(volume).reshape(volume, 1, *block), (channels, *(1 for _ in range(rank + 1))))
     batch = shape.sizes_of(context, data, 0, 1)
     rows = shape.joined(context, batch, context.int64([channels * volume, *counts]))
-    patches = context.op("Reshape", data, rows, allowzero=1)
+    patches = context.op("Reshape", data, rows, allowzero=1)  # samples, channels * elements of a patch, patches by axis
     return context.replace(
         context.op(
             "ConvTranspose",
@@ -351,8 +357,9 @@ def planes_added_up(context: Context, planes: str, sizes: tuple[int, int, int], 
     by_plane = op("Transpose", planes, perm=[3, 1, 0, 2, 4, 5])  # planes of the kernel, depth, then the rest as a row
     count = op("Mul", depth, [kernel])
     width = op("ReduceProd", shape.joined(context, dims[0], dims[2], dims[4], dims[5]), keepdims=1)
+    # A matrix: planes of the kernel * depth, the rest.
     rows = op("Reshape", by_plane, shape.joined(context, count, width), allowzero=1)
-    total = _added_up(context, rows, where, whole, 0)
+    total = _added_up(context, rows, where, whole, 0)  # planes of the result, the rest
     if before or behind:
         bounds = context.int64([before]), context.int64([-behind or INT64_MAX])
         total = op("Slice", total, *bounds, [0])
