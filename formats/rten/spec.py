@@ -154,11 +154,7 @@ def unknown(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[Any]:
 
 def of_input(place: int) -> Rule[Sequence[int | None]]:
     """The element type of an input."""
-
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
-        return (types[place].elem_type,)
-
-    return rule
+    return lambda node, scope, types: (types[place].elem_type,)
 
 
 OF_FIRST: Final = of_input(0)

@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 EAGER_NBYTES = 1024  # constants this small, inside the model section, need less memory than a range
 
 
-class _Scope:
+class _NodesById:
     """The nodes of one graph by id: the kind of each, and the names of values, `None` for operators."""
 
-    def __init__(self, tables: list[Table], outer: _Scope | None) -> None:
+    def __init__(self, tables: list[Table], outer: _NodesById | None) -> None:
         self.outer = outer
         self.kinds: list[tuple[str, Table]] = [table.get("data", ("", {})) for table in tables]
-        self.given = [table.get("name", "") for table in tables]
+        self.own_names = [table.get("name", "") for table in tables]
         self.names: list[str | None] = [None if kind == "OperatorNode" else "" for kind, _ in self.kinds]
         self.captures: set[int] = set()
 
     @cached_property
     def last(self) -> dict[str, int]:
         """The last node with each name that is given."""
-        return {name: number for number, name in enumerate(self.given) if name}
+        return {name: number for number, name in enumerate(self.own_names) if name}
 
     def captured_name(self, name: str) -> str | None:
         """The name of the value that a subgraph of this graph captures as `name`, searched from here outwards."""
-        scope: _Scope | None = self
+        scope: _NodesById | None = self
         while scope is not None:
             number = scope.last.get(name)
             if number is not None and number not in scope.captures:
@@ -71,13 +71,13 @@ class GraphDecoder:
         # What many nodes have in common, by operator and the id of the table of their attributes.
         self._common: dict[tuple[str, int], dict[str, Any]] = {}
 
-    def decode(self, table: Table, outer: _Scope | None = None) -> Graph:
+    def decode(self, table: Table, outer: _NodesById | None = None) -> Graph:
         """The graph of a table; `outer` is the graph around it.
 
         Raises: DecodeError with the place of the error.
         """
         tables = table.get("nodes", [])
-        scope = _Scope(tables, outer)
+        scope = _NodesById(tables, outer)
         # The ids are checked before anything is named, so that each of them is a value.
         inputs, outputs, captures = (
             self._ids(table.get(field, ()), field, scope) for field in ("inputs", "outputs", "captures")
@@ -90,7 +90,7 @@ class GraphDecoder:
             kind, data = scope.kinds[number]
             try:
                 if kind == "OperatorNode":
-                    nodes.append(self._operator(data, scope, scope.given[number], producers))
+                    nodes.append(self._operator(data, scope, scope.own_names[number], producers))
                 elif kind == "ConstantNode" and number not in scope.captures:
                     tensors.append(self._constant(data, scope.names[number] or ""))
                 elif not kind:
@@ -102,7 +102,7 @@ class GraphDecoder:
         _add_values(graph, scope, inputs, outputs)
         return graph
 
-    def _ids(self, ids: Sequence[int], field: str, scope: _Scope) -> tuple[int, ...]:
+    def _ids(self, ids: Sequence[int], field: str, scope: _NodesById) -> tuple[int, ...]:
         """The ids in a list of a graph, each once."""
         for number in ids:
             if number >= len(scope.names) or scope.names[number] is None:
@@ -111,11 +111,11 @@ class GraphDecoder:
             raise DecodeError(f"graph.{field} lists a value twice")
         return tuple(ids)
 
-    def _name(self, scope: _Scope, captures: tuple[int, ...]) -> None:
+    def _name(self, scope: _NodesById, captures: tuple[int, ...]) -> None:
         """Name every value of a graph: by its own name if that is free, and a capture by the name of its value."""
         foreign: set[str] = set()
         for number in captures:
-            name, kind = scope.given[number], scope.kinds[number][0]
+            name, kind = scope.own_names[number], scope.kinds[number][0]
             outer_name = scope.outer.captured_name(name) if scope.outer else None
             if outer_name is None and kind == "ConstantNode":
                 continue  # some writers list all constants, which means something only if an outer graph has one
@@ -125,7 +125,7 @@ class GraphDecoder:
             scope.names[number] = outer_name or ""  # some writers capture "" for an omitted input
             foreign.add(outer_name or "")
         used = set(foreign)
-        for number, (name, present_name) in enumerate(zip(scope.given, scope.names, strict=True)):
+        for number, (name, present_name) in enumerate(zip(scope.own_names, scope.names, strict=True)):
             if present_name is not None and number not in scope.captures:
                 if not name or name in used:
                     name = self._names.new(name or f"value_{number}", avoid=scope.last)
@@ -133,7 +133,7 @@ class GraphDecoder:
                 used.add(name)
         self._names.take(used - foreign)
 
-    def _operator(self, table: Table, scope: _Scope, name: str, producers: set[int]) -> Node:
+    def _operator(self, table: Table, scope: _NodesById, name: str, producers: set[int]) -> Node:
         """The node for an operator; its outputs join `producers`."""
         attrs = table.get("attrs")
         common = self._common.get((table["type"], id(attrs[1]) if attrs else 0)) or self._new_common(table, scope)
@@ -154,7 +154,7 @@ class GraphDecoder:
         set_fields(node, values)
         return node
 
-    def _new_common(self, table: Table, scope: _Scope) -> dict[str, Any]:
+    def _new_common(self, table: Table, scope: _NodesById) -> dict[str, Any]:
         """The fields that an operator has in common with those of its kind that have the same attributes."""
         spec = SPECS.get(table["type"])
         if spec is None or spec.to_rten.row is None:
@@ -172,7 +172,7 @@ class GraphDecoder:
             self._common[spec.name, id(attrs[1]) if attrs else 0] = common
         return common
 
-    def _value_names(self, ids: Sequence[int], field: str, scope: _Scope) -> list[str]:
+    def _value_names(self, ids: Sequence[int], field: str, scope: _NodesById) -> list[str]:
         """The names of an operator's inputs or outputs, "" for a missing one; those missing at the end are left out."""
         names_by_id = scope.names
         try:
@@ -226,7 +226,7 @@ class GraphDecoder:
         return self._section.slice(span.offset, span.nbytes)
 
 
-def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+def _add_values(graph: Graph, scope: _NodesById, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
     """Add the types of a graph's inputs and outputs, and the known types of other values."""
     for number in inputs:
         if scope.kinds[number][0] == "ValueNode":  # a constant among the inputs cannot be given another value
@@ -247,7 +247,7 @@ def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: t
                 graph.value_info.append(_value_info(scope, number))
 
 
-def _value_info(scope: _Scope, number: int) -> ValueInfo:
+def _value_info(scope: _NodesById, number: int) -> ValueInfo:
     kind, table = scope.kinds[number]
     value = ValueInfo(name=scope.names[number])
     if kind == "ValueNode" and table:

@@ -96,7 +96,10 @@ class GraphEncoder:
         self._names = Names(chain(computed, _given_names(all_graphs)))
         self._written: Mapping[str, str] = {}  # for names in the graph that is being encoded, if they change
         self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
-        self._with_shapes = _shape_tables(all_graphs, len(computed)) <= MAX_SHAPE_TABLES
+        # The approximate number of tables if the shapes of all values are written.
+        tables = sum(1 for _ in _dims(all_graphs)) + 2 * len(computed)
+        tables += 3 * sum(len(graph.initializer) + len(graph.node) for graph in all_graphs)
+        self._with_shapes = tables <= MAX_SHAPE_TABLES
 
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
         """The table of a graph; `outer` are the names of outer graphs, `None` for the model's own graph."""
@@ -251,7 +254,8 @@ class GraphEncoder:
                 continue
             outputs, most = node.output, row.outputs
             if most is not None and len(outputs) > most:
-                outputs = _used_outputs(node, most, uses)
+                used = uses.inner.union(uses.own)
+                outputs = [name if place < most or name in used else "" for place, name in enumerate(outputs)]
             values = _ids(node.input, ids), _ids(outputs, ids)
             attributes = attributes_key(node)
             # Nodes that differ only in names and ids have one form, unless an attribute is a graph or a tensor.
@@ -384,12 +388,6 @@ def _ids(names: Iterable[str], ids_by_name: Mapping[str, int]) -> tuple[int, ...
     return ids
 
 
-def _used_outputs(node: Node, most: int, uses: Uses) -> list[str]:
-    """The outputs of a node, without unused ones after the `most` that RTen computes."""
-    used = uses.inner.union(uses.own)
-    return [name if place < most or name in used else "" for place, name in enumerate(node.output)]
-
-
 def _given_names(all_graphs: list[Graph]) -> Iterator[str]:
     """The names of all inputs and constants."""
     for graph in all_graphs:
@@ -405,15 +403,6 @@ def _dims(all_graphs: list[Graph]) -> Iterable[Dimension]:
             tensor = value.type.tensor_type if value.type else None
             if tensor is not None and tensor.shape is not None:
                 yield from tensor.shape.dim
-
-
-def _shape_tables(all_graphs: list[Graph], computed: int) -> int:
-    """The approximate number of tables of the model if the shapes of all values are written.
-
-    So many of them are `computed`.
-    """
-    tables = sum(1 for _ in _dims(all_graphs)) + 2 * computed
-    return tables + 3 * sum(len(graph.initializer) + len(graph.node) for graph in all_graphs)
 
 
 def _first_duplicate(names: Iterable[str]) -> str | None:

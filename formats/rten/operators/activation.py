@@ -151,15 +151,11 @@ def softplus(node: Node, context: Context) -> list[Node] | None:
     return context.replace(op("Add", op("Max", data, context.scalar(0, like=data)), curved))
 
 
-def _softplus_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return () if _is_curved(context, node.input[0]) else (_OVERFLOW_DEVIATION,)
-
-
 Softplus = OperatorSpec(
     "Softplus",
     Outputs(same),
     ToRten(Row(1), rewritings=(softplus,), faults=(_OVERFLOW,)),
-    ToOnnx(deviations=_softplus_deviations),
+    ToOnnx(deviations=lambda node, context: () if _is_curved(context, node.input[0]) else (_OVERFLOW_DEVIATION,)),
 )
 
 

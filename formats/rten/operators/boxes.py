@@ -159,7 +159,6 @@ def _body(node: Node, context: Context, candidates: Candidates, limits: tuple[st
 
 @because("RTen keeps one class for each box, lets boxes of different images compete, and computes overlap differently")
 def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
-
     op = context.op
     if not context.optional(2):
         return context.replace(context.array(budget.zeros((0, 3)), INT64))
@@ -185,11 +184,6 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
     return context.replace(op("Transpose", rows, perm=[1, 0]))
 
 
-def non_max_suppression_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Rows of three."""
-    return [(None, 3)]
-
-
 _OTHER_BOXES = Deviation(
     "RTen lets boxes of different classes compete, computes overlap differently, and sorts the result by score", RESULTS
 )
@@ -197,7 +191,7 @@ _OTHER_BOXES = Deviation(
 
 NonMaxSuppression = OperatorSpec(
     "NonMaxSuppression",
-    Outputs(non_max_suppression_dims, always(INT64), range=ranges.sizes),
+    Outputs(lambda node, scope, types: [(None, 3)], always(INT64), range=ranges.sizes),
     ToRten(
         Row(
             5,

@@ -317,10 +317,6 @@ def _is_exact(node: Node, scope: Scope, types: list[ValueType]) -> bool:
     return Interval(-limit, limit).holds(scope.range_of(node.input[0]))
 
 
-def _to_others_than_floats(node: Node) -> bool:
-    return get_int(node, "to") not in FLOATS
-
-
 Cast = OperatorSpec(
     "Cast",
     Outputs(
@@ -331,7 +327,7 @@ Cast = OperatorSpec(
         exact_if=_is_exact,
         sizes_from=(0,),
         is_copy=True,
-        rounds=_to_others_than_floats,
+        rounds=lambda node: get_int(node, "to") not in FLOATS,
         passes_on=True,
     ),
     ToRten(

@@ -86,7 +86,6 @@ def _has_steps(context: Context) -> bool:
 
 @because("RTen's Loop fails if it collects outputs and runs no steps, so an If guards it")
 def loop(node: Node, context: Context) -> list[Node] | None:
-
     attribute, states = find(node, "body"), node.input[2:]
     body = None if attribute is None else attribute.g
     if body is None or len(node.output) <= len(states) or _has_steps(context):

@@ -185,11 +185,6 @@ SPLIT = 4097.0  # to get the first 12 bits of a float of 24 bits: multiply by th
 MAX_FOLDED = 1 << 16  # the most numbers that are made here
 
 
-def _is_counted(start: float | None, delta: float | None) -> bool:
-    """Whether RTen, which adds floats up to the limit, makes as many numbers as ONNX: true for whole numbers."""
-    return start == 0 and delta is not None and delta == int(delta)
-
-
 def _rounded_off(context: Context, number: str, less: str, difference: str) -> str:
     """The rounding error of a difference of two floats. This error is a float as well.
 
@@ -246,8 +241,8 @@ def range_of_floats(node: Node, context: Context) -> list[Node] | None:
             return context.replace(
                 context.array(numpy.cumsum(steps, dtype=numpy.float32), context.elem_type(start) or FLOAT)
             )
-    if _is_counted(first, step):
-        return None
+    if first == 0 and step is not None and step == int(step):
+        return None  # RTen, which adds whole numbers up to the limit, makes as many as ONNX
     start, limit, delta = (context.cast(name, FLOAT) for name in (start, limit, delta))
     places = op("Range", context.scalar(0.0), _count(context, start, limit, delta), 1.0)
     is_first = op("Equal", places, 0.0)
@@ -276,21 +271,11 @@ _FLOAT_OUTPUT = {"dtype": FLOAT_TYPES}
 _ONNX_FORM = OnnxLoader(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)})
 
 
-def random_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The dims in the attribute."""
-    return [tuple(get_ints(node, "shape") or ())]
-
-
-def float_like_raised(node: Node, context: Context) -> list[Node]:
-    """RTen's random numbers are floats, whatever they are like."""
-    return context.changed(dtype=FLOAT)
-
-
 def _with_shape(name: str, *fields: Field) -> OperatorSpec:
     """An operator whose output has the dims in its attribute."""
     return OperatorSpec(
         name,
-        Outputs(random_dims, of_attribute("dtype", FLOAT)),
+        Outputs(lambda node, scope, types: [tuple(get_ints(node, "shape") or ())], of_attribute("dtype", FLOAT)),
         ToRten(Row(0, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
         onnx_loader=_ONNX_FORM,
     )
@@ -302,7 +287,7 @@ def _like_input(name: str, *fields: Field) -> OperatorSpec:
         name,
         Outputs(same, of_attribute("dtype", None)),
         ToRten(Row(1, 1, f"{name}Attrs", fields, _FLOAT_OUTPUT)),
-        ToOnnx("w", rewriting=float_like_raised),
+        ToOnnx("w", rewriting=lambda node, context: context.changed(dtype=FLOAT)),
         onnx_loader=_ONNX_FORM,
     )
 
@@ -328,16 +313,11 @@ def bernoulli(node: Node, context: Context) -> list[Node] | None:
 Bernoulli = OperatorSpec("Bernoulli", Outputs(same, of_attribute("dtype", None)), ToRten(rewritings=(bernoulli,)))
 
 
-def multinomial_raised(node: Node, context: Context) -> list[Node]:
-    """RTen draws integers of 32 bits."""
-    return context.changed(dtype=INT32)
-
-
 Multinomial = OperatorSpec(
     "Multinomial",
     Outputs(elements=of_attribute("dtype", INT32)),
     ToRten(Row(1, 1, "MultinomialAttrs", (Field("sample_size", int, 1), _SEED), {"dtype": (INT32, INT64)})),
-    ToOnnx(rewriting=multinomial_raised),
+    ToOnnx(rewriting=lambda node, context: context.changed(dtype=INT32)),
     onnx_loader=OnnxLoader(takes={"dtype": (INT32, INT64)}),
 )
 

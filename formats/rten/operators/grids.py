@@ -71,11 +71,6 @@ def _within(context: Context, place: str, last: str) -> str:
     return context.op("Min", context.op("Max", place, 0.0), last)
 
 
-def _is_within(context: Context, place: str, first: str, last: str) -> str:
-    is_behind = context.op("GreaterOrEqual", place, first)
-    return context.op("And", is_behind, context.op("LessOrEqual", place, last))
-
-
 def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: bool) -> str:
     """The pixels at whole places, which are images, samples for each axis: images, samples, channels.
 
@@ -87,7 +82,8 @@ def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: boo
         index = context.cast(_within(context, place, last), INT32)
         flat = op("Add", op("Mul", flat, size), index) if flat else index  # row-major: row * columns + column
         if zeros:
-            there = _is_within(context, place, context.scalar(0.0), last)
+            is_behind = op("GreaterOrEqual", place, 0.0)
+            there = op("And", is_behind, op("LessOrEqual", place, last))
             outside = op("And", outside, there) if outside else there
     column = context.int64([-1])
     indices = op("Unsqueeze", context.cast(flat, INT64), column)  # images, samples, 1

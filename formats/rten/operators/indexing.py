@@ -134,15 +134,11 @@ def non_zero(node: Node, context: Context) -> list[Node] | None:
     return context.replace(op("NonZero", context.scope.add_safe(_NO_ROW, op("Reshape", data, sizes))))
 
 
-def _non_zero_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (_NO_ROW_DEVIATION,) if context.dims(node.input[0]) == () else ()
-
-
 NonZero = OperatorSpec(
     "NonZero",
     Outputs(non_zero_dims, always(INT64), range=ranges.sizes),
     ToRten(Row(1), rewritings=(non_zero,), narrow=widened((0,), ())),
-    ToOnnx(deviations=_non_zero_deviations),
+    ToOnnx(deviations=lambda node, context: (_NO_ROW_DEVIATION,) if context.dims(node.input[0]) == () else ()),
 )
 
 

@@ -345,10 +345,6 @@ _NOTHING_GREATER = Deviation(
 _LEAST = of_floats(_NOTHING_GREATER)
 
 
-def _max_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (*_LEAST(node, context), *_of_little(node, context))
-
-
 MaxPool = OperatorSpec(
     "MaxPool",
     Outputs(pool_dims, for_outputs(of_input(0), always(INT64)), range=ranges.of(0)),
@@ -363,7 +359,7 @@ MaxPool = OperatorSpec(
         rewritings=(max_pool_with_places, pool_padded_by_size, dilated_pool, pool_of_volumes, pool),
         is_plain=True,
         faults=(_CEIL,),
-        unspecified=_max_unspecified,
+        unspecified=lambda node, context: (*_LEAST(node, context), *_of_little(node, context)),
     ),
     ToOnnx(rewriting=window_raised),
     onnx_loader=OnnxLoader(takes={"dilations": ONES, "storage_order": (0,)}, omitted=PADS_OMITTED, pads_alike=True),

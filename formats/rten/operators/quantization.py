@@ -261,10 +261,6 @@ QuantizeLinear = OperatorSpec(
 )
 
 
-def _dequantized_type(node: Node, scope: Scope, types: list[ValueType]) -> tuple[int | None]:
-    return (get_int(node, "output_dtype") or types[1].elem_type,)
-
-
 def _multiplied_out(node: Node, context: Context) -> list[Node]:
     """(x - zero point) * scale. Both are broadcast to the elements that they are for."""
     spread, zero = _spreading(node, context), context.optional(2)
@@ -302,7 +298,11 @@ def dequantize_raised(node: Node, context: Context) -> list[Node]:
 
 DequantizeLinear = OperatorSpec(
     "DequantizeLinear",
-    Outputs(same, _dequantized_type, range=ranges.dequantized_numbers),
+    Outputs(
+        same,
+        lambda node, scope, types: (get_int(node, "output_dtype") or types[1].elem_type,),
+        range=ranges.dequantized_numbers,
+    ),
     ToRten(
         Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
         rewritings=(dequantize_linear,),

@@ -105,20 +105,12 @@ def of(*places: int) -> Rule[Interval]:
 
 def inexact(rule: Rule[Interval]) -> Rule[Interval]:
     """The same interval, for operators that round: `is_exact` is false of it."""
-
-    def of_rounded(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-        return rule(node, scope, types)
-
-    return of_rounded
+    return lambda node, scope, types: rule(node, scope, types)
 
 
 def between(low: int | None, high: int | None) -> Rule[Interval]:
     """Between two numbers, whatever the inputs are."""
-
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-        return Interval(low, high)
-
-    return rule
+    return lambda node, scope, types: Interval(low, high)
 
 
 def rising(function: Callable[[float], float], low: int | None, high: int | None) -> Rule[Interval]:

@@ -113,10 +113,6 @@ def _parts(context: Context, value: str, sizes: list[int], axis: int) -> list[st
     return list(context.op_outputs("Split", [value, context.int64(sizes)], len(sizes), axis=axis))
 
 
-def _rnn_cell(step: Step) -> list[str]:
-    return [step.gate(0, 0, step.states[0])]
-
-
 def _gru_cell(step: Step) -> list[str]:
     """Spec: ONNX, Operators.md, GRU: the gates are update, reset and hidden."""
     context, hidden = step.context, step.states[0]
@@ -150,7 +146,7 @@ def _lstm_cell(step: Step) -> list[str]:
     return [context.op("Mul", emit, step.activate(2, new_cell, is_gate=False)), new_cell]
 
 
-RNN_CELL = Cell(_rnn_cell, 1, 1, ("tanh",))
+RNN_CELL = Cell(lambda step: [step.gate(0, 0, step.states[0])], 1, 1, ("tanh",))
 GRU_CELL = Cell(_gru_cell, 3, 1, ("sigmoid", "tanh"))
 LSTM_CELL = Cell(_lstm_cell, 4, 2, ("sigmoid", "tanh", "tanh"))
 
@@ -442,10 +438,6 @@ def recurrence_raised(node: Node, context: Context) -> list[Node]:
 _NO_LENGTHS: Final = Deviation("RTen ignores the lengths of sequences, so they are dropped", RESULTS)
 
 
-def _recurrence_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (_NO_LENGTHS,) if context.optional(4) else ()
-
-
 def _layer(
     name: str,
     row: tuple[int, int],
@@ -466,7 +458,11 @@ def _layer(
             rewritings=(recurrent,),
             unspecified=_weights_unspecified,
         ),
-        ToOnnx("xxxxwx", rewriting=recurrence_raised, deviations=_recurrence_deviations),
+        ToOnnx(
+            "xxxxwx",
+            rewriting=recurrence_raised,
+            deviations=lambda node, context: (_NO_LENGTHS,) if context.optional(4) else (),
+        ),
         OnnxLoader(Row(inputs, count, fields=(*ONNX_RNN, *fields)), {**_TAKEN, **neutral}),
     )
 

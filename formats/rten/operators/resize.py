@@ -173,11 +173,6 @@ def _has_no_ties(axis: Axis) -> bool:
     return scale in range(1, LARGEST_SCALE + 1) or frexp(scale)[0] == HALF
 
 
-def _is_copy(axes: list[Axis]) -> bool:
-    """Whether no size changes. Then runtimes move no elements."""
-    return all(axis.before is not None and axis.before == axis.after for axis in axes)
-
-
 def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
     """Whether RTen's kernel computes the same."""
     if not _is_spoken(node):
@@ -250,8 +245,8 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
     kernel, rank, value = kernel_of_resize(node), len(axes), get_float(node, "extrapolation_value")
     is_region_known = not context.optional(1) or context.scope.numbers(context.optional(1)) is not None
     data, fixed, samplers = context.input(0), {}, {}
-    if _is_copy(axes) and not kernel.is_cropping:
-        return context.replace(data)
+    if all(axis.before is not None and axis.before == axis.after for axis in axes) and not kernel.is_cropping:
+        return context.replace(data)  # no size changes, and then runtimes move no elements
     is_kept = "" if kernel.is_cropping else _is_kept(context, axes, ratio)
     for place, axis in enumerate(axes):
         is_whole = not kernel.is_cropping or (is_region_known and (axis.start, axis.end) == (0, 1))
@@ -394,10 +389,6 @@ _BESIDE_INFINITY = Deviation(
 _OF_FLOATS = of_floats(_BESIDE_INFINITY)
 
 
-def _resize_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (*_OF_FLOATS(node, context),) if get_string(node, "mode", "nearest") == "linear" else ()
-
-
 def _resized_range(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """Between the elements, unless a curve goes beyond them."""
     return ranges.UNBOUNDED if get_string(node, "mode", "nearest") == "cubic" else scope.range_of(node.input[0])
@@ -436,7 +427,7 @@ Resize = OperatorSpec(
         older=(resize_10,),
         rewritings=(resize,),
         faults=(_RATIO, _ONE_CORNER, _TIES),
-        unspecified=_resize_unspecified,
+        unspecified=lambda node, context: _OF_FLOATS(node, context) if get_string(node, "mode") == "linear" else (),
     ),
     ToOnnx("xxxl", rewriting=resize_raised, deviations=_resize_deviations),
     onnx_loader=OnnxLoader(

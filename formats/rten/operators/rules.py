@@ -71,11 +71,7 @@ def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neut
 
 def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> Rule[Dims | None]:
     """The rule for a function of two numbers; a name is kept if the second number is `neutral`."""
-
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-        return pairwise(node, scope, function, neutral)
-
-    return rule
+    return lambda node, scope, types: pairwise(node, scope, function, neutral)
 
 
 MAX_RANK = 64  # a tensor with more axes is impossible
@@ -172,20 +168,12 @@ def reduced(dims: Dims | None, axes: Sequence[int] | None, keep: int) -> Dims | 
 
 def always(elem_type: int) -> Rule[Sequence[int | None]]:
     """One element type, always."""
-
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
-        return (elem_type,)
-
-    return rule
+    return lambda node, scope, types: (elem_type,)
 
 
 def of_attribute(name: str, default: int | None) -> Rule[Sequence[int | None]]:
     """The element type that an attribute gives; by default a type, or that of the first input for `None`."""
-
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
-        return (get_int(node, name) or (types[0].elem_type if default is None else default),)
-
-    return rule
+    return lambda node, scope, types: (get_int(node, name) or (types[0].elem_type if default is None else default),)
 
 
 def of_any_input(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
@@ -195,20 +183,12 @@ def of_any_input(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[i
 
 def of_either(first: int, second: int) -> Rule[Sequence[int | None]]:
     """The element type that two inputs share."""
-
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[int | None]:
-        return (types[first].elem_type or types[second].elem_type,)
-
-    return rule
+    return lambda node, scope, types: (types[first].elem_type or types[second].elem_type,)
 
 
 def for_outputs(*rules: Rule[Sequence[T]]) -> Rule[Sequence[T]]:
     """The element types, or the dims, of several outputs, by a rule for each."""
-
-    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[T]:
-        return [known_part for one in rules for known_part in one(node, scope, types)]
-
-    return rule
+    return lambda node, scope, types: [known_part for one in rules for known_part in one(node, scope, types)]
 
 
 _NOT_FLOATS: Final = INTS | BYTES | {BOOL}
@@ -216,11 +196,7 @@ _NOT_FLOATS: Final = INTS | BYTES | {BOOL}
 
 def of_floats(deviation: Deviation) -> DeviationRule:
     """The rule that reports a deviation if the first input may have floats."""
-
-    def rule(node: Node, context: Context) -> tuple[Deviation, ...]:
-        return () if context.elem_type(node.input[0]) in _NOT_FLOATS else (deviation,)
-
-    return rule
+    return lambda node, context: () if context.elem_type(node.input[0]) in _NOT_FLOATS else (deviation,)
 
 
 def of_every_node(*deviations: Deviation) -> DeviationRule:

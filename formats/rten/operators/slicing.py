@@ -202,10 +202,6 @@ def _within_limits(node: Node, context: Context) -> list[Node] | None:
 _STEPS_AS_AXES = Deviation("RTen may read steps as axes if there are none", RESULTS)
 
 
-def _slice_deviations(node: Node, context: Context) -> tuple[Deviation, ...]:
-    return (_STEPS_AS_AXES,) if context.optional(4) and not context.optional(3) else ()
-
-
 Slice = OperatorSpec(
     "Slice",
     Outputs(slice_dims, contents=slice_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
@@ -216,7 +212,11 @@ Slice = OperatorSpec(
         bounds=(1, 2),
         faults=(_IN_FRONT, _MANY_AXES),
     ),
-    ToOnnx("AI", "A", deviations=_slice_deviations),
+    ToOnnx(
+        "AI",
+        "A",
+        deviations=lambda node, context: (_STEPS_AS_AXES,) if context.optional(4) and not context.optional(3) else (),
+    ),
     onnx_loader=OnnxLoader(inputs={"starts": 1, "ends": 2, "axes": 3}),
 )
 
