@@ -88,7 +88,7 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
     writes = [write for write in writes if write.source is not placeholder]
     nbytes = end
     if has_header:
-        start = -(-end // ALIGNMENT) * ALIGNMENT
+        start = -(-end // ALIGNMENT) * ALIGNMENT  # the tensor section begins at the next multiple
         header = Header(HEADER_NBYTES, end - HEADER_NBYTES, start)
         writes = [PlacedWrite(0, Literal(encode_header(header))), *writes, *encoder.section.writes(start)]
         nbytes = start + encoder.section.nbytes
@@ -170,7 +170,7 @@ def _metadata(model: Model, options: RtenOptions) -> tuple[Table, Source | None]
     small = source.nbytes < HASHED_UNASKED_BYTES
     if not (small if options.onnx_hash is None else options.onnx_hash):
         return table, None
-    placeholder = Literal(bytes(HASH_NBYTES))
+    placeholder = Literal(bytes(HASH_NBYTES))  # filled when the source has been read
     table[HASH_KEY] = placeholder
     return table, placeholder
 
@@ -243,7 +243,7 @@ def read_model(source: Source) -> Model:
         tensors = source.slice(start, source.nbytes - start)
         base = header.model_offset
     else:
-        section, tensors, base = source, None, 0
+        section, tensors, base = source, None, 0  # version 1 is the FlatBuffer alone
     data = section.read() if section.nbytes <= READ_NBYTES else section.view()  # a large one must have weights in it
     table = read(data, SCHEMA, base=base)
     version = table["schema_version"]

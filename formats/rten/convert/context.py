@@ -274,6 +274,7 @@ class Context:
         present = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         while present and not present[-1]:  # inputs that are omitted at the end
             present.pop()
+        # New names tell where their values come from.
         stem = next((name for name in self.node.output if name), self.node.op_type or "")
         budget.count_nodes(1 + count)
         outputs = tuple(self.names.new(f"{stem}/{operator}") for _ in range(count))
@@ -309,10 +310,10 @@ class Context:
         Raises: Refused if an output of the node is used but has no new value.
         """
         outputs = self.node.output
-        for place in range(len(values), len(outputs)):
+        for place in range(len(values), len(outputs)):  # outputs without a value
             if self.wanted(place):
                 raise Refused(f"has output {place}, which RTen cannot compute", "drop that output")
-        renamed: dict[str, str] = {}
+        renamed: dict[str, str] = {}  # from the new names of values to those of the outputs
         produced = {name for node in self.emitted for name in node.output}
         for value, output in zip(values, outputs, strict=False):
             if not output or not value:
@@ -320,6 +321,7 @@ class Context:
             if value in produced and value not in renamed:
                 renamed[value] = output
             else:
+                # The value is a constant, an input, or that of another output.
                 self.emitted.append(make_node("Identity", [value], [output]))
         for node in self.emitted:
             node.input = [renamed.get(name, name) for name in node.input]

@@ -48,7 +48,7 @@ def with_distinct_outputs(
     nodes = list(graph.node)
     outputs = dict.fromkeys(value.name or "" for value in graph.output)
     maker_of = {name: index for index, node in enumerate(nodes) for name in node.output if name in outputs}
-    if len(graph.output) < 2:
+    if len(graph.output) < 2:  # with one output, nothing can be shared
         return graph, []
     equal_integers = _possibly_equal_integers(graph, scope, maker_of)
     if sum(value.name in maker_of for value in graph.output) < 2 and not equal_integers:
@@ -60,7 +60,7 @@ def with_distinct_outputs(
     for name in dict.fromkeys((*equal_integers, *folded[1:])):
         maker = nodes[maker_of[name]]
         inner = names.new(f"{name}/folded")
-        scope.types[inner] = scope.type_of(name)
+        scope.types[inner] = scope.type_of(name)  # what is known stays known under the new name
         outputs_of_maker = [inner if output == name else output for output in maker.output]
         nodes[maker_of[name]] = replace(maker, output=outputs_of_maker)
         if name in by_choice:
@@ -127,7 +127,7 @@ def _always_false(name: str, tensor_input: str, constants: Constants, names: Val
         names.new(f"{name}/{what}") for what in ("flat", "first", "number", "total", "below")
     )
     types[total], types[below] = ValueType(INT32 if tensor_input else FLOAT, ()), ValueType(BOOL, ())
-    less = make_node("Less", [total] * 2, [below])
+    less = make_node("Less", [total] * 2, [below])  # no number is less than itself
     if not tensor_input:
         return below, [make_node("RandomUniform", [], [total], shape=[]), less]
     types[flat] = types[first] = ValueType(None, (None,))

@@ -71,13 +71,13 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     Raises: TensorDataError if a constant that decides a form cannot be read.
     """
     refusals: list[Refusal] = []
-    layout_losses: tuple[Loss, ...] = ()
+    layout_losses: tuple[Loss, ...] = ()  # of reading the layouts of onnxruntime
     try:
         model, layout_losses = in_usual_layout(model)
     except UnsupportedError as error:
         refusals.append(Refusal("", "", None, error.where or "", error.reason, error.remedy))
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
-    version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))
+    version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))  # both names mean ONNX's own operators
     if target.is_onnx:
         target = target._replace(version=target.version or version)
     legalizer = _Legalizer(model, exact, target, version, refusals)
@@ -157,7 +157,7 @@ class _Legalizer:
         The report names the `maker` of a subgraph that a rewriting made, and not the nodes in it.
         """
         self._tensor_input = self._tensor_input if outer else tensor_input_of(graph)
-        constants = Constants(Scope(outer.scope if outer else None), self._names)
+        constants = Constants(Scope(outer.scope if outer else None), self._names)  # names are unique in the whole model
         surroundings = _Surroundings(constants.scope, constants, outer.depth + 1 if outer else 0, Uses(graph))
         place = _Place(versions, where, surroundings, is_inlined, maker=maker)
 
@@ -193,7 +193,7 @@ class _Legalizer:
             spec = SPECS.get(node.op_type or "")
             likeness = None if self._is_call(node) else precedents.likeness(node, spec, version, scope)
             legal_node = precedents.follow(likeness, node, constants) if likeness else None
-            if legal_node is not None and spec is not None:
+            if legal_node is not None and spec is not None:  # an earlier node was like this one
                 legal_nodes.append(legal_node)
                 deviations = self._deviations(legal_node, spec, around.surroundings)
                 if deviations or self.kept is not None:
@@ -203,6 +203,7 @@ class _Legalizer:
                         self.kept.repeat(likeness, node, place.where)
                 continue
             place = self._place_of(node, around._replace(where=f"{where}.node[{index}]"))
+            # A node that is refused is no precedent.
             refusals_before, changes_before = len(self.refusals), len(self.kept.changes) if self.kept else 0
             replacements = self._replacements(node, place)
             if len(self.refusals) == refusals_before:

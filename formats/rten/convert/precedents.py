@@ -85,7 +85,7 @@ class Precedents:
         scope = constants.scope
         result = node
         if scalars:
-            inputs = node.input[:]
+            inputs = node.input[:]  # a copy, since the given node must not change
             for place in scalars:
                 tensor = scope.constant(inputs[place])
                 if tensor is None:
@@ -95,7 +95,7 @@ class Precedents:
         if attributes is not None:
             result = with_fields(result, attribute=copies(attributes))
         scope.types.update(zip(node.output, types, strict=True))
-        scope.note_maker(result, spec)
+        scope.note_maker(result, spec)  # for intervals, if somebody asks
         return result
 
     def add(self, likeness: Likeness | None, node: Node, results: list[Node], constants: Constants) -> None:

@@ -201,17 +201,17 @@ class Scope:
             elem_type = self.types[name].elem_type
             contents = self._contents.get(name)
             if contents and None not in contents:
-                interval = self._known_range(name)
+                interval = self._known_range(name)  # exact contents say more than a rule
             if elem_type in FLOATS:
                 self.ranges[name] = interval
             elif elem_type in INTS | BYTES:
-                room = held_range(elem_type)
+                room = held_range(elem_type)  # the numbers that RTen has of the type
                 if room.holds(interval):
                     self.ranges[name] = interval
                 else:
                     self.ranges[name] = room
                     if elem_type in PARTLY_HELD:
-                        self.exceeding.add(name)
+                        self.exceeding.add(name)  # the legaliser reports it, unless it is a size or a place
 
     def is_shape(self, name: str) -> bool:
         """Whether a value is known to have the dims of a tensor."""

@@ -83,7 +83,7 @@ def attributes_key(node: Node) -> bytes | None:
 
 def make_attribute(name: str, value: Any) -> Attribute:
     """An attribute of the type that `value` has: a number, text, a tensor, a graph, or a list of numbers or texts."""
-    if isinstance(value, bool | int):
+    if isinstance(value, bool | int):  # ONNX has no attributes of truth values
         return message_of(Attribute, name=name, type=AttributeType.INT.value, i=int(value))
     if isinstance(value, float):
         return message_of(Attribute, name=name, type=AttributeType.FLOAT.value, f=value)
@@ -100,6 +100,7 @@ def make_attribute(name: str, value: Any) -> Attribute:
         )
     if items and isinstance(items[0], float):
         return message_of(Attribute, name=name, type=AttributeType.FLOATS.value, floats=items)
+    # An empty list counts as one of integers.
     return message_of(Attribute, name=name, type=AttributeType.INTS.value, ints=[int(item) for item in items])
 
 

@@ -53,20 +53,21 @@ def as_rten_constant(tensor: Tensor) -> Constant:
     dims = tuple(tensor.dims)
     source = raw_source(tensor)
     if tensor.data_type == element.number:
-        return Constant(element, dims, source, "")
+        return Constant(element, dims, source, "")  # as it is
     row = dtypes.BY_NUMBER[tensor.data_type or 0]
     if row.number == dtypes.INT64 and source.nbytes <= INLINE_ELEMENTS * 8:
         return _few_integers(element, dims, source)
     from formats.tensordata.sources.transform import are_kept, cast, clamp, range_of
 
     if row.bits < 16 and row.kind != "b":
-        nbytes = prod(dims) * element.nbytes
+        nbytes = prod(dims) * element.nbytes  # the packed source may have padding
         return Constant(element, dims, _widen_small(row, element).of(source, nbytes), "widened")
     if row.number in PARTLY_HELD:
         converted = clamp(row.numpy_name, element.numpy_name).of(source)
-        is_clamped = needs_clamping(*range_of(source, row.numpy_name))
+        is_clamped = needs_clamping(*range_of(source, row.numpy_name))  # the only weights that are read here
         return Constant(element, dims, converted, "clamped" if is_clamped else "")
     change = "" if row.number not in FLOATS else "widened" if row.bits < 32 else "rounded"
+    # No number changes if each is also one of FLOAT.
     if change == "rounded" and are_kept(source, row.numpy_name, element.numpy_name):
         change = ""
     return Constant(element, dims, cast(row.numpy_name, element.numpy_name).of(source), change)

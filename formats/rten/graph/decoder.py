@@ -39,7 +39,7 @@ class _NodesById:
         self.kinds: list[tuple[str, Table]] = [table.get("data", ("", {})) for table in tables]
         self.own_names = [table.get("name", "") for table in tables]
         self.names: list[str | None] = [None if kind == "OperatorNode" else "" for kind, _ in self.kinds]
-        self.captures: set[int] = set()
+        self.captures: set[int] = set()  # ids of values of outer graphs
 
     @cached_property
     def last(self) -> dict[str, int]:
@@ -184,14 +184,14 @@ class GraphDecoder:
                 number for number in ids if number >= len(names_by_id) or (number >= 0 and names_by_id[number] is None)
             )
             raise DecodeError(f"an operator has node {wrong} among its {field}, which is not a value")
-        while names and not names[-1]:
+        while names and not names[-1]:  # omitted ones at the end
             names.pop()
         return names
 
     def _constant(self, table: Table, name: str) -> Tensor:
         """The tensor for a constant, its elements left where they are."""
         dims = table["shape"]
-        offset = table.get("data_offset")
+        offset = table.get("data_offset")  # from the start of the tensor section
         if offset is not None:
             element = BY_CONSTANT_TYPE.get(table.get("dtype", ""))
             if element is None:
@@ -200,7 +200,7 @@ class GraphDecoder:
         else:
             if "data" not in table:
                 raise DecodeError(f"the constant {name!r} has no data")
-            member, data = table["data"]
+            member, data = table["data"]  # the kind of vector, and the vector
             element, span = BY_MEMBER[member], data["data"]
             if count(dims) * element.nbytes != span.nbytes:
                 raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {list(dims)}")

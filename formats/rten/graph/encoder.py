@@ -127,12 +127,13 @@ class GraphEncoder:
         of_constants = {id(node) for node in made_constant}
         operators = [node for node in graph.node if id(node) not in of_constants] if of_constants else graph.node
         computed = [*filter(None, chain.from_iterable([node.output for node in operators]))]
-        local = frozenset((*nodes.ids, *constants, *computed))
+        local = frozenset((*nodes.ids, *constants, *computed))  # what the graph itself defines
         if len(local) < len(inputs) + len(constants) + len(computed):
             twice = _first_duplicate((*(value.name for value in inputs if value.name), *constants, *computed))
             raise EncodeError(f"the value {twice!r} is produced twice", where=where)
+        # Values of outer graphs need nodes here, too.
         captured = self._captured(graph, uses, local, outer or frozenset(), where)
-        untyped = self._value_form(None, None)
+        untyped = self._value_form(None, None)  # RTen does not check types
         captures = [nodes.add(name, untyped) for name in captured]
         own = uses.own
         for name, (tensor, place) in constants.items():
@@ -153,7 +154,7 @@ class GraphEncoder:
         }
         if captures:
             table["captures"] = tuple(captures)
-        self._written = around
+        self._written = around  # the names of the graph around
         return table
 
     def _written_within(self, graph: Graph, outer: frozenset[str]) -> Mapping[str, str]:

@@ -118,7 +118,7 @@ def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
     # A node whose outputs nothing used before stays: it is an operator of the file, and not a part of a rewriting.
     before = all_mentioned(graph.node)
     while True:
-        used = all_mentioned(nodes) | {value.name or "" for value in graph.output}
+        used = all_mentioned(nodes) | {value.name or "" for value in graph.output}  # by what is left
         used_nodes = [node for node in nodes if not used.isdisjoint(node.output) or before.isdisjoint(node.output)]
         if len(used_nodes) == len(nodes):
             return used_nodes

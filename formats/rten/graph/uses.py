@@ -69,7 +69,7 @@ class Uses:
             of_slices = places.get(node.op_type, ())
             for place, name in enumerate(node.input):
                 (bounds if place in of_slices else others).add(name)
-        return bounds - others
+        return bounds - others  # used in both ways means as a number
 
     @cached_property
     def only_dims(self) -> set[str]:
@@ -137,6 +137,7 @@ def without_hiding(graph: Graph) -> Graph:
     """The graph with values of subgraphs renamed that hide outer ones, since RTen would use the outer values."""
     if not subgraphs(graph.node):
         return graph
+    # New names differ from all in the model, so that they hide nothing.
     names = Names(name for _, inner in graphs(graph) for name in defined(inner))
     return _renamed(graph, frozenset(), {}, names)
 

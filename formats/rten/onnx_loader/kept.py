@@ -70,9 +70,10 @@ class Kept:
         # A node with the same inputs and attributes, of which only values changed, needs no newer operator set.
         if len(legal_nodes) != 1 or is_older or _form(legal_nodes[0]) != _form(node):
             self.note_needs(legal_nodes)
+        # They say why the loader cannot read the node as it was.
         stops = [problem.reason for problem in problems(node, self._target)]
         texts = (rewriting.text for rewriting in applied if rewriting.text)
-        reasons = [*stops, *texts, "RTen does not support this form"]
+        reasons = [*stops, *texts, "RTen does not support this form"]  # the first one is reported
         became = tuple(dict.fromkeys(new.op_type or "" for new in legal_nodes))
         self.changes.append(Change(where, _label(node), _operator(node), became, reasons[0], bool(stops)))
         return legal_nodes
@@ -191,7 +192,7 @@ def is_read_alike(node: Node, legal: Node, spec: OperatorSpec, scope: Scope, tar
 
 def _have_same_inputs(node: Node, legal: Node, spec: OperatorSpec, scope: Scope) -> bool:
     """Whether the loader gives two nodes the same inputs. The first node may have some inputs as attributes."""
-    by_place = {
+    by_place = {  # attributes of older forms that are inputs now
         place: attribute
         for name, place in spec.onnx_loader.inputs.items()
         if (attribute := find(node, name)) is not None

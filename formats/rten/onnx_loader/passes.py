@@ -49,7 +49,7 @@ def runnable(model: Model, exact: bool = False) -> Runnable:
     """
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
-    legalized, needed_version, needing = _legalized(model, exact, version)
+    legalized, needed_version, needing = _legalized(model, exact, version)  # nodes that stay keep their form
     facts = LoaderFacts(
         given=model,
         given_version=version,
@@ -70,7 +70,7 @@ def _legalized(model: Model, exact: bool, version: int) -> tuple[Legalized, int,
     """The legal model, in the operator set that has the forms of its nodes, and an operator that needs this set."""
     legalized = legalize(model, exact, ONNX_LOADER)
     needing = ""
-    for _ in range(MAX_RAISINGS):
+    for _ in range(MAX_RAISINGS):  # a newer set may allow other forms, which need a still newer one
         needs = _kept(legalized).needs
         if needs[0] <= version:
             break

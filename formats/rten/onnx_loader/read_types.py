@@ -96,7 +96,7 @@ def _tensor(tensor: Tensor) -> Tensor:
     if read_as == INT64:
         numbers = tensor.numpy()
         if tensor.data_type == UINT64:
-            numbers = numbers.clip(max=INT64_LIMITS[1])
+            numbers = numbers.clip(max=INT64_LIMITS[1])  # RTen clamps them further, to 32 bits
         widened = from_numpy(numbers.astype("int64"), tensor.name)
         return replace(widened, doc_string=tensor.doc_string)
     return replace(with_raw_data(tensor, as_rten_constant(tensor).source), data_type=read_as)
@@ -111,7 +111,7 @@ def _value(value: ValueInfo) -> ValueInfo:
 
 def _type(value_type: Type) -> Type:
     if value_type.optional_type is not None and value_type.optional_type.elem_type is not None:
-        return _type(value_type.optional_type.elem_type)
+        return _type(value_type.optional_type.elem_type)  # RTen has no optional values
     if value_type.sequence_type is not None and value_type.sequence_type.elem_type is not None:
         inner = value_type.sequence_type.elem_type
         inner_type = _type(inner)

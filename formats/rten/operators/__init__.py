@@ -2,7 +2,7 @@
 
 `SPECS` has the operators of ONNX by name, `BY_DOMAIN` those of all domains. Both import the family of an operator when
 they are asked for it; `families.py` says which that is. The module of a family has its operators as `OperatorSpec`s,
-each after the functions that it uses. `rten/spec.py` says what a spec is, `rules.py` and `ranges.py`
+each after the functions that it uses. `formats/rten/spec.py` says what a spec is, `rules.py` and `ranges.py`
 have what several families share, and `sampling.py` has the interpolation that `resize.py` writes.
 """
 

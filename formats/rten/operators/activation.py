@@ -42,7 +42,7 @@ def prelu_slope(node: Node, context: Context) -> list[Node] | None:
         return None
     data, slope = context.input(0), context.input(1)
     if context.rank(slope) == 1 and context.dims(slope) != (1,):
-        trailing = range(1, context.known_rank(data) - 1)
+        trailing = range(1, context.known_rank(data) - 1)  # the axes behind the channels
         if trailing:
             slope = context.op("Unsqueeze", slope, context.int64(trailing))
             return context.changed([data, slope], without=("consumed_inputs",))
@@ -146,7 +146,7 @@ def softplus(node: Node, context: Context) -> list[Node] | None:
         return context.replace(op("Max", data, curved))
     two = context.scalar(2, like=data)
     small = op("Exp", op("Neg", op("Abs", data)))
-    ratio = op("Div", small, op("Add", small, two))
+    ratio = op("Div", small, op("Add", small, two))  # t / (2 + t)
     curved = op("Mul", op("Atanh", ratio), two)
     return context.replace(op("Add", op("Max", data, context.scalar(0, like=data)), curved))
 

@@ -97,6 +97,7 @@ def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None
     if segments:
         total = op("Add", total, op("Gather", context.input(4), segments, axis=0))
     epsilon = get_float(node, "epsilon", SKIP_EPSILON)
+    # The axes: samples, words, width.
     normal = op("LayerNormalization", total, context.input(5), context.input(6), epsilon=epsilon)
     lengths = ""
     if context.wanted(1):  # onnxruntime counts no words without a mask
@@ -315,7 +316,7 @@ def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
     heads, size = get_int(node, "num_heads"), get_int(node, "rotary_embedding_dim")
     if not heads and context.rank(data) == 3:
         width, half = context.static_dims(data, 2)[0], context.static_dims(cosine)[1]
-        heads = width // (2 * half)
+        heads = width // (2 * half)  # cosines are for half of a head
     if context.rank(places) == 1:
         places = _positions_from(context, places, data)
     return context.replace(

@@ -143,8 +143,10 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
         known_sizes = context.scope.ints(sizes)
         if known_sizes is not None:
             return context.changed([context.int64(known_sizes)])
+        # Expand knows the rank, where ConstantOfShape mistakes it.
         number = context.constants.add(attribute.t.numpy().reshape(()))
         return context.replace(context.op("Expand", number, sizes))
+    # Bytes and truth values are filled in 32 bits.
     value = numpy.array([int(attribute.t.numpy().reshape(()))], dtype="int32")
     filled = context.op("ConstantOfShape", context.input(0), value=from_numpy(value))
     return context.replace(context.op("Cast", filled, to=elem_type))

@@ -212,7 +212,7 @@ def _quotient(context: Context, left: str, dividend: Dims, right: str, dims: Dim
     if isinstance(width, int) and width > 1 and len(dims) <= len(dividend) and all(dim == 1 for dim in dims):
         return op("Div", left, op("Expand", right, [width]))
     sizes = context.int64([2] + [1] * max(len(dims), len(dividend)))
-    both = op("Div", left, op("Expand", right, sizes))
+    both = op("Div", left, op("Expand", right, sizes))  # 2, then the dims of the quotient
     return op("Gather", both, 0, axis=0)
 
 
@@ -275,7 +275,7 @@ def modulo_raised(node: Node, context: Context) -> list[Node]:
     if context.elem_type(node.input[0]) != FLOAT or get_int(node, "fmod"):
         return [node]
     divisor, zero = node.input[1], context.scalar(0.0)
-    remainder = op("Mod", *node.input, fmod=1)
+    remainder = op("Mod", *node.input, fmod=1)  # with the sign of the dividend
     below = [op("Less", value, zero) for value in (remainder, divisor)]
     above = [op("Greater", value, zero) for value in (remainder, divisor)]
     is_opposite = op("Or", op("And", above[0], below[1]), op("And", below[0], above[1]))
@@ -437,7 +437,7 @@ def clip(node: Node, context: Context) -> list[Node] | None:
     data, low, high = context.input(0), context.optional(1), context.optional(2)
     if not context.exact or context.is_integer(data):
         return None
-    raised = context.op("Max", data, low) if low else data
+    raised = context.op("Max", data, low) if low else data  # Max and Min return NaN for NaN
     return context.replace(context.op("Min", raised, high) if high else raised)
 
 

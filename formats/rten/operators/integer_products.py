@@ -151,7 +151,7 @@ def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
     a, b, *more = product.input
     if makers.integers(rows.input[1]) != [(makers.rank(a) or 0) - 1]:
         return None
-    difference = makers.maker(rows.input[0], "Sub")
+    difference = makers.maker(rows.input[0], "Sub")  # rows less their zero point, if there is one
     casts = [makers.maker(name, "Cast") for name in (difference.input if difference else rows.input[:1])]
     is_known = makers.elem_type(zero.input[0]) in BYTES and len(more) < 2 and makers.rank(b) == 2
     if not is_known or [cast and cast.input[0] for cast in casts] != [a, *more]:

@@ -85,10 +85,10 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
 
 def integer_product(node: Node, makers: Makers) -> Node | None:
     """MatMul of integers, from the products and the sum that it was written with."""
-    squeezed = makers.match(node, "Squeeze", "ReduceSum")
+    squeezed = makers.match(node, "Squeeze", "ReduceSum")  # after a product with a vector
     total = squeezed[0] if squeezed else node
     squeezed_axes = (makers.integers(node.input[1]) if squeezed and len(node.input) > 1 else []) or []
-    terms = makers.match(total, "ReduceSum", "Mul")
+    terms = makers.match(total, "ReduceSum", "Mul")  # of ..., m, k, n the sum over k
     if (
         terms is None
         or len(total.input) < 2
@@ -104,10 +104,10 @@ def integer_product(node: Node, makers: Makers) -> Node | None:
         return None
     a, b = (side.input[0] for side in sides)
     if -2 in squeezed_axes:
-        row = makers.maker(a, "Unsqueeze")
+        row = makers.maker(a, "Unsqueeze")  # a vector on the left became a row
         a = row.input[0] if row is not None and makers.integers(row.input[1]) == [-1] else ""
     if -1 in squeezed_axes:
-        column = makers.maker(b, "Unsqueeze")
+        column = makers.maker(b, "Unsqueeze")  # a vector on the right became a column
         b = column.input[0] if column is not None and makers.integers(column.input[1]) == [-1] else ""
     if not a or not b or not set(squeezed_axes) <= {-1, -2} or INT32 not in (makers.elem_type(a), makers.elem_type(b)):
         return None

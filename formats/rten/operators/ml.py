@@ -116,7 +116,7 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
     for place, width in enumerate(get_ints(node, "inputdimensions") or ()):
         data = context.cast(context.input(place), FLOAT)
         rows = context.int64([1]) if context.known_rank(data) == 1 else shape.sizes_of(context, data, 0, 1)
-        part = op("Reshape", data, shape.joined(context, rows, context.int64([-1])))
+        part = op("Reshape", data, shape.joined(context, rows, context.int64([-1])))  # samples, all features
         feature_dims = (context.dims(data) or ())[min(context.known_rank(data) - 1, 1) :]
         sizes = [dim for dim in feature_dims if isinstance(dim, int)]
         columns = prod(sizes) if len(sizes) == len(feature_dims) else None
@@ -124,7 +124,7 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
             part = op("Pad", part, [0, 0, 0, width - (columns or 0)])
         if columns is None or columns > width:
             bounds = (context.int64([number]) for number in (0, width, 1))
-            part = op("Slice", part, *bounds)
+            part = op("Slice", part, *bounds)  # samples, width
         parts.append(part)
     if len(parts) != len(node.input):
         raise Refused(f"has {len(node.input)} inputs, but inputdimensions for {len(parts)}")
@@ -212,7 +212,7 @@ def _probit(context: Context, data: str) -> str:
     root = op("Sqrt", op("Sub", square, op("Div", log, unit)))
     size = op("Sqrt", op("Sub", root, first))
     is_negative = op("Less", x, 0.0)
-    signed = op("Where", is_negative, op("Neg", size), size)
+    signed = op("Where", is_negative, op("Neg", size), size)  # the inverse error function is odd
     return op("Mul", signed, context.scalar(2**0.5))
 
 
@@ -313,7 +313,7 @@ def linear_classifier(node: Node, context: Context) -> list[Node] | None:
     labels = int_labels(node, context, "classlabels_ints")
     count, name = len(get_floats(node, "intercepts") or ()), get_string(node, "post_transform")
     scores = _linear(node, context, count)
-    if count != 1:
+    if count != 1:  # one score for each class
         if len(labels) != count:
             raise Refused(f"has {len(labels)} labels for {count} classes")
         return context.replace(label_of_largest(context, scores, labels), post_transform(context, scores, name, count))
@@ -325,7 +325,7 @@ def linear_classifier(node: Node, context: Context) -> list[Node] | None:
     if name == "LOGISTIC":
         scores = op("Concat", op("Neg", scores), scores, axis=1)
         return context.replace(label, op("Sigmoid", scores))
-    rest = op("Sub", 1.0, scores)
+    rest = op("Sub", 1.0, scores)  # the score of the first class
     return context.replace(label, op("Concat", rest, scores, axis=1))
 
 

@@ -81,6 +81,7 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
         full = [0] * (2 * rank)
         for place, axis in enumerate(axes):
             number = normalize(axis, rank)
+            # Pads are listed as all those before, then all those behind.
             full[number], full[rank + number] = pads[place], pads[len(axes) + place]
         return context.changed([data, context.int64(full), context.optional(2)])
     if axes is not None:
@@ -90,7 +91,7 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
         is_negative = op("Less", axis_numbers, [0])
         begins = op("Where", is_negative, op("Add", axis_numbers, count), axis_numbers)
     ends = op("Add", begins, [rank])
-    places = op("Concat", begins, ends, axis=0)
+    places = op("Concat", begins, ends, axis=0)  # where the pads of the axes are among all pads
     all_pads = op("ScatterElements", context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
     return context.changed([data, all_pads, context.optional(2)])
 
@@ -144,7 +145,7 @@ def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list
         start, middle, end = bounds
         before = op("Slice", pads, start, middle, first)
         behind = op("Slice", pads, middle, end, first)
-        cut = op("Max", op("Neg", before), zero)
+        cut = op("Max", op("Neg", before), zero)  # a negative pad cuts off
         last = op("Add", op("Shape", data), op("Min", behind, zero))
         data = op("Slice", data, cut, last, range(rank))
         added_pads = op("Max", pads, zero)

@@ -38,9 +38,9 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
         raise Refused(f"has a {name} of {sizes[0]} inputs and {sizes[1]} outputs; it must have one each")
     parameter, result_name = graph.input[0].name or "", graph.output[0].name or ""
     used = {used for inner in graph.node for used in mentioned(inner)} | {result_name, ""}
-    captured = sorted(used - defined(graph) - {""})
+    captured = sorted(used - defined(graph) - {""})  # they become further inputs of a function
     constants = [make_node("Constant", [], [one.name or ""], value=one) for one in graph.initializer]
-    end = context.names.new(f"{result_name}/{name}")
+    end = context.names.new(f"{result_name}/{name}")  # so that an input may be the result
     nodes = [*constants, *graph.node, make_node("Identity", [result_name], [end])]
     function = Function(input=[parameter, *captured], output=[end], node=nodes)
     result = context.names.new(f"{node.output[0]}/{name}")

@@ -76,6 +76,7 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
     scale, zero = per_tensor(context, context.input(1)), context.optional(2)
     rank = context.rank(scale)
     if rank is None:
+        # Both become scalars, or vectors along the axis.
         scale, zero = (_of_known_rank(node, context, name) for name in (scale, zero))
         rank = context.rank(scale)
     if rank == 1 and not isinstance((context.dims(scale) or (None,))[0], int):
@@ -87,7 +88,7 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
     if rank == 0 and not zero:
         if zero_type is None:
             raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
-        zero = context.scalar(0, elem_type=zero_type)
+        zero = context.scalar(0, elem_type=zero_type)  # releases that fail without one
     return scale, zero
 
 

@@ -201,6 +201,7 @@ class Direction:
         """
         default = self.cell.activations
         names = [name.lower() for name in get_strings(self.node, "activations") or default * 2]
+        # A list has the numbers for the activations of all directions.
         parameters = {key: list(get_floats(self.node, f"activation_{key}") or ()) for key in ("alpha", "beta")}
         result = []
         for name in names:
@@ -216,6 +217,7 @@ class Direction:
                 self.context.report(_ZERO_THRESHOLD, is_defined=False)
             result.append((name, attributes))
         count = len(default)
+        # The activations may be given once for both directions.
         return result[self.number * count : (self.number + 1) * count] or result[:count]
 
     def of_gates(self, value: str, axis: int, context: Context | None = None) -> list[str]:

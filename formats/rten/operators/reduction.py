@@ -378,6 +378,7 @@ def _arg_unspecified(node: Node, context: Context) -> tuple[Deviation, ...]:
 
 def top_of_one(node: Node, makers: Makers) -> Node | None:
     """ArgMax or ArgMin, from the TopK that it was written with, and from the Squeeze after it."""
+    # The Squeeze after it drops the axis of k = 1.
     top = node if node.op_type == "TopK" else makers.maker(node.input[0], "TopK") if node.input else None
     if top is None or len(top.output) < 2 or makers.integers(top.input[1]) != [1] or makers.is_used(top.output[0]):
         return None
@@ -424,7 +425,7 @@ def arg_extreme_raised(node: Node, context: Context) -> list[Node] | None:
     keep = get_int(node, "keepdims", 1)
     if not context.is_float(data):
         return context.replace(op("ReduceMax", scores, [axis], keepdims=keep))
-    twice = op("Add", length, length)
+    twice = op("Add", length, length)  # above the place of any element
     of_nan = op("Sub", twice, places)
     scores = op("Where", op("IsNaN", data), of_nan, scores)
     score = op("ReduceMax", scores, [axis], keepdims=keep)

@@ -326,7 +326,7 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     if roi:
         for place, axis in enumerate(axes):
             starts[axis], ends[axis] = roi[place], roi[len(axes) + place]
-        region = context.array(starts + ends)
+        region = context.array(starts + ends)  # all starts, then all ends
     elif region:
         first, last = context.array([0.0]), context.array([1.0])
         places = [*axes, *(axis + rank for axis in axes)]
@@ -336,7 +336,7 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
         if factors is None:
             of_all_axes = _of_all(context, scales, axes, [context.array([1.0])] * rank)
         else:
-            spread = dict(zip(axes, factors, strict=True))
+            spread = dict(zip(axes, factors, strict=True))  # the scale of each named axis
             of_all_axes = context.array([spread.get(axis, 1.0) for axis in range(rank)])
         return context.changed([data, region, of_all_axes], without=_CHOICES)
     if get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -346,7 +346,7 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     known_sizes = context.scope.ints(sizes)
     before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
     if known_sizes is not None:
-        size_of = dict(zip(axes, known_sizes, strict=True))
+        size_of = dict(zip(axes, known_sizes, strict=True))  # of each named axis
         parts = [context.int64([size_of[axis]]) if axis in size_of else before[axis] for axis in range(rank)]
         of_all_axes = shape.joined(context, *parts)
     else:
@@ -449,7 +449,7 @@ def upsample(node: Node, context: Context) -> list[Node] | None:
     data, scales = context.input(0), context.optional(1)
     attribute = get_floats(node, "scales")
     if attribute is None and find(node, "height_scale") is not None:
-        attribute = [1.0, 1.0, get_float(node, "height_scale"), get_float(node, "width_scale")]
+        attribute = [1.0, 1.0, get_float(node, "height_scale"), get_float(node, "width_scale")]  # operator set 1
     if attribute is not None:
         scales = context.array(numpy.array(attribute, dtype=numpy_dtype(FLOAT)))
     mode = get_string(node, "mode", "nearest")

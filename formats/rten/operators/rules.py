@@ -118,7 +118,7 @@ def broadcast_dims(first: Dims | None, second: Dims | None) -> Dims | None:
         return None
     if len(first) < len(second):
         first, second = second, first
-    lead = len(first) - len(second)
+    lead = len(first) - len(second)  # axes that only the first has
     return first[:lead] + tuple(map(_broadcast_dim, first[lead:], second))
 
 
@@ -274,13 +274,14 @@ def widened(
     @because("RTen computes short integers in 32 bits, so results must be wrapped")
     def rewriting(node: Node, context: Context) -> list[Node] | None:
         places = [place for place in inputs or range(len(node.input)) if context.optional(place)]
+        # The inputs share a type: the first one that is known.
         elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
         if elem_type is None or elem_type not in narrow or (fault and not context.target.deviates(fault)):
             return None
         names = list(node.input)
         for place in places:
             names[place] = context.cast(names[place], INT32)
-        wide = context.changed(names)[-1]
+        wide = context.changed(names)[-1]  # the node itself, with wide inputs
         wide.output = [context.names.new(f"{name}/wide") if name else "" for name in node.output]
         wide.name = None
         context.emit(wide)

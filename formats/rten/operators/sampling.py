@@ -88,17 +88,17 @@ def positions(axis: Axis, coordinates: str) -> Array:
     if coordinates == "tf_half_pixel_for_nn":
         return (places + half) / scale
     if coordinates == "align_corners":
-        return places * np.float32(before - 1) / np.float32(max(after - 1, 1))
+        return places * np.float32(before - 1) / np.float32(max(after - 1, 1))  # the first and last elements meet
     if coordinates == "pytorch_half_pixel" and after == 1:
         return budget.zeros(1, np.float32)
     if coordinates == "half_pixel_symmetric":
         adjustment = np.float32(after) / (scale * np.float32(before))
-        offset = np.float32(before / 2) * (1 - adjustment)
+        offset = np.float32(before / 2) * (1 - adjustment)  # both middles meet
         return offset + (places + half) / scale - half
     if coordinates == "tf_crop_and_resize":
         start, end, last = np.float32(axis.start), np.float32(axis.end), np.float32(before - 1)
         if after == 1:
-            return budget.full(1, half * (start + end) * last, np.float32)
+            return budget.full(1, half * (start + end) * last, np.float32)  # the middle of the region
         return start * last + places * ((end - start) * last / np.float32(after - 1))
     return (places + half) / scale - half
 

@@ -105,14 +105,14 @@ def _remaining_dim(source: Dims | None, target: Dims) -> Dim:
     source_dims, target_dims = list(source), [dim for dim in target if dim != -1]
     for name in [dim for dim in source_dims if isinstance(dim, str)]:
         if name in target_dims:
-            source_dims.remove(name)
+            source_dims.remove(name)  # equal names cancel out
             target_dims.remove(name)
     if any(not isinstance(dim, int) for dim in target_dims):
         return None
     total, divisor = multiply(source_dims), multiply(target_dims)
     if isinstance(total, int) and isinstance(divisor, int) and divisor:
         return total // divisor
-    names = [dim for dim in source_dims if not isinstance(dim, int)]
+    names = [dim for dim in source_dims if not isinstance(dim, int)]  # sizes with names that did not cancel out
     same_size = prod(dim for dim in source_dims if isinstance(dim, int)) == divisor
     return names[0] if len(names) == 1 and same_size else None
 
@@ -199,7 +199,7 @@ def unsqueeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
     if dims is None or axes is None:
         return []
     rank = len(dims) + len(axes)
-    ones = {normalize(axis, rank) for axis in axes}
+    ones = {normalize(axis, rank) for axis in axes}  # axes of the output
     if len(ones) < len(axes):
         raise ValueError("axes twice")
     rest = iter(dims)

@@ -189,7 +189,7 @@ def _within_limits(node: Node, context: Context) -> list[Node] | None:
     Bounds just before or after them are also beyond any axis.
     """
     inputs, steps = list(node.input), context.scope.ints(context.optional(4)) if context.optional(4) else None
-    greatest = _LIMITS[1] if steps and min(steps) < 0 else INT64_MAX
+    greatest = _LIMITS[1] if steps and min(steps) < 0 else INT64_MAX  # forwards, the largest integer is no sign
     for place in (1, 2):
         bounds = context.scope.ints(inputs[place])
         if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(bounds or (), steps or (), strict=False)):
@@ -274,7 +274,7 @@ def split(node: Node, context: Context) -> list[Node] | None:
         return context.changed(with_input(node, 1, _equal_parts(node, context, count)), without=("num_outputs",))
     if context.target.is_onnx and size % count == 0 and is_said == is_newest:
         return None
-    part = -(-size // count)
+    part = -(-size // count)  # rounded up: the last part may be smaller
     sizes = [min(part, max(0, size - part * place)) for place in range(count)]
     return context.changed(with_input(node, 1, context.int64(sizes)), without=("num_outputs",))
 

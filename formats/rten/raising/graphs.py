@@ -80,8 +80,8 @@ class GraphRaiser:
         outer: GraphRaiser | None = None,
         interface: Interface | None = None,
     ) -> None:
-        self._rten_graph = graph
-        self._graph, self._folded = folded(graph, foldings())
+        self._rten_graph = graph  # its names decide what a subgraph captures
+        self._graph, self._folded = folded(graph, foldings())  # with one node for those of a rewriting
         self._shared = surroundings
         self._where = where
         self._outer = outer
@@ -92,6 +92,7 @@ class GraphRaiser:
         self._inputs: list[ValueInfo] = []
         self._initializers: dict[str, Tensor] = {}
         self._values: dict[str, RaisedValue] = {}
+        # The names in ONNX, by name, type, rank, and whether it is a bound.
         self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
         self._precedents = Precedents(surroundings.names)
         self._uses = Uses(graph)
@@ -134,7 +135,7 @@ class GraphRaiser:
         if kind.elem_type == INT32 and elem_type in INTEGERS:
             kind = ValueKind(elem_type, kind.is_sequence)
         elif elem_type != kind.elem_type:
-            name = self._cast(name, kind.elem_type)
+            name = self._cast(name, kind.elem_type)  # the caller gives the pinned type
         self._values[rten_name] = RaisedValue(name, kind)
 
     def _local(self, name: str) -> str:
@@ -233,7 +234,7 @@ class GraphRaiser:
             input=self._inputs_of(node, spec),
             output=outputs[:] if self._outer is None else [self._local(name) if name else "" for name in outputs],
         )
-        likeness = self._precedents.likeness(onnx_node, spec, self._shared.version, scope)
+        likeness = self._precedents.likeness(onnx_node, spec, self._shared.version, scope)  # as on the way to RTen
         precedent = self._precedents.follow(likeness, onnx_node, self._made) if likeness else None
         if precedent is not None:
             self._report(spec, precedent, node, index)

@@ -160,7 +160,7 @@ def _truths(data: Buffer) -> Any:
 def _bounds(data: Buffer) -> Any:
     array = np.frombuffer(data, "<i4").astype("<i8")
     for limit, widest in zip(INT32_LIMITS, INT64_LIMITS, strict=True):
-        array[array == limit] = widest
+        array[array == limit] = widest  # "no limit" of 32 bits becomes that of 64 bits
     return array.view(np.uint8)
 
 

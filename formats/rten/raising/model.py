@@ -112,7 +112,7 @@ class Interface:
         name = value.name or ""
         if elem_type is not None:
             return ValueKind(elem_type)
-        elem_type, is_sequence = found_by_use(name, self._graph)
+        elem_type, is_sequence = found_by_use(name, self._graph)  # the file does not say it
         if name in self._pins:
             elem_type = HOLDERS[self._pins[name]].number
         elif elem_type is None:
