@@ -187,18 +187,13 @@ class Sampler:
     def __init__(self, context: Context, kernel: Kernel, line: Line, is_kept: str = "") -> None:
         """`is_kept` is a truth value of the run: elements stay where they are, whatever the scale."""
         self.context = context
+        self._op = context.op
         self.kernel = kernel
         self.line = line
         self.is_kept = is_kept
         self.zero, self.half, self.one = (context.scalar(number) for number in (0.0, 0.5, 1.0))
         self.last = self._op("Sub", line.before, self.one)
         self.places = context.op("Range", self.zero, line.after, self.one)  # O
-
-    def _op(self, operator: str, *inputs: str) -> str:
-        return self.context.op(operator, *inputs)
-
-    def _number(self, number: float) -> str:
-        return self.context.scalar(number)
 
     def _times(self, first: str, *others: str) -> str:
         for other in others:
@@ -229,7 +224,7 @@ class Sampler:
             return middles
         if coordinates == "half_pixel_symmetric":
             ratio = ratio_of(self.context, line.after, self._times(line.scale, line.before))
-            centre = self._op("Div", line.before, self._number(2.0))
+            centre = self._op("Div", line.before, 2.0)
             offset = self._times(centre, self._op("Sub", self.one, ratio))
             middles = self._op("Add", offset, middles)
         coordinate = self._op("Sub", middles, self.half)
@@ -277,7 +272,7 @@ class Sampler:
     def _rounded(self, places: str, operator: str, limit: float) -> str:
         """Places rounded up from a limit between two numbers on."""
         below = self._op("Floor", places)  # the element before the place
-        is_up = self._op(operator, self._op("Sub", places, below), self.context.scalar(limit))
+        is_up = self._op(operator, self._op("Sub", places, below), limit)
         return self._op("Add", below, self.context.cast(is_up, FLOAT))
 
     def _linear(self) -> list[tuple[str, str]]:
@@ -292,7 +287,7 @@ class Sampler:
         low = self._op("Floor", places)
         parts = []
         for step in (-1, 0, 1, 2):  # two elements on both sides of the place
-            place = self._op("Add", low, self._number(step))
+            place = self._op("Add", low, float(step))
             parts.append((place, self._weight(self._op("Abs", self._op("Sub", places, place)))))
         if not self.kernel.exclude_outside:
             return parts
@@ -308,9 +303,9 @@ class Sampler:
 
     def _polynomial(self, distance: str, *factors: float) -> str:
         """The sum of powers of a distance, the highest first."""
-        result = self._number(factors[0])
+        result = self.context.scalar(factors[0])
         for factor in factors[1:]:
-            result = self._op("Add", self._times(result, distance), self._number(factor))
+            result = self._op("Add", self._times(result, distance), float(factor))
         return result
 
     def _weight(self, distance: str) -> str:
@@ -323,16 +318,16 @@ class Sampler:
         a = self.kernel.cubic_a
         near = self._polynomial(distance, a + 2, -(a + 3), 0, 1)
         far = self._polynomial(distance, a, -5 * a, 8 * a, -4 * a)
-        far = self._op("Where", self._op("Less", distance, self._number(2.0)), far, self.zero)
+        far = self._op("Where", self._op("Less", distance, 2.0), far, self.zero)
         return self._op("Where", self._op("LessOrEqual", distance, self.one), near, far)
 
     def _spread(self, data: str, place: int, rank: int) -> str:
         """Each output, computed by a matrix from all elements near it. Outside, the border element is repeated."""
         context = self.context
         shrink = self._op("Min", self.line.scale, self.one)  # when it shrinks, the kernel is as much wider
-        reach = self._number(1.0 if self.kernel.mode == "linear" else 2.0)
+        reach = self.context.scalar(1.0 if self.kernel.mode == "linear" else 2.0)
         outside = self._op("Ceil", self._op("Div", reach, shrink))
-        both = self._op("Add", self._op("Add", outside, outside), self._number(2.0))
+        both = self._op("Add", self._op("Add", outside, outside), 2.0)
         columns = context.op("Range", self.zero, self._op("Add", self.line.before, both), self.one)
         columns = self._op("Sub", columns, self._op("Add", outside, self.one))
         data = self._gathered(data, place, columns)
