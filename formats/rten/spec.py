@@ -73,9 +73,7 @@ class Field(NamedTuple):
     """One field of an attribute table, and the ONNX attribute that it comes from."""
 
     name: str
-    kind: type[
-        Any
-    ]  # of the ONNX attribute: int, bool, float, str, `list` of integers, `Tensor` of one element, `Graph`
+    kind: type[Any]  # of the ONNX attribute: int, bool, float, str, list (of integers), Tensor (of one element), Graph
     default: Any = None  # the meaning of an absent attribute, in ONNX terms; None leaves the field absent
     attribute: str = ""  # if ONNX has another name
     choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator of RTen; of several, reading returns the first

@@ -441,21 +441,15 @@ _NO_LENGTHS: Final = Deviation("RTen ignores the lengths of sequences, so they a
 
 
 def _layer(
-    name: str,
-    row: tuple[int, int],
-    outputs: Outputs,
-    fields: tuple[Field, ...],
-    activations: tuple[str, ...],
-    **more: Any,
+    name: str, inputs: int, outputs: int, activations: tuple[str, ...], values: Outputs, *fields: Field, **neutral: Any
 ) -> OperatorSpec:
-    """A layer for which RTen has a kernel, with its inputs and outputs, own fields and only activations."""
-    neutral = {"activations": (activations, activations * 2), **more}  # of one direction, and of two
-    inputs, count = row
+    """A layer for which RTen has a kernel, with its most inputs and outputs, and the only activations of the kernel."""
+    neutral = {"activations": (activations, activations * 2), **neutral}  # of one direction, and of two
     return OperatorSpec(
         name,
-        outputs,
+        values,
         ToRten(
-            Row(inputs, count, f"{name}Attrs", (*_RNN, *fields), {**_RNN_NEUTRAL, **neutral}),
+            Row(inputs, outputs, f"{name}Attrs", (*_RNN, *fields), {**_RNN_NEUTRAL, **neutral}),
             older=(dropped("output_sequence"),),
             rewritings=(recurrent,),
             unspecified=_weights_unspecified,
@@ -465,16 +459,10 @@ def _layer(
             rewriting=recurrence_raised,
             deviations=lambda node, context: (_NO_LENGTHS,) if context.optional(4) else (),
         ),
-        OnnxLoader(Row(inputs, count, fields=(*ONNX_RNN, *fields)), {**_TAKEN, **neutral}),
+        OnnxLoader(Row(inputs, outputs, fields=(*ONNX_RNN, *fields)), {**_TAKEN, **neutral}),
     )
 
 
-GRU = _layer("GRU", (6, 2), Outputs(recurrent_dims), (_LINEAR,), ("Sigmoid", "Tanh"))
-LSTM = _layer(
-    "LSTM",
-    (7, 3),
-    Outputs(recurrent_dims, range=ranges.between(-1, 1)),
-    (),
-    ("Sigmoid", "Tanh", "Tanh"),
-    input_forget=(0,),
-)
+GRU = _layer("GRU", 6, 2, ("Sigmoid", "Tanh"), Outputs(recurrent_dims), _LINEAR)
+_BOUNDED = Outputs(recurrent_dims, range=ranges.between(-1, 1))
+LSTM = _layer("LSTM", 7, 3, ("Sigmoid", "Tanh", "Tanh"), _BOUNDED, input_forget=(0,))
