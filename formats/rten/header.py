@@ -9,17 +9,14 @@ Spec: RTen, rten-model-file: the header and its loader, schema.fbs `Metadata.onn
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from formats.codecs.contract import Checksum, Region
 from formats.errors import DecodeError, LimitError, TruncatedError
+from formats.ir.model import Model
 from formats.rten.options import HASH_KEY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from formats.ir.model import Model
-    from formats.tensordata.sources.source import Source
+from formats.tensordata.sources.source import Source
 
 MAGIC = b"RTEN"
 VERSION = 2

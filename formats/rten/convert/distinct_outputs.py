@@ -9,21 +9,17 @@ When RTen loads a model, it makes constants in two ways, and shares equal ones:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32
+from formats.ir.model import Graph, Node
 from formats.ir.node_order import subgraphs, topological
+from formats.rten.convert.context import Constants, ValueNames
+from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import make_node
 from formats.rten.types import BYTES, INTS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from formats.ir.model import Graph, Node
-    from formats.rten.convert.context import Constants, ValueNames
-    from formats.rten.convert.scope import Scope
 
 
 def tensor_input_of(graph: Graph) -> str:

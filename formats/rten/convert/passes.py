@@ -9,27 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from formats.ir.dtypes import type_name
-from formats.ir.model import STANDARD_DOMAINS, Graph, Model, OperatorSetId
+from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, OperatorSetId
 from formats.ir.node_order import all_mentioned, graphs, mentioned, subgraphs
-from formats.rten.convert.context import NEWEST
+from formats.rten.convert.context import NEWEST, Constants, ValueNames
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
 from formats.rten.convert.refusal import Refusal
-from formats.rten.convert.value_types import UNKNOWN, completed
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
 from formats.rten.graph.constants import FIRST_IR_WITH_DEFAULTS, densify
 from formats.rten.graph.uses import add_decisive
-from formats.tensordata.plan import INTERFACE, RANGE, RESULTS, USE
-
-if TYPE_CHECKING:
-    from formats.ir.model import Node
-    from formats.rten.convert.context import Constants, ValueNames
-    from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import ValueType
-    from formats.rten.onnx_loader.kept import Kept
-    from formats.rten.target import Target
-    from formats.tensordata.plan import Losses
+from formats.rten.onnx_loader.kept import Kept
+from formats.rten.target import Target
+from formats.tensordata.plan import INTERFACE, RANGE, RESULTS, USE, Losses
 
 NEWEST_KNOWN: Final = 28  # the newest operator set whose forms the rewritings know
 IR_VERSION: Final = 10  # of the result

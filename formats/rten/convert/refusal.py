@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from formats.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from formats.ir.model import Node
+from formats.ir.model import Node
 
 MAX_PLACES = 3  # places in a message, for one reason
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from formats.errors import DecodeError
+from formats.flatbuffer.fbs import Table
 from formats.ir.copies import message_of
-from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Tensor
+from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Node, Tensor
 from formats.rten.graph.attributes import AttributeType
-from formats.rten.spec import ANY, ONES
-from formats.rten.target import ALL_RELEASES
+from formats.rten.spec import ANY, ONES, Field, OperatorSpec, Row
+from formats.rten.target import ALL_RELEASES, Target
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32
 from formats.tensordata.sources.source import Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from formats.flatbuffer.fbs import Table
-    from formats.ir.model import Node
-    from formats.rten.spec import Field, OperatorSpec, Row
-    from formats.rten.target import Target
 
 UINT32_MAX: Final = (1 << 32) - 1
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from formats.ir.copies import content, message_of
 from formats.ir.model import Attribute, Graph, Message, Node, Tensor, set_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 M = TypeVar("M", bound=Message)
 

@@ -8,10 +8,12 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
+from formats.flatbuffer.fbs import Span, Table
 from formats.ir.copies import content, copies
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo, set_fields
@@ -20,13 +22,7 @@ from formats.rten.graph.attribute_tables import decode_attributes
 from formats.rten.operators import SPECS
 from formats.rten.spec import RTEN_DOMAIN
 from formats.rten.types import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
-from formats.tensordata.sources.source import Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formats.flatbuffer.fbs import Span, Table
-    from formats.tensordata.sources.source import Source
+from formats.tensordata.sources.source import Literal, Source
 
 EAGER_NBYTES = 1024  # constants this small, inside the model section, need less memory than a range
 

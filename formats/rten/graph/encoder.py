@@ -9,13 +9,15 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from formats.errors import EncodeError
-from formats.flatbuffer.builder import NAME, Form, FormTables, Gap
+from formats.flatbuffer.builder import NAME, Form, FormTables, Gap, Values
+from formats.flatbuffer.fbs import Table
 from formats.ir import dtypes
-from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, ValueInfo
+from formats.ir.model import STANDARD_DOMAINS, Dimension, Graph, Model, Node, Tensor, ValueInfo
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import element_type
@@ -32,19 +34,10 @@ from formats.rten.graph.constants import (
 )
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, spec_of
-from formats.rten.spec import RTEN_DOMAIN
-from formats.rten.target import ALL_RELEASES
+from formats.rten.spec import RTEN_DOMAIN, OperatorSpec, Row
+from formats.rten.target import ALL_RELEASES, Target
 from formats.rten.types import HOLDERS, INT32_LIMITS, UNKNOWN_DIMS, Element
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, RESULTS, Losses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from formats.flatbuffer.builder import Values
-    from formats.flatbuffer.fbs import Table
-    from formats.ir.model import Dimension, Tensor
-    from formats.rten.spec import OperatorSpec, Row
-    from formats.rten.target import Target
 
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
 DOMAINS = (*STANDARD_DOMAINS, RTEN_DOMAIN)

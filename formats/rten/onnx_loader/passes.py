@@ -6,33 +6,28 @@ rewritten as for a .rten file. Then the passes in `LOADER_PASSES` run, in their 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from operator import is_
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from formats.codecs.contract import Change, Runnable
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Model
 from formats.ir.storage import entries_of
 from formats.ir.walk import graphs, visit
-from formats.rten.convert.legalize import legalize
+from formats.rten.convert.legalize import Legalized, legalize
 from formats.rten.convert.passes import Pass, run_passes
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.constants import as_rten_constant, clamped_text, constant_nodes
 from formats.rten.graph.encoder import constant_place, constants_of
 from formats.rten.graph.uses import Uses, with_reached_names, without_hiding
+from formats.rten.onnx_loader.kept import Kept
 from formats.rten.onnx_loader.read_types import READ_AS, has_unknown_dims, in_read_types
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
-from formats.tensordata.plan import DOCUMENTATION, RESULTS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from formats.rten.convert.legalize import Legalized
-    from formats.rten.onnx_loader.kept import Kept
-    from formats.tensordata.plan import Losses
+from formats.tensordata.plan import DOCUMENTATION, RESULTS, Losses
 
 # The IR version that came with each operator set. A model with this operator set has at least this version.
 IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23: 11, 24: 12, 25: 13}

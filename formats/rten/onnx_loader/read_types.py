@@ -6,22 +6,17 @@ is replaced by the next larger type that it knows.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from formats.ir.dtypes import BY_NUMBER, INT32, INT64, UINT64, type_name
-from formats.ir.model import Attribute, Dimension, Graph, Tensor, Type, ValueInfo
+from formats.ir.model import Attribute, Dimension, Graph, Node, Tensor, Type, ValueInfo
 from formats.ir.storage import from_numpy, with_raw_data
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.constants import as_rten_constant
 from formats.rten.types import HOLDERS, INT64_LIMITS, READ_TYPES, UNKNOWN_DIMS
-from formats.tensordata.plan import INTERFACE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from formats.ir.model import Node
-    from formats.tensordata.plan import Losses
+from formats.tensordata.plan import INTERFACE, Losses
 
 TYPE_ATTRIBUTES: Final = ("to", "dtype", "output_dtype")
 # The type that replaces an element type. Outside of RTen, UINT32 and UINT64 need a type of 64 bits.

@@ -5,28 +5,22 @@ RTen has one type of integer. Constants get those of ONNX here; nothing of them 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from formats.ir.dtypes import BOOL, INT32, INT64
-from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.model import Dimension, Graph, Node, SequenceType, Tensor, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.node_order import defined
 from formats.ir.storage import with_raw_data
-from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
+from formats.rten.convert.value_types import UNKNOWN, Dims, ValueType, declared_type
 from formats.rten.operators import SPECS
 from formats.rten.spec import OperatorSpec
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS
-from formats.tensordata.sources.transform import Transform, cast, range_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from formats.ir.model import Graph, Node, Tensor
-    from formats.rten.convert.value_types import Dims
-    from formats.tensordata.sources.transform import Buffer
+from formats.tensordata.sources.transform import Buffer, Transform, cast, range_of
 
 INTEGERS: Final = frozenset((INT32, INT64, BOOL))
 INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers

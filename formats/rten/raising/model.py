@@ -6,12 +6,13 @@ computes something else than ONNX, this is the loss "deviation".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
-from formats.ir.model import Graph, Model, OperatorSetId
+from formats.ir.model import Graph, Model, Node, OperatorSetId, ValueInfo
 from formats.ir.node_order import Names, graphs
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
@@ -21,13 +22,7 @@ from formats.rten.operators import SPECS
 from formats.rten.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.raising.kinds import ValueKind, declared, found_by_use
 from formats.rten.types import HOLDERS
-from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Losses
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from formats.ir.model import Node, ValueInfo
-    from formats.tensordata.plan import Loss
+from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss, Losses
 
 # The operator set of the result: the oldest one that has all operators in use, since most programs can run it. The next
 # one, 22, has new forms of operators that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
