@@ -38,7 +38,7 @@ def families() -> list[Family]:
     """The modules of operators that define some."""
     from formats.rten.operators import specs_in
 
-    found = []
+    all_families = []
     for path in sorted((ROOT / "formats" / "rten" / "operators").glob("[a-z]*.py")):
         if path.stem == "families":
             continue
@@ -48,8 +48,8 @@ def families() -> list[Family]:
             operators.setdefault(spec.domain, []).append(spec.name)
         if specs:
             newer = dict(pair for spec in specs if spec.to_rten.row for pair in _newer(spec.name, spec.to_rten.row))
-            found.append(Family(path.stem, operators, any(spec.to_onnx.foldings for spec in specs), newer))
-    return found
+            all_families.append(Family(path.stem, operators, any(spec.to_onnx.foldings for spec in specs), newer))
+    return all_families
 
 
 def _newer(name: str, row: Row) -> Iterator[tuple[str, int]]:
@@ -65,16 +65,16 @@ def _newer(name: str, row: Row) -> Iterator[tuple[str, int]]:
 
 def generate() -> str:
     """The text of the module."""
-    found = families()
+    all_families = families()
     lines = [HEAD, "FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {  # family: domain: names of operators"]
-    for family in found:
+    for family in all_families:
         lines += _entry(family.name, sorted(family.operators.items()))
-    folding = [f'"{family.name}"' for family in found if family.has_foldings]
+    folding = [f'"{family.name}"' for family in all_families if family.has_foldings]
     lines += [
         "}",
         "# The place among RTen's known releases of the one that added an operator, or a field of one.",
     ]
-    newer = sorted(pair for family in found for pair in family.newer.items())
+    newer = sorted(pair for family in all_families for pair in family.newer.items())
     lines += ["NEWER: Final[Mapping[str, int]] = {", *(f'    "{name}": {since},' for name, since in newer)]
     lines += ["}", f"WITH_FOLDINGS: Final = ({', '.join(folding)}{',' * (len(folding) == 1)})", ""]
     return "\n".join(lines)

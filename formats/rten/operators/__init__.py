@@ -30,13 +30,13 @@ class _Specs(Mapping[Key, OperatorSpec]):
     def __init__(self, family_of: Mapping[Key, str], key_of: Callable[[OperatorSpec], Key]) -> None:
         self._family_of = family_of
         self._key_of = key_of
-        self._found: dict[Key, OperatorSpec] = {}
+        self._by_key: dict[Key, OperatorSpec] = {}
 
     def __getitem__(self, key: Key) -> OperatorSpec:
         """The operator. Raises: KeyError if there is none."""
-        if key not in self._found:
-            self._found |= {self._key_of(spec): spec for spec in specs_in(self._family_of[key])}
-        return self._found[key]
+        if key not in self._by_key:
+            self._by_key |= {self._key_of(spec): spec for spec in specs_in(self._family_of[key])}
+        return self._by_key[key]
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._family_of)

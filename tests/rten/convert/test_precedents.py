@@ -77,7 +77,7 @@ def test_nodes_with_a_bias_of_one_element_are_looked_at_once(monkeypatch: pytest
         return short_bias(node, context)
 
     to_rten = replace(elementwise.Add.to_rten, rewritings=(watched, *others))
-    monkeypatch.setitem(SPECS._found, "Add", replace(elementwise.Add, to_rten=to_rten))  # type: ignore[attr-defined]  # a test may look inside
+    monkeypatch.setitem(SPECS._by_key, "Add", replace(elementwise.Add, to_rten=to_rten))  # type: ignore[attr-defined]  # a test may look inside
     found = legalize(model).model.graph
     assert found is not None
     assert [["x", "b/scalar"], ["y", "c/scalar"]] == [node.input for node in found.node[:2]]

@@ -52,5 +52,5 @@ def test_values_that_are_rounded(body: str, found: set[str]) -> None:
 def test_another_step_is_one_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator that begins to round its inputs is a step by its spec alone."""
     rounding = replace(SPECS["Exp"], outputs=replace(SPECS["Exp"].outputs, rounds=lambda node: True))
-    monkeypatch.setitem(SPECS._found, "Exp", rounding)  # type: ignore[attr-defined]  # a test may look inside
+    monkeypatch.setitem(SPECS._by_key, "Exp", rounding)  # type: ignore[attr-defined]  # a test may look inside
     assert decisive("q = Div(x, x) y = Exp(q)") == {"q", "x"}

@@ -164,7 +164,7 @@ def test_an_operator_that_a_release_brings_is_one_spec(make, monkeypatch) -> Non
         return None if context.has("Softsign") else activation.softsign(node, context)
 
     spec = OperatorSpec("Softsign", Outputs(rules.same), ToRten(Row(1, since=RTEN_0_27), rewritings=(rewriting,)))
-    monkeypatch.setitem(SPECS._found, "Softsign", spec)
+    monkeypatch.setitem(SPECS._by_key, "Softsign", spec)
     node = make.node("Softsign", ["x"], ["y"])
     assert legal_op_types(make, node, Target(RTEN_0_27)) == ["Softsign"]
     assert legal_op_types(make, node) == ["Abs", "Add", "Div"]
@@ -175,7 +175,7 @@ def test_another_reduction_is_one_spec(make, monkeypatch) -> None:
     spec = OperatorSpec(
         "ReduceAny", Outputs(ReduceMax.outputs.dims), ToRten(ReduceMax.to_rten.row, rewritings=(reduction,))
     )
-    monkeypatch.setitem(SPECS._found, "ReduceAny", spec)
+    monkeypatch.setitem(SPECS._by_key, "ReduceAny", spec)
     model = make.model(make.graph([make.node("ReduceAny", ["x"], ["y"])], [make.value("x", 1, [2, 3])], ["y"]))
     result = legalize(model)
     assert result.refusals == ()
@@ -189,7 +189,7 @@ def test_a_refusal_of_an_attribute_is_in_the_spec(make, monkeypatch) -> None:
         raise Refused("has an attribute of which nobody has heard")
 
     monkeypatch.setitem(
-        SPECS._found, "Abs", replace(SPECS["Abs"], to_rten=replace(SPECS["Abs"].to_rten, rewritings=(refuse,)))
+        SPECS._by_key, "Abs", replace(SPECS["Abs"], to_rten=replace(SPECS["Abs"].to_rten, rewritings=(refuse,)))
     )
     (reason,) = legal_op_types(make, make.node("Abs", ["x"], ["y"], unheard=1))
     assert reason.endswith("has an attribute of which nobody has heard")
