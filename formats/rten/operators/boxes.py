@@ -46,26 +46,26 @@ class Candidates(NamedTuple):
     corners: str  # images, boxes, 4
     scores: str
     can_be_chosen: str  # one or zero
-    kept: str  # the indices of these boxes among all; empty if they are all boxes
+    box_numbers: str  # the indices of these boxes among all; empty if they are all boxes
 
 
 def _candidates(context: Context) -> Candidates:
     """The boxes of which a class has a score above the threshold."""
     op = context.op
     boxes, scores, threshold = context.input(0), context.input(1), context.optional(4)
-    kept = ""
+    box_numbers = ""
     if threshold:
         above = op("Cast", op("Greater", scores, _scalar(context, threshold)), to=INT64)
         count = op("ReduceSum", above, [0, 1], keepdims=0)  # boxes: in how many classes of all images
         indices = op("NonZero", op("Greater", count, context.scalar(0, elem_type=INT64)))
-        kept = op("Squeeze", indices, [0])
-        boxes = op("Gather", boxes, kept, axis=1)  # images, boxes, 4
-        scores, above = (op("Gather", value, kept, axis=2) for value in (scores, above))
+        box_numbers = op("Squeeze", indices, [0])
+        boxes = op("Gather", boxes, box_numbers, axis=1)  # images, boxes, 4
+        scores, above = (op("Gather", value, box_numbers, axis=2) for value in (scores, above))
     else:
         above = op("Expand", context.scalar(1, elem_type=INT64), op("Shape", scores))
     one_more = context.int64([0, 0, 0, 0, 0, 1])
     corners = op("Pad", boxes, [0, 0, 0, 0, 1, 0])
-    return Candidates(corners, op("Pad", scores, one_more), op("Pad", above, one_more), kept)
+    return Candidates(corners, op("Pad", scores, one_more), op("Pad", above, one_more), box_numbers)
 
 
 def _scalar(context: Context, number: str) -> str:
@@ -176,8 +176,8 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
     taken = op("Transpose", taken, perm=[1, 2, 0, 3])  # images, classes, steps, 1
     rows_of_taken = op("NonZero", op("Less", taken, none))  # 4, rows of the result: image, class, step, 0
     places = op("GatherND", taken, op("Transpose", rows_of_taken, perm=[1, 0]))  # rows of the result
-    if candidates.kept:
-        places = op("Gather", candidates.kept, places)
+    if candidates.box_numbers:
+        places = op("Gather", candidates.box_numbers, places)
     both = op("Slice", rows_of_taken, [0], [2], [0])  # image and class
     places = op("Unsqueeze", places, [0])
     rows = op("Concat", both, places, axis=0)
