@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import Codec, Match, Runtime
 from formats.errors import OptionError, UnknownFormatError
+from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, TRAINING
+from formats.onnxruntime import MICROSOFT
 from formats.options import Kind
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 ONNXRUNTIME = "onnxruntime"  # a runtime without a format of its own
 ENTRY_POINTS = "formats.codecs"  # the group of entry points for the codecs of other packages
 # The domains of operators that belong to no format; no codec is searched for them.
-USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
+USUAL_DOMAINS = frozenset((*STANDARD_DOMAINS, MACHINE_LEARNING, TRAINING, MICROSOFT))
 
 
 @cache

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
+from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
-from formats.ir.model import (
-    Dimension,
-    Graph,
-    Tensor,
-    TensorShape,
-    TensorType,
-    Type,
-    ValueInfo,
-    entries,
-)
+from formats.ir.model import Dimension, Graph, Tensor, TensorShape, TensorType, Type, ValueInfo, entries
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.words import nearest
@@ -263,5 +255,5 @@ def _functions(model: Model) -> list[Function]:
 
 def _keep_imports(model: Model) -> None:
     """Remove the operator sets that no node uses, but not ONNX's own."""
-    used = {node.domain or "" for node in all_nodes([main_graph(model), *model.functions])} | {"", "ai.onnx"}
-    model.opset_import = [entry for entry in model.opset_import if (entry.domain or "") in used]
+    used = {*STANDARD_DOMAINS, *(node.domain for node in all_nodes([main_graph(model), *model.functions]))}
+    model.opset_import = [entry for entry in model.opset_import if entry.domain in used]

@@ -22,12 +22,12 @@ from formats.editing.float16_nodes import (
     reduces,
     with_element,
 )
-from formats.editing.operator_sets import set_name, version_of, with_opset
+from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
-from formats.ir import walk
+from formats.ir import ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
@@ -302,17 +302,17 @@ def without_functions(model: Model) -> int:
 
 def _import_sets(model: Model) -> None:
     """Import the operator sets of functions that the model does not import yet."""
-    versions = {set_name(entry.domain): entry.version for entry in model.opset_import}
+    versions = {domain_key(entry.domain): entry.version for entry in model.opset_import}
     called = {function.domain for function in model.functions}
     for function in model.functions:
         for entry in function.opset_import:
-            domain = set_name(entry.domain)
+            domain = domain_key(entry.domain)
             if domain not in versions:
                 versions[domain] = entry.version
                 model.opset_import.append(entry)
             elif versions[domain] != entry.version and domain not in called:
                 raise UnsupportedError(
-                    f"the function {function.name} uses version {entry.version} of {domain or 'ai.onnx'}, and the "
+                    f"the function {function.name} uses version {entry.version} of {domain or ONNX}, and the "
                     f"model version {versions[domain]}; functions are written out for float16, so both must be the same"
                 )
 

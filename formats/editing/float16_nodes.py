@@ -13,10 +13,10 @@ import typing
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from formats.editing.operator_sets import ONNX, set_name
 from formats.editing.options import counted
 from formats.editing.scopes import fresh
 from formats.editing.surgery import make_attribute
+from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
 from formats.ir.model import entries
@@ -158,7 +158,7 @@ _STAY: Final = {
         "MeanVarianceNormalization "  # of which onnxruntime makes nodes with float32s
         "BitCast"  # the bits of float32s
     ),
-    "ai.onnx.ml": (
+    MACHINE_LEARNING: (
         "ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder "
         "LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler "
         "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap"
@@ -214,11 +214,11 @@ class Operators:
     """The operators of a model, in the versions that it imports."""
 
     def __init__(self, imports: list[OperatorSetId]) -> None:
-        self._versions = {set_name(entry.domain): entry.version or 0 for entry in imports}
+        self._versions = {domain_key(entry.domain): entry.version or 0 for entry in imports}
 
     def form_of(self, node: Node) -> Form:
         """The form of a node's operator; one without a schema stays in float32."""
-        domain = set_name(node.domain)
+        domain = domain_key(node.domain)
         return _form(node.op_type or "", self._versions.get(domain, 0), domain)
 
 
@@ -243,12 +243,12 @@ def _parameters(allowed: list[frozenset[str]], stays: bool) -> Parameters:
 
 def is_constant(node: Node) -> bool:
     """Whether a node is a constant, which can have either type."""
-    return node.op_type == "Constant" and (node.domain or "") in ONNX
+    return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
 
 
 def in_float16(node: Node, made: Value | None, halved: Halved) -> None:
     """Change the attributes of a node whose first output becomes float16."""
-    if made is None or made.kind == "other" or made.native != FLOAT16 or (node.domain or "") not in ONNX:
+    if made is None or made.kind == "other" or made.native != FLOAT16 or node.domain not in STANDARD_DOMAINS:
         return
     if node.op_type in ("Constant", "ConstantOfShape"):
         node.attribute = [_constant(each, made.name, halved) for each in node.attribute]

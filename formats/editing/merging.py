@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
-from formats.editing.operator_sets import set_name, version_of, with_opset, with_other_set
+from formats.editing.operator_sets import version_of, with_opset, with_other_set
 from formats.editing.options import Edit, EditResult, counted
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
 from formats.errors import EditError, UnsupportedError
-from formats.ir import dtypes
+from formats.ir import ONNX, domain_key, dtypes
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
 from formats.ir.model import EXTERNAL, StringStringEntry, entries
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from formats.editing.scopes import Scope
     from formats.ir.model import Graph, Model, Tensor, ValueInfo
-
-
-OF_ONNX = "ai.onnx."  # the start of the names of its other sets
 
 
 def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResult]:
@@ -57,7 +54,7 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResul
             except UnsupportedError:
                 raise error from None
     for domain, versions in sorted(_versions_in_both(first, second).items()):
-        if domain.startswith(OF_ONNX):
+        if domain.startswith(f"{ONNX}."):
             first, of_first = with_other_set(first, domain, min(versions))
             second, of_second = with_other_set(second, domain, min(versions))
             result += of_first + of_second
@@ -76,10 +73,10 @@ def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, Ed
 
 def join_imports(first: Model, second: Model) -> None:
     """Import in the first model what the second one imports; versions that still differ mean nothing."""
-    known = {set_name(entry.domain): entry for entry in first.opset_import}
+    known = {domain_key(entry.domain): entry for entry in first.opset_import}
     for entry in second.opset_import:
-        if set_name(entry.domain) in known:
-            mine = known[set_name(entry.domain)]
+        if domain_key(entry.domain) in known:
+            mine = known[domain_key(entry.domain)]
             mine.version = max(mine.version or 0, entry.version or 0)
         else:
             first.opset_import.append(copied(entry))
@@ -87,8 +84,8 @@ def join_imports(first: Model, second: Model) -> None:
 
 def _versions_in_both(first: Model, second: Model) -> dict[str, tuple[int, int]]:
     """The versions of the sets that both import, but not in the same one, without ONNX's own."""
-    mine = {set_name(entry.domain): entry.version or 0 for entry in first.opset_import}
-    theirs = {set_name(entry.domain): entry.version or 0 for entry in second.opset_import}
+    mine = {domain_key(entry.domain): entry.version or 0 for entry in first.opset_import}
+    theirs = {domain_key(entry.domain): entry.version or 0 for entry in second.opset_import}
     both = (domain for domain in mine.keys() & theirs.keys() if domain)
     return {domain: (mine[domain], theirs[domain]) for domain in both if mine[domain] != theirs[domain]}
 

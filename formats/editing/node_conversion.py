@@ -33,21 +33,11 @@ from formats.editing.older_forms import (
 from formats.editing.scopes import main_graph
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
+from formats.ir import ONNX, STANDARD_DOMAINS
 from formats.ir.copies import copied
 from formats.ir.dtypes import type_name
-from formats.ir.model import (
-    Attribute,
-    Function,
-    Graph,
-    Model,
-    Node,
-    OperatorSetId,
-    Tensor,
-    Type,
-    ValueInfo,
-    entries,
-)
-from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures_of, versions_of
+from formats.ir.model import Attribute, Function, Graph, Model, Node, OperatorSetId, Tensor, Type, ValueInfo, entries
+from formats.onnxpb.operator_sets import form_of, signature_of, signatures_of, versions_of
 from formats.onnxpb.value_types import type_text, without_weights
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
@@ -377,7 +367,7 @@ def _defined(given: Lone, version: int, wanted: int, within: Within) -> Converte
     if body is None:
         return Converted(refusal="ONNX does not define it by other operators")
     function, its_version = body
-    if any(entry.domain not in (None, "", "ai.onnx") for entry in function.opset_import):
+    if any(entry.domain not in STANDARD_DOMAINS for entry in function.opset_import):
         return Converted(refusal="ONNX defines it by operators of other domains")
     return _defined_by(given, Converted(tuple(_inlined(function, given, version))), its_version, wanted, within)
 

@@ -13,7 +13,7 @@ from formats.editing.older_forms import INDICES
 from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
-from formats.ir import walk
+from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS, ONNX, STANDARD_DOMAINS, walk
 from formats.ir.copies import copied
 from formats.ir.model import (
     Attribute,
@@ -31,7 +31,7 @@ from formats.ir.model import (
     entries,
 )
 from formats.ir.storage import from_numpy
-from formats.onnxpb.newer_parts import FIELDS, newer_parts
+from formats.onnxpb.newer_parts import newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
@@ -45,11 +45,9 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import Seen
 
 
-ONNX = ("", "ai.onnx")
-NEWEST = SETS["ai.onnx"]
+NEWEST = SETS[ONNX]
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
-INTERFACE_WITH_WEIGHTS = 4  # before this ir_version, all initializers are inputs as well
 
 
 class Waiting(NamedTuple):
@@ -60,14 +58,9 @@ class Waiting(NamedTuple):
     key: tuple[int, bytes]
 
 
-def set_name(domain: str | None) -> str:
-    """The name of an operator set; "" is ONNX's own."""
-    return "" if (domain or "") in ONNX else domain or ""
-
-
 def version_of(imports: list[OperatorSetId]) -> int | None:
     """The version of ONNX's own operators that a model or function imports."""
-    return next((entry.version for entry in imports if (entry.domain or "") in ONNX), None)
+    return next((entry.version for entry in imports if entry.domain in STANDARD_DOMAINS), None)
 
 
 def with_opset(model: Model, version: int) -> tuple[Model, EditResult]:
@@ -94,7 +87,7 @@ def with_opset(model: Model, version: int) -> tuple[Model, EditResult]:
     work.convert()
     for imports in (new.opset_import, *(each.opset_import for each in new.functions)):
         for index, entry in enumerate(imports):
-            if (entry.domain or "") in ONNX:
+            if entry.domain in STANDARD_DOMAINS:
                 imports[index] = copied(entry)
                 imports[index].version = version
     return new, EditResult((Edit("opset", work.sentence(given)),), tuple(work.losses()))
@@ -191,7 +184,7 @@ class _Work:
     def changes(self, node: Node, given: int) -> bool:
         """Whether the operator of a node has another form in the new version."""
         operator = node.op_type or ""
-        if (node.domain or "") not in ONNX or (node.domain or "", operator) in self.functions:
+        if node.domain not in STANDARD_DOMAINS or (node.domain or "", operator) in self.functions:
             return False
         key = (operator, given)
         if key not in self.known:
@@ -201,11 +194,11 @@ class _Work:
     def constants(self, graph: Graph | Function) -> Iterator[Tensor]:
         """The small constants of a graph: what an input provides is none."""
         if not isinstance(graph, Function):
-            is_old = (self.model.ir_version or 0) < INTERFACE_WITH_WEIGHTS
+            is_old = (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS
             inputs = set() if is_old else {value.name for value in graph.input}
             yield from (each for each in graph.initializer if each.name not in inputs and _is_small(each))
         for node in graph.node:
-            if node.op_type == "Constant" and (node.domain or "") in ONNX and node.attribute and node.output:
+            if node.op_type == "Constant" and node.domain in STANDARD_DOMAINS and node.attribute and node.output:
                 tensor = _constant(node.attribute[0])
                 if tensor is not None and _is_small(tensor):
                     named = copied(tensor)
@@ -235,7 +228,7 @@ class _Work:
                 nodes.append(node)
                 continue
             made, tensors = instance(self.forms[waiting.key], node, self.fresh)
-            is_old = (self.model.ir_version or 0) < INTERFACE_WITH_WEIGHTS
+            is_old = (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS
             if isinstance(graph, Function) or is_old:  # whose initializers would have to be inputs
                 made = [*map(_as_node, tensors), *made]
             else:
@@ -371,14 +364,14 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
             error = UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
             error.reason = shown
             raise error
-        if version < INTERFACE_WITH_WEIGHTS <= given:
+        if version < FIRST_WITH_CONSTANTS <= given:
             done += _add_inputs(new)
     return new, done
 
 
 def _drop_optional(model: Model, version: int) -> Iterator[Loss]:
     """Drop the newer fields whose loss is only reported."""
-    wanted = {key for key, first in FIELDS.items() if first > version and key[1] in OPTIONAL}
+    wanted = {key for key, first in FIRST_WITH_FIELDS.items() if first > version and key[1] in OPTIONAL}
     counts = Counter(name for message in _messages(model) for name in _dropped(message, wanted))
     for name, number in counts.items():
         words, seen = OPTIONAL[name]
@@ -414,7 +407,7 @@ def _add_inputs(model: Model) -> EditResult:
         if not isinstance(graph, Function) and graph is not main_graph(model) and graph.initializer:
             found = f"a subgraph has the initializer {graph.initializer[0].name!r:.80}"
             raise UnsupportedError(
-                f"before IR version {INTERFACE_WITH_WEIGHTS}, an initializer must be an input; {found}"
+                f"before IR version {FIRST_WITH_CONSTANTS}, an initializer must be an input; {found}"
             )
     known = {value.name for value in main_graph(model).input}
     new = list(_inputs(main_graph(model), known))

@@ -43,7 +43,6 @@ DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
 # The field that holds the value of an attribute, by the number of its type (AttributeProto.AttributeType).
 VALUE_FIELDS: tuple[str, ...] = ("", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs")
 VALUE_FIELDS += ("sparse_tensor", "sparse_tensors", "tp", "type_protos")
-STANDARD_DOMAINS = (None, "", "ai.onnx")  # how nodes and imports write the domain of ONNX's own operators
 SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
-from formats.ir import dtypes
+from formats.ir import ONNX, dtypes
 from formats.words import listed
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _rows(model: Model) -> Iterator[tuple[str, str]]:
     if producer:
         yield "producer", producer
     if model.opset_import:
-        yield "operator sets", ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import)
+        yield "operator sets", ", ".join(f"{entry.domain or ONNX} {entry.version}" for entry in model.opset_import)
     graph = model.graph
     if graph is None:
         yield "graph", "none"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.ir import walk
-from formats.ir.model import STANDARD_DOMAINS
+from formats.ir import STANDARD_DOMAINS, walk
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST
 from formats.tensordata.plan import DOCUMENTATION, RESULTS, Loss
 

@@ -11,8 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MissingPackageError
-from formats.ir import dtypes
-from formats.ir.model import STANDARD_DOMAINS, VALUE_FIELDS, Attribute, Dimension, Tensor, TensorShape, TensorType, Type
+from formats.ir import ONNX, domain_key, dtypes
+from formats.ir.model import VALUE_FIELDS, Attribute, Dimension, Tensor, TensorShape, TensorType, Type
 from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
 from formats.onnxpb.value_types import inferred
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Model, Node, ValueInfo
 
-ONNX = "ai.onnx"
 Types = dict[str, Type]
 # The attributes that say the element type of a result, and the type without it: `None` is that of the first input.
 _BY_ATTRIBUTE: dict[str, tuple[str, int | None]] = {
@@ -169,7 +168,7 @@ def all_types(model: Model) -> dict[int, Types]:
         for graph, other in zip(all_graphs, (other for _, other in graphs(more)), strict=True):
             types_of[id(graph)] = stated(other) | types_of[id(graph)]
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
-    versions[""] = max(versions.pop("ai.onnx", 0), versions.get("", 0))
+    versions[""] = max(versions.pop(ONNX, 0), versions.get("", 0))
     if model.graph is not None:
         _follow(model.graph, {}, types_of, versions)
     return types_of
@@ -192,7 +191,7 @@ def _follow(graph: Graph, outer: Mapping[str, Type], types_of: dict[int, Types],
 
 def _result(node: Node, index: int, types: Mapping[str, Type], versions: Mapping[str, int]) -> Type | None:
     """The type of a result without its shape, as far as the operator says it."""
-    domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+    domain = domain_key(node.domain)
     if domain == "" and node.op_type in _BY_ATTRIBUTE:
         name, number = _BY_ATTRIBUTE[node.op_type]
         stated_type = _integer(node, name)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
-from formats.ir import dtypes
+from formats.ir import STANDARD_DOMAINS, dtypes
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.model import STANDARD_DOMAINS, Function, Graph, Tensor, Type
+from formats.ir.model import Function, Graph, Tensor, Type
 from formats.ir.node_order import Names, defined
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.storage import with_raw_data

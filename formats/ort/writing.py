@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.flatbuffer.builder import Shared, build
-from formats.ir import dtypes
+from formats.ir import FIRST_WITH_OPERATOR_SETS, ONNX, domain_key, dtypes
 from formats.ir.copies import content
-from formats.ir.model import STANDARD_DOMAINS, VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, values_held
+from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, values_held
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.node_order import topological
 from formats.ir.storage import raw_source
 from formats.ir.walk import visit
 from formats.ort.buffers import MAX_NAMES, SCHEMA
-from formats.ort.operators import ONNX, all_types, of_tensor, operator
+from formats.ort.operators import all_types, of_tensor, operator
 from formats.ort.preparation import lifted, with_functions, without_functions
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
 from formats.words import listed
@@ -94,7 +94,7 @@ class Encoder:
         }
 
     def _node(self, node: Node, index: int, visible: Mapping[str, Type], where: str) -> Table:
-        domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+        domain = domain_key(node.domain)
         name = node.op_type or ""
         row = operator(domain, name, self._versions.get(domain, 1))
         if (
@@ -290,7 +290,6 @@ def _dims(shape: TensorShape) -> list[Table]:
 
 
 MAX_NESTED: Final = 10  # functions of operators in functions of operators; onnx has two
-FIRST_WITH_SETS: Final = 3  # from this ir_version on, a model must name its operator sets
 VERSION: Final = "4"  # every full build of onnxruntime since 1.8 loads it; 5 and 6 only add what minimal builds need
 
 
@@ -315,12 +314,9 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
             raise UnsupportedError(
                 "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
             )
-    domains = {
-        "" if node.domain in STANDARD_DOMAINS else node.domain or ""
-        for _, inner in all_graphs(graph)
-        for node in inner.node
-    }
-    if (missing := sorted(domains - set(versions))) and (model.ir_version or FIRST_WITH_SETS) >= FIRST_WITH_SETS:
+    domains = {domain_key(node.domain) for _, inner in all_graphs(graph) for node in inner.node}
+    names_sets = (model.ir_version or FIRST_WITH_OPERATOR_SETS) >= FIRST_WITH_OPERATOR_SETS
+    if (missing := sorted(domains - set(versions))) and names_sets:
         raise UnsupportedError(
             f"nodes are of {missing[0] or ONNX}, but the model imports no version of it (opset_import)"
         )

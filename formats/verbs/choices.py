@@ -10,7 +10,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
 from formats.errors import OptionError
-from formats.ir import dtypes
+from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, dtypes
 from formats.options import (
     CHANGES,
     METADATA,
@@ -187,7 +187,6 @@ class MetadataOptions:
 
 
 VERSIONS = "Versions and runtimes"
-FIRST_WITH_OPSETS, NEWEST_IR_VERSION = 3, 14  # the IR versions that models have, since operator sets are imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +222,7 @@ class RuntimeOptions:
         common=True,
     )
     ir_version: int | None = option(
-        None, count(FIRST_WITH_OPSETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
+        None, count(FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
     )
     dtype: str | None = option(
         None,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from formats.codecs.contract import ReadOptions
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError
-from formats.ir import dtypes, walk
+from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import without_link
 from formats.ir.copies import differing, is_left_alike, is_plainly_equal, is_same
 from formats.ir.model import (
@@ -434,7 +434,7 @@ def _place(where: str, index: int, entry: Any) -> str:
 def _describe(entry: Any) -> str:
     """An entry of a list in a few words."""
     if isinstance(entry, OperatorSetId):
-        return f"version {entry.version} of {entry.domain or 'ai.onnx'}"
+        return f"version {entry.version} of {entry.domain or ONNX}"
     if isinstance(entry, Node):
         return f"{entry.op_type} -> {', '.join(entry.output)}"[:MAX_TEXT]
     names = (getattr(entry, field) for field in ("name", "key", "domain") if field in entry.__match_args__)

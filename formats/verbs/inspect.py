@@ -16,7 +16,7 @@ from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
 from formats.editing.options import EditResult
 from formats.errors import OptionError, UnsupportedError
-from formats.ir import dtypes, walk
+from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
 from formats.options import made
@@ -208,7 +208,7 @@ class Inspection:
         from formats.words import listed
 
         operators = [f"{count} {name}" for name, count in self.operators.items()]
-        opsets = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())
+        opsets = ", ".join(f"{name or ONNX} {version}" for name, version in self.opsets.items())
         rows = [
             *first_rows([("model", _in_words(each)) for each in self.models]),
             *([("operator sets", opsets)] if opsets else []),
@@ -430,7 +430,7 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
         for index, node in enumerate(nodes):
             place = walk.inner_place(where, "node", index)
             ends = tuple(node.input), tuple(node.output)
-            yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or "ai.onnx", *ends)
+            yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or ONNX, *ends)
 
 
 def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:

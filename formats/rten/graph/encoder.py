@@ -14,22 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
 from formats.flatbuffer.builder import NAME, Form, FormTables, Gap
-from formats.ir import dtypes
-from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, ValueInfo
+from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
+from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import attributes_key
-from formats.rten.graph.constants import (
-    FIRST_IR_WITH_DEFAULTS,
-    INLINE_ELEMENTS,
-    TensorSection,
-    clamped_text,
-    constant_nodes,
-    convert,
-    densify,
-)
+from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, constant_nodes, convert, densify
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, spec_of
 from formats.rten.operators.shared.spec import RTEN_DOMAIN
@@ -116,7 +108,7 @@ class Encoder:
         # A caller gives values by name, so RTen could not be given one without a name.
         if not all(value.name for value in inputs):
             raise EncodeError("an input has no name", where=f"{where}.input")
-        if self._ir_version >= FIRST_IR_WITH_DEFAULTS:
+        if self._ir_version >= FIRST_WITH_CONSTANTS:
             for value in graph.input:
                 if value.name in constants:
                     detail = "inputs that have a default value become constants"

@@ -9,22 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
-from formats.onnxruntime import ACTIVATIONS
+from formats.onnxruntime import ACTIVATIONS, MICROSOFT
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import activation, normalization, shape
-from formats.rten.operators.shared.spec import (
-    ANY,
-    MICROSOFT,
-    Deviation,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Row,
-    ToRten,
-)
+from formats.rten.operators.shared.spec import ANY, Deviation, Field, FieldKind, OnnxLoader, OperatorSpec, Row, ToRten
 from formats.rten.target import RTEN_0_26
 from formats.tensordata.plan import RARE, SPECIAL
 

@@ -9,23 +9,12 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
+from formats.onnxruntime import MICROSOFT
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
-from formats.rten.operators import (
-    attention,
-    shape,
-)
-from formats.rten.operators.shared.spec import (
-    MICROSOFT,
-    Field,
-    FieldKind,
-    OnnxLoader,
-    OperatorSpec,
-    Outputs,
-    Row,
-    ToRten,
-)
+from formats.rten.operators import attention, shape
+from formats.rten.operators.shared.spec import Field, FieldKind, OnnxLoader, OperatorSpec, Outputs, Row, ToRten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

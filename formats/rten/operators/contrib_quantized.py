@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import FLOAT, INT4, INT8, INT64, UINT4, UINT8
+from formats.onnxruntime import MICROSOFT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.operators import contrib, quantization, recurrence
-from formats.rten.operators.shared.spec import MICROSOFT, OnnxLoader, OperatorSpec, Row, ToRten
+from formats.rten.operators.shared.spec import OnnxLoader, OperatorSpec, Row, ToRten
 from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from math import isnan, prod
 from typing import TYPE_CHECKING, Any
 
+from formats.ir import MACHINE_LEARNING
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import shape
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, ToRten, because
+from formats.rten.operators.shared.spec import OperatorSpec, ToRten, because
 from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from formats.ir import PREVIEW, TRAINING
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
 from formats.ir.functions import expand
 from formats.ir.model import Function, Node
@@ -17,7 +18,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node
 from formats.rten.operators import shape
-from formats.rten.operators.shared.spec import PREVIEW, TRAINING, OperatorSpec, Outputs, ToRten, because, unknown
+from formats.rten.operators.shared.spec import OperatorSpec, Outputs, ToRten, because, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from formats.ir import MACHINE_LEARNING
 from formats.ir.dtypes import DOUBLE, FLOAT, INT32
 from formats.rten.convert import budget
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import ml, shape
-from formats.rten.operators.shared.spec import MACHINE_LEARNING, OperatorSpec, ToRten
+from formats.rten.operators.shared.spec import OperatorSpec, ToRten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

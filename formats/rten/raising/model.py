@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.errors import EncodeError
+from formats.ir import ir_version_with
 from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
 from formats.ir.model import Graph, Model, OperatorSetId
 from formats.ir.node_order import Names, graphs
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 # one, 22, has new forms of operators that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
 VERSION: Final = 21
 CEIL_MODE: Final = 22  # from this version on, windows that begin in the padding at the end do not count
-IR_VERSIONS: Final = {21: 10, 22: 10, 23: 11, 24: 12}
 
 
 class Raised(NamedTuple):
@@ -62,7 +62,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
         raiser.run()
     raised = replace(
         model,
-        ir_version=IR_VERSIONS[version],
+        ir_version=ir_version_with(version),
         opset_import=[OperatorSetId(domain="", version=version)],
         graph=with_reached_names(raiser.finish())[0],
     )

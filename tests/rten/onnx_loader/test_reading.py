@@ -7,7 +7,8 @@ from typing import Any
 import onnx
 import pytest
 
-from formats.rten.operators.shared.spec import ANY, MICROSOFT, FieldKind
+from formats.onnxruntime import MICROSOFT
+from formats.rten.operators.shared.spec import ANY, FieldKind
 from formats.rten.target import TARGETS
 from tests.rten.rten_operators import ALL_SPECS
 from tests.runtime.runner import RELEASES, RunnerError
