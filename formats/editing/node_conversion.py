@@ -36,7 +36,19 @@ from formats.extras import needed
 from formats.ir import ONNX, STANDARD_DOMAINS
 from formats.ir.copies import copied
 from formats.ir.dtypes import type_name
-from formats.ir.model import Attribute, Function, Graph, Model, Node, OperatorSetId, Tensor, Type, ValueInfo, entries
+from formats.ir.model import (
+    Attribute,
+    AttributeType,
+    Function,
+    Graph,
+    Model,
+    Node,
+    OperatorSetId,
+    Tensor,
+    Type,
+    ValueInfo,
+    entries,
+)
 from formats.onnxpb.operator_sets import form_of, signature_of, signatures_of, versions_of
 from formats.onnxpb.value_types import type_text, without_weights
 from formats.onnxpb.wire.decoder import decode
@@ -55,7 +67,6 @@ if TYPE_CHECKING:
     Within: TypeAlias = Callable[[Model, int], tuple[Model, EditResult]]
 
 OLDEST_ONNX = (1, 22)  # before, axes that became an attribute were lost without an error
-GRAPHS = (5, 10)  # the types of attributes with graphs
 IR_VERSION = 10  # of the models that onnx converts, and nobody keeps
 IMPLIED: Final = {
     "AveragePool": "dilations",
@@ -445,7 +456,9 @@ def _checked(given: Lone, found: Converted, version: int, wanted: int) -> Conver
         if signature is None or form is None:
             return Converted(refusal=f"version {wanted} of ai.onnx has no operator {operator}")
         _drop_defaults(node, wanted, version)
-        has_graphs = any(number in GRAPHS for number, _ in form.attributes.values())
+        has_graphs = any(
+            number in (AttributeType.GRAPH, AttributeType.GRAPHS) for number, _ in form.attributes.values()
+        )
         reason = "" if has_graphs and not found.is_defined else _form_problem(node, form, wanted)
         if reason := reason or _type_problem(node, signature, given.types):
             return Converted(refusal=reason)

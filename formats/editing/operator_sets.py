@@ -12,6 +12,7 @@ from formats.editing.node_conversion import RefusedError, converted, instance, l
 from formats.editing.older_forms import INDICES
 from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs
+from formats.editing.surgery import make_node
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS, ONNX, STANDARD_DOMAINS, walk
 from formats.ir.copies import copied
@@ -333,7 +334,7 @@ def _constant(attribute: Attribute) -> Tensor | None:
 
 def _as_node(tensor: Tensor) -> Node:
     """A constant as a node, which functions and models before IR version 4 need."""
-    return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])
+    return make_node("Constant", [], [tensor.name or ""], value=tensor)
 
 
 # Newer fields without which a model computes the same: what they are, and who misses them.

@@ -14,6 +14,7 @@ import sys
 import typing
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields
+from enum import IntEnum
 from inspect import Parameter, Signature
 from reprlib import recursive_repr
 from types import MappingProxyType
@@ -40,10 +41,32 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
-# The field that holds the value of an attribute, by the number of its type (AttributeProto.AttributeType).
+SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
+
+
+class AttributeType(IntEnum):
+    """The type of an attribute (AttributeProto.AttributeType)."""
+
+    UNDEFINED = 0
+    FLOAT = 1
+    INT = 2
+    STRING = 3
+    TENSOR = 4
+    GRAPH = 5
+    FLOATS = 6
+    INTS = 7
+    STRINGS = 8
+    TENSORS = 9
+    GRAPHS = 10
+    SPARSE_TENSOR = 11
+    SPARSE_TENSORS = 12
+    TYPE_PROTO = 13
+    TYPE_PROTOS = 14
+
+
+# The field that holds the value of an attribute, by the number of its type.
 VALUE_FIELDS: tuple[str, ...] = ("", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs")
 VALUE_FIELDS += ("sparse_tensor", "sparse_tensors", "tp", "type_protos")
-SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
 
 
 class Differing(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MissingPackageError
 from formats.ir import ONNX, domain_key, dtypes
-from formats.ir.model import VALUE_FIELDS, Attribute, Dimension, Tensor, TensorShape, TensorType, Type
+from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType, Dimension, Tensor, TensorShape, TensorType, Type
 from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
 from formats.onnxpb.value_types import inferred
@@ -109,7 +109,7 @@ def _attribute(text: str) -> Attribute:
     head, _, value = text.partition("=")
     name, _, number = head.partition(":")
     default: Any = json.loads(value)
-    if number in ("3", "8"):
+    if int(number) in (AttributeType.STRING, AttributeType.STRINGS):
         default = default.encode() if isinstance(default, str) else [text.encode() for text in default]
     return Attribute(name=name, type=int(number), **{VALUE_FIELDS[int(number)]: default})
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.collector import collector_paused
 from formats.errors import EncodeError, FormatError, OptionError
 from formats.ir import dtypes
-from formats.ir.model import EXTERNAL, VALUE_FIELDS, Attribute, Message, Tensor, values_held
+from formats.ir.model import EXTERNAL, VALUE_FIELDS, Attribute, AttributeType, Message, Tensor, values_held
 from formats.ir.storage import STORAGE, with_reference
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.onnxpb.wire.tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
@@ -269,7 +269,7 @@ def _check_attribute(attribute: Attribute) -> None:
     if attribute.type is None:
         attribute.type = wanted
     elif attribute.type != wanted:
-        names = {number: name for name, number in ENUMS["AttributeProto.AttributeType"].items()}
+        names: dict[int, str] = {number.value: number.name for number in AttributeType}
         type_name = names.get(attribute.type, attribute.type)
         raise EncodeError(
             f"the attribute {attribute.name!r:.80} has the type {type_name}, but its value is in {filled[0]}, "

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.copies import message_of
-from formats.ir.model import VALUE_FIELDS, Attribute, Tensor
-from formats.rten.graph.attributes import AttributeType
+from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType, Tensor
 from formats.rten.operators.shared.spec import ANY, ONES, FieldKind
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir import FIRST_WITH_ATTRIBUTE_TYPES, FIRST_WITH_OPERATOR_SETS, ONNX, dtypes, walk
-from formats.ir.model import VALUE_FIELDS, entries, values_held
+from formats.ir.model import VALUE_FIELDS, AttributeType, entries, values_held
 from formats.onnxpb.operator_sets import form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
-from formats.onnxpb.wire.schema import ENUMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute, Function, Node, OperatorSetId
     from formats.onnxpb.operator_sets import Form, Parameters
 
-TYPE_NAMES = {number: name for name, number in ENUMS["AttributeProto.AttributeType"].items()}
+TYPE_NAMES: dict[int, str] = {number.value: number.name for number in AttributeType}
 # Operators that were removed before ONNX 1.5. `onnx.checker` lets them pass, but no runtime has them.
 REMOVED = {"ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler"}
 REMOVED |= {"ParametricSoftplus", "Scale", "ScaledTanh"}
