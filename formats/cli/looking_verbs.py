@@ -27,7 +27,7 @@ from formats.cli.streams import (
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
-from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, decimal, option, settle
+from formats.options import MOST_WORKERS, SWITCH, Flag, OptionKind, decimal, option, settle, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,10 +59,10 @@ def _tensors(value: object) -> int | str:
     raise ValueError(value)
 
 
-TENSORS = Kind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
-NODES = Kind("a pattern of names or operators", lambda value: value, "[PATTERN]")
-PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
-PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", any_place)
+TENSORS = OptionKind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
+NODES = OptionKind("a pattern of names or operators", lambda value: value, "[PATTERN]")
+PICTURE = OptionKind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
+PATH = OptionKind("the name of a file", lambda value: value, "MODEL.onnx", any_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class InspectOptions:
     )
     params: int = option(
         0,
-        count(1)._replace(metavar="[DEPTH]"),
+        whole_number(1)._replace(metavar="[DEPTH]"),
         "Count the parameters of each part of the model.",
         flags=(
             Flag(
@@ -146,7 +146,7 @@ class VerifyOptions:
 
     data: bool = option(False, SWITCH, "Read all data and verify all checksums.", common=True)
     original: Path | None = option(None, PATH, "The file that FILE was converted from; needs --data.", common=True)
-    threads: int = option(0, count(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
+    threads: int = option(0, whole_number(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,9 @@ class DiffOptions:
     """What `diff` compares and shows."""
 
     storage: bool = option(False, SWITCH, "Also compare how weights are stored.", common=True)
-    limit: int = option(DIFFERENCES, count(), f"Print at most N differences; {DIFFERENCES} by default.", common=True)
+    limit: int = option(
+        DIFFERENCES, whole_number(), f"Print at most N differences; {DIFFERENCES} by default.", common=True
+    )
 
 
 class Seen:

@@ -17,15 +17,15 @@ from formats.options import (
     ASKED,
     SWITCH,
     Flag,
-    Kind,
+    OptionKind,
     choice,
-    count,
     internal,
     option,
     retries_option,
     settle,
     store_option,
     text,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _key_in_environment(name: str) -> Key:
     return Key.from_environment(name)
 
 
-KEY = Kind("text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
+KEY = OptionKind("text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
 KEY_FLAGS = (  # other users could see a key in an argument
     Flag(("--key-file",), "Read the key from FILE, without the line end.", "FILE", from_text=_key_in_file),
     Flag(("--key-env",), "Read the key from an environment variable.", "NAME", from_text=_key_in_environment),
@@ -104,7 +104,7 @@ class ReadOptions:
 
     max_depth: int = option(
         MAX_DEPTH,
-        count(1, DEEPEST),
+        whole_number(1, DEEPEST),
         f"Refuse messages nested more than N deep, at most {DEEPEST}; {MAX_DEPTH} by default.",
         panel=READING,
     )

@@ -10,7 +10,7 @@ from formats.codecs.contract import Codec, Match, Runtime
 from formats.errors import OptionError, UnknownFormatError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, TRAINING
 from formats.onnxruntime import MICROSOFT
-from formats.options import Kind
+from formats.options import OptionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -104,7 +104,7 @@ def by_name(name: str) -> Codec:
     return codec
 
 
-FORMAT = Kind(
+FORMAT = OptionKind(
     "the name of a format",
     lambda value: by_name(value).name,
     "FORMAT",
@@ -181,7 +181,7 @@ def _runtimes() -> list[str]:
     return [*_releases_by_runtime()]
 
 
-RUNTIME = Kind(
+RUNTIME = OptionKind(
     "the name of a runtime, and a release after == if needed: rten, rten==0.27 or onnxruntime==1.18",
     lambda value: str(runtime_named(value)),
     "NAME[==RELEASE]",

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.editing.inference import after, infer_again, replaced, words_of
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.inference import after, infer_again, names_in_dim, replaced
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, main_graph, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
-from formats.words import listed, nearest
+from formats.words import counted, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -187,7 +187,7 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
         if not text:
             continue
         names = [text] if text in sizes else []
-        if not names and (words := words_of(text)) <= known.keys():
+        if not names and (words := names_in_dim(text)) <= known.keys():
             names = [name for name in sizes if name in words]
         for name in names:
             places[name] += 1

@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
-from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs
+from formats.editing.options import Edit, EditResult
+from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs_of
 from formats.errors import EditError, MissingPackageError
 from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copied
@@ -17,7 +17,7 @@ from formats.ir.functions import functions_of, key_of
 from formats.ir.model import Dimension, Graph, Tensor, TensorShape, TensorType, Type, ValueInfo, entries
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -236,7 +236,7 @@ def all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
     while stack:
         for node in stack.pop().node:
             yield node
-            stack += [graph for _, graph in subgraphs(node)]
+            stack += [graph for _, graph in subgraphs_of(node)]
 
 
 def _functions(model: Model) -> list[Function]:

@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.float16_nodes import (
     SCALING,
+    FloatValue,
     Halved,
     Operators,
-    Value,
+    float_kind,
     in_float16,
     in_float32,
-    is_constant,
-    kind_of,
+    is_constant_node,
     reduces,
     with_element,
 )
 from formats.editing.operator_sets import version_of, with_opset
-from formats.editing.options import Edit, EditResult, counted
-from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs, used_in
+from formats.editing.options import Edit, EditResult
+from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs_of, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
 from formats.ir import ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
-from formats.ir.functions import expand, expanded_size, functions_of, key_of
+from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
 from formats.ir.model import Graph, ValueInfo, entries
 from formats.ir.node_order import Names
 from formats.onnxpb.value_types import type_text, value_types
-from formats.words import listed
+from formats.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formats.editing.float16_nodes import Form
+    from formats.editing.float16_nodes import FloatForm
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]
@@ -57,7 +57,7 @@ def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Edi
     if entries(model, "training_info"):
         raise UnsupportedError("the model has graphs for its training, which cannot become float16; remove them")
     new = copied(model)
-    calls = without_functions(new)
+    calls = expand_calls(new)
     work = _Work(new, keep_io_types)
     work.look_at_all()
     work.settle()
@@ -70,10 +70,10 @@ class _Scope(NamedTuple):
 
     graph: Graph
     where: str
-    values: ChainMap[str, Value]
+    values: ChainMap[str, FloatValue]
 
     @property
-    def own(self) -> Mapping[str, Value]:
+    def own(self) -> Mapping[str, FloatValue]:
         return self.values.maps[0]
 
 
@@ -103,32 +103,34 @@ class _Work:
             )
 
     def _look(
-        self, graph: Graph, where: str, outer: ChainMap[str, Value], all_types: Mapping[str, Mapping[str, str]]
+        self, graph: Graph, where: str, outer: ChainMap[str, FloatValue], all_types: Mapping[str, Mapping[str, str]]
     ) -> None:
         types = all_types.get(where, {})
-        own: dict[str, Value] = {}
+        own: dict[str, FloatValue] = {}
         values = outer.new_child(own)
         self.scopes.append(_Scope(graph, where, values))
         is_main = where == "graph"
         interface = FLOAT if is_main and self.keep else FLOAT16
         for each in graph.input:
             name = each.name or ""
-            own[name] = Value(name, kind_of(types.get(name, "")), interface)
+            own[name] = FloatValue(name, float_kind(types.get(name, "")), interface)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
             if tensor.name not in own:
-                own[tensor.name or ""] = Value(tensor.name or "", kind_of(types.get(tensor.name or "", "")), None)
+                own[tensor.name or ""] = FloatValue(
+                    tensor.name or "", float_kind(types.get(tensor.name or "", "")), None
+                )
                 own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
-        for node in sorted(graph.node, key=lambda node: not is_constant(node)):
+        for node in sorted(graph.node, key=lambda node: not is_constant_node(node)):
             form = self._form_of(node, values)
             own.update((name, self._made(node, index, form, types)) for index, name in enumerate(node.output) if name)
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             form = self._form_of(node, values)
             self._look_at(node, place, form, values)
-            for name, inner in subgraphs(node):
+            for name, inner in subgraphs_of(node):
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
                 attribute = next(each for each in node.attribute if each.name == name)
@@ -141,7 +143,7 @@ class _Work:
                 if is_main:
                     value.public = interface
 
-    def _form_of(self, node: Node, values: Mapping[str, Value]) -> Form:
+    def _form_of(self, node: Node, values: Mapping[str, FloatValue]) -> FloatForm:
         """The form of a node's operator; one that scales by a weight beyond float16 stays in float32."""
         form = self.operators.form_of(node)
         scales = node.op_type in SCALING and any(name in values and values[name].is_beyond for name in node.input)
@@ -150,7 +152,7 @@ class _Work:
     def _is_beyond(self, tensor: Tensor) -> bool:
         return tensor.data_type == FLOAT and bool(self.halved.beyond(tensor).large)
 
-    def _look_at(self, node: Node, place: str, form: Form, values: ChainMap[str, Value]) -> None:
+    def _look_at(self, node: Node, place: str, form: FloatForm, values: ChainMap[str, FloatValue]) -> None:
         """Note in which types a node wants its inputs."""
         floats = any((made := values.get(name)) is not None and made.kind != "other" for name in node.output)
         for index, name in enumerate(node.input):
@@ -162,14 +164,14 @@ class _Work:
         if form.stays and floats:
             self.stay[node.op_type or ""] += 1
 
-    def _made(self, node: Node, index: int, form: Form, types: Mapping[str, str]) -> Value:
+    def _made(self, node: Node, index: int, form: FloatForm, types: Mapping[str, str]) -> FloatValue:
         """The value that a node makes."""
         name = node.output[index]
         if not types.get(name) and form.outputs.may_be_float(index):
             self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
-        native = None if is_constant(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
-        value = Value(name, kind_of(types.get(name, "")), native)
-        value.is_beyond = is_constant(node) and any(each.t and self._is_beyond(each.t) for each in node.attribute)
+        native = None if is_constant_node(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
+        value = FloatValue(name, float_kind(types.get(name, "")), native)
+        value.is_beyond = is_constant_node(node) and any(each.t and self._is_beyond(each.t) for each in node.attribute)
         return value
 
     def settle(self) -> None:
@@ -224,7 +226,7 @@ class _Work:
                 sparse.values = self.halved.of(held, f"{scope.where}.sparse_initializer[{index}].values")
         self._state_types(scope)
 
-    def _casts(self, value: Value) -> Iterator[Node]:
+    def _casts(self, value: FloatValue) -> Iterator[Node]:
         """The node that casts a value to the other type, if somebody wants that."""
         if value.kind == "tensor" and (other := value.cast_to) is not None and value.native is not None:
             self.casts += 1
@@ -273,7 +275,7 @@ class _Work:
 
 def _floats(values: list[ValueInfo]) -> list[str]:
     """The names of the values with float32s."""
-    return [each.name or "" for each in values if kind_of(type_text(each.type)) != "other"]
+    return [each.name or "" for each in values if float_kind(type_text(each.type)) != "other"]
 
 
 def _tensors(graph: Graph) -> list[Tensor]:
@@ -282,7 +284,7 @@ def _tensors(graph: Graph) -> list[Tensor]:
     return [*graph.initializer, *(each.values for each in sparse if each.values is not None)]
 
 
-def without_functions(model: Model) -> int:
+def expand_calls(model: Model) -> int:
     """Replace the calls in a model by the nodes of their functions, and return how many there were.
 
     Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
@@ -329,8 +331,8 @@ def _expand_in(message: Graph | Function, functions: dict[Key, Function], names:
         if expanded_size(key, functions, sizes, MOST_DEPTH) > MOST_NODES:
             raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
         count += 1
-        made = expand(node, functions[key], names)
-        count += sum(_expand_in(graph, functions, names, sizes) for each in made for _, graph in subgraphs(each))
+        made = expand_call(node, functions[key], names)
+        count += sum(_expand_in(graph, functions, names, sizes) for each in made for _, graph in subgraphs_of(each))
         waiting += reversed(made)
     if count:
         message.node = written

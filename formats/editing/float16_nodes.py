@@ -13,7 +13,6 @@ import typing
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from formats.editing.options import counted
 from formats.editing.scopes import fresh
 from formats.editing.surgery import make_attribute
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key
@@ -25,7 +24,7 @@ from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.value_types import type_text
 from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
 from formats.tensordata.sources.source import Literal
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,20 +34,20 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.transform import Beyond
 
 
-Kind: TypeAlias = typing.Literal[
+FloatKind: TypeAlias = typing.Literal[
     "tensor", "held", "other"
 ]  # a float32 tensor, a sequence or optional of such, or neither
 SUFFIXES = {FLOAT: "float32", FLOAT16: "float16"}
 
 
-class Value:
+class FloatValue:
     """A value: its name in the model, and the types that it has and that others want.
 
     `native` is the type in which it is made; none yet for a constant, which gets the one that its users want. `public`
     is the one that has the old name.
     """
 
-    def __init__(self, name: str, kind: Kind, native: int | None, public: int | None = None) -> None:
+    def __init__(self, name: str, kind: FloatKind, native: int | None, public: int | None = None) -> None:
         self.name, self.kind, self.native, self.public = name, kind, native, public
         self.is_beyond = False  # a constant that float16 cannot hold
         self.wanted: dict[int, str] = {}  # and the first place that wants each type
@@ -75,7 +74,7 @@ class Value:
         return self.names[number] if self.kind != "other" else self.name
 
 
-def kind_of(text: str) -> Kind:
+def float_kind(text: str) -> FloatKind:
     """What a value of this type is; the type is written as in ONNX's operator sets."""
     inner = text
     while inner.startswith(("seq(", "optional(")):
@@ -85,7 +84,7 @@ def kind_of(text: str) -> Kind:
 
 def with_element(type_: Type | None, number: int) -> Type | None:
     """The type with another type of elements in place of float32."""
-    if type_ is None or kind_of(type_text(type_)) == "other":
+    if type_ is None or float_kind(type_text(type_)) == "other":
         return type_
     new = copied(type_)
     inner: Type | None = new
@@ -173,7 +172,7 @@ _FLOAT16: Final = frozenset(("tensor(float16)", "seq(tensor(float16))", "optiona
 _FLOAT32: Final = frozenset(("tensor(float)", "seq(tensor(float))", "optional(tensor(float))"))
 
 
-class Parameters(NamedTuple):
+class FloatParameters(NamedTuple):
     """The inputs or outputs of an operator: for each, whether it may be float16, and whether it may be float32."""
 
     half: tuple[bool, ...]
@@ -188,19 +187,19 @@ class Parameters(NamedTuple):
         return not self.single or self.single[min(index, len(self.single) - 1)]
 
 
-class Form(NamedTuple):
+class FloatForm(NamedTuple):
     """An operator in one version of its set: `is_known` if there is a schema, `stays` if it computes in float32."""
 
-    inputs: Parameters = Parameters((), ())
-    outputs: Parameters = Parameters((), ())
+    inputs: FloatParameters = FloatParameters((), ())
+    outputs: FloatParameters = FloatParameters((), ())
     is_known: bool = False
     stays: bool = True
 
 
-def in_float32(form: Form) -> Form:
+def in_float32(form: FloatForm) -> FloatForm:
     """The form of an operator that stays in float32, although it need not."""
     inputs, outputs = (each._replace(half=tuple(False for _ in each.half)) for each in (form.inputs, form.outputs))
-    return Form(inputs, outputs, form.is_known)
+    return FloatForm(inputs, outputs, form.is_known)
 
 
 def reduces(node: Node) -> bool:
@@ -216,37 +215,37 @@ class Operators:
     def __init__(self, imports: list[OperatorSetId]) -> None:
         self._versions = {domain_key(entry.domain): entry.version or 0 for entry in imports}
 
-    def form_of(self, node: Node) -> Form:
+    def form_of(self, node: Node) -> FloatForm:
         """The form of a node's operator; one without a schema stays in float32."""
         domain = domain_key(node.domain)
         return _form(node.op_type or "", self._versions.get(domain, 0), domain)
 
 
 @cache
-def _form(name: str, version: int, domain: str) -> Form:
+def _form(name: str, version: int, domain: str) -> FloatForm:
     signature = signature_of(domain, name, version)
     if signature is None:
-        return Form()
+        return FloatForm()
     inputs, outputs = (
         [signature.allowed(each) for each in parameters] for parameters in (signature.inputs, signature.outputs)
     )
     every = [each for each in (*inputs, *outputs) if each & _FLOAT32]
     stays = name in _STAY.get(domain, "").split() or not any(each & _FLOAT16 for each in every)
-    return Form(_parameters(inputs, stays), _parameters(outputs, stays), True, stays and bool(every))
+    return FloatForm(_parameters(inputs, stays), _parameters(outputs, stays), True, stays and bool(every))
 
 
-def _parameters(allowed: list[frozenset[str]], stays: bool) -> Parameters:
-    return Parameters(
+def _parameters(allowed: list[frozenset[str]], stays: bool) -> FloatParameters:
+    return FloatParameters(
         tuple(bool(each & _FLOAT16) and not stays for each in allowed), tuple(bool(each & _FLOAT32) for each in allowed)
     )
 
 
-def is_constant(node: Node) -> bool:
+def is_constant_node(node: Node) -> bool:
     """Whether a node is a constant, which can have either type."""
     return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
 
 
-def in_float16(node: Node, made: Value | None, halved: Halved) -> None:
+def in_float16(node: Node, made: FloatValue | None, halved: Halved) -> None:
     """Change the attributes of a node whose first output becomes float16."""
     if made is None or made.kind == "other" or made.native != FLOAT16 or node.domain not in STANDARD_DOMAINS:
         return

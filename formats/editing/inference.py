@@ -12,13 +12,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
 from formats.ir.model import Dimension, Graph, Model, entries
 from formats.onnxpb.value_types import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -137,7 +138,7 @@ def _without(shape: TensorShape | None, symbols: Collection[str]) -> list[Dimens
     """The dims of a shape, unknown where these names stand."""
     return [
         Dimension(denotation=dim.denotation)
-        if dim.dim_param and (dim.dim_param in symbols or not words_of(dim.dim_param).isdisjoint(symbols))
+        if dim.dim_param and (dim.dim_param in symbols or not names_in_dim(dim.dim_param).isdisjoint(symbols))
         else dim
         for dim in (() if shape is None else shape.dim)
     ]
@@ -312,7 +313,7 @@ _OPERATORS: dict[type, Any] = {
 _FUNCTIONS = {"max": max, "Max": max, "min": min, "Min": min}
 
 
-def words_of(text: str) -> set[str]:
+def names_in_dim(text: str) -> set[str]:
     """The names of other dims in the name of a dim, if that is computed from them; otherwise the name itself."""
     if _WORD.fullmatch(text) or _parsed(text) is None:
         return {text}
@@ -323,10 +324,10 @@ def replaced(text: str, name: str, value: int | str) -> int | str | None:
     """The dim after another dim got a value or a name: a size, a text, or `None` if it is no possible size."""
     if text == name:
         return value
-    if name not in words_of(text):
+    if name not in names_in_dim(text):
         return text
     text = _WORD.sub(lambda word: str(value) if word[0] == name else word[0], text)
-    if words_of(text):
+    if names_in_dim(text):
         return text
     try:
         size = _computed(_parsed(text))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
 from formats.editing.operator_sets import version_of, with_opset, with_other_set
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
 from formats.errors import EditError, UnsupportedError
@@ -24,12 +24,12 @@ from formats.ir.functions import functions_of, key_of
 from formats.ir.model import EXTERNAL, StringStringEntry, entries
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import FileSpan
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from formats.editing.scopes import Scope
+    from formats.editing.scopes import NameScope
     from formats.ir.model import Graph, Model, Tensor, ValueInfo
 
 
@@ -268,7 +268,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
     return EditResult(tuple(edits))
 
 
-def _name_nodes_apart(outer: Scope, inner: Scope, prefix: str) -> None:
+def _name_nodes_apart(outer: NameScope, inner: NameScope, prefix: str) -> None:
     taken = {node.name for scope in outer.all_inner() for node in scope.message.node if node.name}
     for scope in inner.all_inner():
         for node in scope.message.node:

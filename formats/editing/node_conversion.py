@@ -190,7 +190,7 @@ def _onnx(operators: Iterable[str], versions: Iterable[int] = ()) -> Any:
     return onnx
 
 
-def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) -> list[Converted]:
+def convert_nodes(nodes: Sequence[Lone], given: int, wanted: int, within: Within) -> list[Converted]:
     """Each of these nodes in the operator set `wanted`; `within` converts a whole model."""
     results: list[Converted] = [Converted()] * len(nodes)
     groups: dict[tuple[int, int], list[int]] = {}
@@ -217,7 +217,7 @@ def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) ->
 
 def _with_attributes(given: Lone, version: int, first: int, wanted: int, within: Within) -> Converted:
     """A node whose constant inputs become attributes before the version `first`, in an older one."""
-    (found,) = converted([given], version, first, within)
+    (found,) = convert_nodes([given], version, first, within)
     if found.refusal:
         return found
     constants = {tensor.name or "": tensor for tensor in (*given.constants, *found.constants)}

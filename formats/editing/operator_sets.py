@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
+from formats.editing.node_conversion import RefusedError, convert_nodes, instance, lone, since
 from formats.editing.older_forms import INDICES
-from formats.editing.options import Edit, EditResult, counted
-from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs
+from formats.editing.options import Edit, EditResult
+from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs_of
 from formats.editing.surgery import make_node
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS, ONNX, STANDARD_DOMAINS, walk
@@ -36,7 +36,7 @@ from formats.onnxpb.newer_parts import newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
-from formats.words import listed
+from formats.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -172,7 +172,7 @@ class _Work:
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             self.names.update(node.input, node.output, (node.name or "",))
-            for name, inner in subgraphs(node):
+            for name, inner in subgraphs_of(node):
                 attribute = next(each for each in node.attribute if each.name == name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
                 self.look(inner, at, given, types, constants, found)
@@ -211,7 +211,7 @@ class _Work:
         for given in {key[0] for key in self.lone}:
             keys = [key for key in self.lone if key[0] == given]
             nodes = [self.lone[key] for key in keys]
-            forms = converted(nodes, given, self.version, with_opset)
+            forms = convert_nodes(nodes, given, self.version, with_opset)
             self.forms.update(zip(keys, forms, strict=True))
         refused = [each for each in self.waiting.values() if self.forms[each.key].refusal]
         if refused:

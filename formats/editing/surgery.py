@@ -32,7 +32,7 @@ from formats.words import nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from formats.editing.scopes import Scope
+    from formats.editing.scopes import NameScope
     from formats.ir.model import Function, Model
 
 
@@ -163,7 +163,7 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     main_graph(model).node.insert(at + 1, new)
 
 
-def _rename_uses(graph: Graph, scope: Scope, names: dict[str, str]) -> None:
+def _rename_uses(graph: Graph, scope: NameScope, names: dict[str, str]) -> None:
     """Give inputs and initializers other names where the graph and those in it use them, but not where they stand."""
     if both := [value.name for value in graph.output if value.name in names]:
         raise EditError(f"{both[0]} is both an input and an output of the graph")
@@ -173,7 +173,7 @@ def _rename_uses(graph: Graph, scope: Scope, names: dict[str, str]) -> None:
     graph.input, graph.initializer, graph.quantization_annotation = kept
 
 
-def _rename_visible(scope: Scope, names: dict[str, str]) -> None:
+def _rename_visible(scope: NameScope, names: dict[str, str]) -> None:
     """Give values of a scope other names in it, and in the scopes in it that do not define the name themselves."""
     for inner in scope.all_inner():
         Renamer({old: new for old, new in names.items() if inner is scope or old not in inner.defined}, {}).rename(
@@ -197,7 +197,7 @@ def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
     return count
 
 
-def _bypass(scope: Scope, node: Node) -> bool:
+def _bypass(scope: NameScope, node: Node) -> bool:
     sources, results = [*filter(None, node.input)], [*filter(None, node.output)]
     if len(sources) != 1 or len(results) != 1:
         name = node.name or node.output[0]

@@ -54,7 +54,7 @@ def called(node: Node) -> Iterator[Key]:
                 yield from called(inner)
 
 
-def expand(call: Node, function: Function, names: Names) -> list[Node]:
+def expand_call(call: Node, function: Function, names: Names) -> list[Node]:
     """The nodes of a function that compute one call, with new names for the values inside."""
     values = dict(zip(function.input, call.input, strict=False))
     values.update(dict.fromkeys(function.input[len(call.input) :], ""))

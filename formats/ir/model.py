@@ -249,7 +249,7 @@ def entries(message: Message, name: str) -> list[Any]:
     return elements
 
 
-def remove(message: Fielded, name: str) -> None:
+def remove_field(message: Fielded, name: str) -> None:
     """Remove a field from a message, whether it is decoded or not; it is the default then."""
     values = vars(message)
     values.pop(name, None)
@@ -797,9 +797,9 @@ class Model(Message):
         deleted. If a weight is read later, the file is opened again and must not have changed. Copies of the model, and
         models that share its tensors, use the same files. No other thread may read at the same time.
         """
-        from formats.ir.storage import files
+        from formats.ir.storage import files_of
 
-        for file in files(self):
+        for file in files_of(self):
             file.close()
 
     def __enter__(self) -> Model:

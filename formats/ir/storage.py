@@ -146,7 +146,7 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
     return tensor
 
 
-def files(model: Model) -> set[File]:
+def files_of(model: Model) -> set[File]:
     """The files that the tensors of a model use, and its lists that are still undecoded."""
     all_files: set[File] = set()
     stack: list[Any] = [model]
@@ -191,7 +191,7 @@ def entries_of(tensor: Tensor) -> list[tuple[str | None, str | None]]:
     return [(entry.key, entry.value) for entry in entries(tensor, "external_data")]
 
 
-def places_of(tensor: Tensor) -> dict[str, str]:
+def external_places(tensor: Tensor) -> dict[str, str]:
     """The entries of the tensor's external data, by key; of two with the same key, the last one counts."""
     return {key or "": value or "" for key, value in entries_of(tensor)}
 

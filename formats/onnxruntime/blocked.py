@@ -243,7 +243,7 @@ class _Values:
         by_set.setdefault(self._root(name), set()).add(channels)
 
 
-def put_back(values: _Values, block: int, version: int, names: Names) -> None:
+def unblock(values: _Values, block: int, version: int, names: Names) -> None:
     """Write the nodes of a graph in the usual layout, in place; `version` is that of ONNX's operators in the model."""
     graph, called = values.graph, _called(values)
     uses = Counter(name for node in graph.node for name in node.input)

@@ -153,7 +153,7 @@ def _values(graph: Graph) -> Iterator[ValueInfo]:
     yield from graph.input
 
 
-def all_types(model: Model) -> dict[int, Types]:
+def types_by_graph(model: Model) -> dict[int, Types]:
     """The types of the values of each graph that are known, by the `id` of the graph."""
     all_graphs = [graph for _, graph in graphs(model)]
     types_of = {id(graph): stated(graph) for graph in all_graphs}

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
 from formats.ir import STANDARD_DOMAINS, dtypes
-from formats.ir.functions import expand, expanded_size, functions_of, key_of
+from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
 from formats.ir.model import Function, Graph, Tensor, Type
 from formats.ir.node_order import Names, defined
-from formats.ir.node_order import graphs as all_graphs
+from formats.ir.node_order import graphs_below as all_graphs
 from formats.ir.storage import with_raw_data
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
@@ -70,7 +70,7 @@ def _expanded(graph: Graph, functions: Mapping[Key, Function], names: Names) -> 
         node = waiting.pop()
         function = functions.get(_key(node))
         if function is not None:
-            waiting += reversed(expand(node, function, names))
+            waiting += reversed(expand_call(node, function, names))
         elif any(attribute.g is not None for attribute in node.attribute):
             attributes = [
                 attribute if attribute.g is None else replace(attribute, g=_expanded(attribute.g, functions, names))
@@ -125,7 +125,7 @@ def _replaced(graph: Graph, outer: Types, types: Mapping[int, Types], version: i
             raise UnsupportedError(
                 f"onnxruntime has no kernel for {node.op_type}, and replaces it only in .onnx files; {error.message}"
             ) from None
-        nodes += expand(whole, _function(defs, whole, visible, version), names)
+        nodes += expand_call(whole, _function(defs, whole, visible, version), names)
     return replace(graph, node=nodes)
 
 

@@ -17,12 +17,12 @@ from formats.flatbuffer.builder import Shared, build
 from formats.ir import FIRST_WITH_OPERATOR_SETS, ONNX, domain_key, dtypes
 from formats.ir.copies import content
 from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, values_held
-from formats.ir.node_order import graphs as all_graphs
+from formats.ir.node_order import graphs_below as all_graphs
 from formats.ir.node_order import topological
 from formats.ir.storage import raw_source
 from formats.ir.walk import visit
 from formats.ort.buffers import MAX_NAMES, SCHEMA
-from formats.ort.operators import all_types, of_tensor, operator
+from formats.ort.operators import of_tensor, operator, types_by_graph
 from formats.ort.preparation import lifted, with_functions, without_functions
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
 from formats.words import listed
@@ -43,7 +43,7 @@ FIELDS_OF_TYPES: Final = dict(enumerate(VALUE_FIELDS[1:10], 1))  # up to `tensor
 TYPES_OF_FIELDS: Final = {field: number for number, field in FIELDS_OF_TYPES.items()}
 
 
-class Encoder:
+class OrtEncoder:
     """Encodes the graphs of a model; `types` has the types of the values of each graph, by its `id`."""
 
     def __init__(self, types: Mapping[int, Types], versions: Mapping[str, int]) -> None:
@@ -302,12 +302,12 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
     versions = {entry.domain or "": entry.version or 1 for entry in whole.opset_import}
     if ONNX in versions:
         versions[""] = versions.pop(ONNX)
-    types = all_types(whole)
+    types = types_by_graph(whole)
     for _ in range(MAX_NESTED):
         before, whole = whole, with_functions(whole, types, versions.get("", 1))
         if whole is before:
             break
-        types = all_types(whole)
+        types = types_by_graph(whole)
     graph = whole.graph or Graph()
     for where, inner in all_graphs(graph, "graph"):
         if len(topological(inner.node)) < len(inner.node):
@@ -322,7 +322,7 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
         )
     domains.add("")
     used = [(domain, version) for domain, version in versions.items() if domain in domains]
-    encoder = Encoder(types, versions)
+    encoder = OrtEncoder(types, versions)
     table: Table = {
         "ir_version": model.ir_version or 0,
         "opset_import": [{"domain": domain, "version": version} for domain, version in used],

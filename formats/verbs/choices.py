@@ -16,18 +16,18 @@ from formats.options import (
     METADATA,
     SWITCH,
     Flag,
-    Kind,
+    OptionKind,
     check_names,
     choice,
-    count,
-    made,
-    made_of,
+    make_options,
+    make_own_options,
+    named_texts,
     names_of,
     option,
-    pairs,
-    rows_of,
+    option_rows,
     settle,
     texts_by_name,
+    whole_number,
 )
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
@@ -57,7 +57,7 @@ def _kinds(value: Any) -> tuple[str, ...]:
     return kinds
 
 
-KINDS = Kind(
+KINDS = OptionKind(
     "kinds of losses, such as metadata or range",
     _kinds,
     "KIND",
@@ -110,7 +110,7 @@ class RaisingOptions:
 
     pin: Mapping[str, str] | None = option(
         None,
-        pairs("NAME=TYPE", "names and types", "input_ids=int64"),
+        named_texts("NAME=TYPE", "names and types", "input_ids=int64"),
         "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
         panel="Options for .rten as SRC",
         keyword_help="Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.",
@@ -216,13 +216,16 @@ class RuntimeOptions:
     )
     opset: int | None = option(
         None,
-        count(1),
+        whole_number(1),
         "Convert ONNX's operators to version N of their set, up or down.",
         panel=VERSIONS,
         common=True,
     )
     ir_version: int | None = option(
-        None, count(FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
+        None,
+        whole_number(FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION),
+        "Write the model in IR version N.",
+        panel=VERSIONS,
     )
     dtype: str | None = option(
         None,
@@ -311,22 +314,22 @@ def choose(
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
         if twice := given.keys() & names_of(target.options):
             raise OptionError(f"`{min(twice)}` is given twice: it is also in `options`")
-    engine, raising, runtime, replacement, texts = [made_of(kind, given) for kind in kinds]
+    engine, raising, runtime, replacement, texts = [make_own_options(kind, given) for kind in kinds]
     check_replacement(replacement, overwrite=engine.overwrite)
-    of_target = made_of(target.options, given) if options is None else options
-    for row in rows_of(target.options):
+    of_target = make_own_options(target.options, given) if options is None else options
+    for row in option_rows(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     of_target = _for_runtime(target, runtime, of_target)
     _check_metadata(target, texts.metadata or {})
-    reading = made_of(ReadOptions, given)
+    reading = make_own_options(ReadOptions, given)
     return Choice(engine, replacement, of_target, raising, runtime, reading, texts.metadata, exact)
 
 
 def taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
     """The options of a class among keywords, and the other keywords."""
     others = {name: value for name, value in keywords.items() if name not in names_of(options)}
-    return made_of(options, keywords), others
+    return make_own_options(options, keywords), others
 
 
 def _check_metadata(target: Codec, metadata: Mapping[str, str]) -> None:
@@ -389,7 +392,7 @@ def _without_exact(target: Codec, given: Mapping[str, Any]) -> tuple[Mapping[str
         return given, False
     if (named := lookup.runtime_named(text)).name == ONNXRUNTIME:
         return given, False
-    of_format: Any = made(lookup.by_name(named.name).options, {"exact": given["exact"]})
+    of_format: Any = make_options(lookup.by_name(named.name).options, {"exact": given["exact"]})
     return {key: value for key, value in given.items() if key != "exact"}, of_format.exact
 
 

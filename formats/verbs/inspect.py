@@ -19,7 +19,7 @@ from formats.errors import OptionError, UnsupportedError
 from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
-from formats.options import made
+from formats.options import make_options
 from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
@@ -287,7 +287,7 @@ def inspect(
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), _chosen(runtime)
+    path, reading, chosen = path_of(path), tolerant(make_options(ReadOptions, options, by=inspect)), _chosen(runtime)
     # A store answers slowly: there, the names of the models are those that the first of them was read with.
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
     with collector_paused():

@@ -18,7 +18,7 @@ from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, ONNX, dtypes
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, SparseTensor
 from formats.onnxpb.newer_parts import newer_parts
-from formats.options import made
+from formats.options import make_options
 from formats.tensordata.file import AbsentFile, File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
 from formats.tensordata.sources.source import FileSpan, Transformed, place_of
@@ -111,7 +111,7 @@ def verify(
     Raises: OptionError for an option without effect; OSError if a file cannot be read. Errors in the model are
     returned, not raised.
     """
-    path, reading = path_of(path), tolerant(made(ReadOptions, options, by=verify))
+    path, reading = path_of(path), tolerant(make_options(ReadOptions, options, by=verify))
     engine = None
     if data or threads or progress:
         from formats.tensordata.engine import EngineOptions  # what reads no data starts without it

@@ -17,7 +17,7 @@ from formats.cli.typer_commands import understood
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.errors import OptionError
-from formats.options import SWITCH, Flag, Row, count, option, rows_of, settle, size
+from formats.options import SWITCH, Flag, OptionRow, option, option_rows, settle, size, whole_number
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Literal
 from tests import commands
@@ -31,7 +31,7 @@ OTHER_WORDS = {  # the flags of keywords that have another word there
 }
 
 
-def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
+def table(verb: Verb) -> dict[str, tuple[OptionRow, Flag]]:
     """The flags of a verb by name."""
     return flags_of(group.options for group in verb.groups(False))
 
@@ -40,7 +40,7 @@ def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
 def test_every_keyword_has_its_flag(verb: Verb) -> None:
     """The flag of every option is its name in the library with dashes, apart from a few, each for a reason."""
     for group in verb.groups(False):
-        for row in rows_of(group.options):
+        for row in option_rows(group.options):
             if row.flags and row.name != "key":  # a key is never typed on a command line
                 assert OTHER_WORDS.get(row.name, f"--{row.name.replace('_', '-')}") in table(verb)
 
@@ -172,7 +172,7 @@ def their_options(**fields: Any) -> type:
 def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
     """Another package's format, with the options `level`, `alignment` and `index`; it records their values."""
     options = their_options(
-        level=option(3, count(1, 9), "Press that hard, from 1 to 9."),
+        level=option(3, whole_number(1, 9), "Press that hard, from 1 to 9."),
         index=option(False, SWITCH, "Add an index."),
         alignment=option(1, size(1, 8), "Put each of them at a multiple of SIZE, up to 8."),
     )

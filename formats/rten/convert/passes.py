@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Model, OperatorSetId
-from formats.ir.node_order import all_mentioned, graphs, mentioned, subgraphs
+from formats.ir.node_order import all_mentioned, graphs_below, mentioned, subgraphs
 from formats.rten.convert.context import NEWEST
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
 from formats.rten.convert.refusal import Refusal
@@ -102,7 +102,7 @@ class GraphFacts:
 
 def find_decisive(graph: Graph, facts: GraphFacts) -> Graph:
     """Note the names of the values that are rounded or compared, also in subgraphs."""
-    add_decisive([inner.node for _, inner in graphs(graph)], facts.names.decisive)
+    add_decisive([inner.node for _, inner in graphs_below(graph)], facts.names.decisive)
     return graph
 
 
@@ -260,7 +260,7 @@ def report_precision(model: Model, facts: ModelFacts) -> Model:
 
 def report_depth(model: Model, facts: ModelFacts) -> Model:
     """Report the graphs for which the stack of a thread may be too small."""
-    all_graphs = [*graphs(model.graph or Graph(), "graph")]
+    all_graphs = [*graphs_below(model.graph or Graph(), "graph")]
     for where, graph in all_graphs:
         if len(graph.node) <= MAX_IN_THREAD:  # as most graphs, so that they cost nothing
             continue

@@ -16,7 +16,7 @@ from formats.errors import EncodeError
 from formats.flatbuffer.builder import NAME, Form, FormTables, Gap
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
-from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
+from formats.ir.node_order import Names, defined, graphs_below, mentioned, subgraphs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
@@ -88,7 +88,7 @@ class Encoder:
         self._inline = inline
         self._ir_version = model.ir_version or 0
         self._forms: dict[Any, Form] = {}  # by all common parts; for operators, by the content of their attributes
-        all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
+        all_graphs = [graph for _, graph in graphs_below(model.graph or Graph())]
         computed = [*chain.from_iterable([node.output for graph in all_graphs for node in graph.node])]
         self._names = Names(chain(computed, _given_names(all_graphs)))
         self._written: Mapping[str, str] = {}  # for names in the graph that is being encoded, if they change

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir import PREVIEW, TRAINING
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
-from formats.ir.functions import expand
+from formats.ir.functions import expand_call
 from formats.ir.model import Function, Node
 from formats.ir.node_order import defined, mentioned
 from formats.rten.convert.refusal import Refused
@@ -50,7 +50,7 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
     function = Function(input=[parameter, *captured], output=[end], node=nodes)
     result = context.names.new(f"{node.output[0]}/{name}")
     call = Node(op_type=name, input=[value, *captured], output=[result])
-    for inner in expand(call, function, context.names):
+    for inner in expand_call(call, function, context.names):
         if inner.op_type == "Constant":
             tensor = next(attribute.t for attribute in inner.attribute if attribute.t is not None)
             context.constants.add_tensor(replace(tensor, name=inner.output[0]))

@@ -13,7 +13,7 @@ from formats.errors import EncodeError
 from formats.ir import ir_version_with
 from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
 from formats.ir.model import Graph, Model, OperatorSetId
-from formats.ir.node_order import Names, graphs
+from formats.ir.node_order import Names, graphs_below
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.graph.attributes import attributes_key, get_int
@@ -73,7 +73,7 @@ def _version(graph: Graph) -> int:
     """The operator set that a graph needs."""
     version = VERSION
     seen: dict[tuple[str | None, bytes | None], Node] = {}  # a node for each operator with some attributes
-    for _, inner in graphs(graph):
+    for _, inner in graphs_below(graph):
         for node in inner.node:
             seen.setdefault((node.op_type, attributes_key(node)), node)
     for node in seen.values():
