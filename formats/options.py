@@ -320,7 +320,7 @@ def _within(value: int, least: int, most: int | None) -> int:
     return value
 
 
-def whole_number(least: int = 0, most: int | None = None) -> OptionKind:
+def count(least: int = 0, most: int | None = None) -> OptionKind:
     """A whole number."""
     words = f"a whole number of at least {least:,}" if most is None else f"a whole number from {least:,} to {most:,}"
     return OptionKind(words, lambda value: _within(_whole(value), least, most), "N", decimal)
@@ -376,7 +376,7 @@ def text(metavar: str, words: str = "a text") -> OptionKind:
     return OptionKind(words, filled_text, metavar)
 
 
-def named_texts(metavar: str, words: str, example: str) -> OptionKind:
+def pairs(metavar: str, words: str, example: str) -> OptionKind:
     """Texts by name: what `words` say. One at a time is typed, as `NAME=VALUE`; a name may have equals signs in it."""
     return OptionKind(
         f"{metavar}, such as {example}",
@@ -428,7 +428,7 @@ def values_by_name(metavar: str, example: str, keyword_words: str) -> OptionKind
 
 MOST_ALIGNED_BYTES = 1 << 30  # the largest pages of memory
 CHANGES = "What changes"
-METADATA = named_texts("KEY=VALUE", "keys and texts", "license=MIT")
+METADATA = pairs("KEY=VALUE", "keys and texts", "license=MIT")
 REMOTE = "Options for addresses such as s3://bucket/model.onnx"
 STORAGE = values_by_name("KEY=VALUE", "anon=true", "a dictionary, as fsspec takes it, such as {'anon': True}")
 STORAGE_FLAG = Flag(
@@ -458,4 +458,4 @@ def progress_option() -> Any:
 def retries_option() -> Any:
     """The field for the number of repeated requests, of a class of options for reading or for writing."""
     words = f"Repeat a request that fails temporarily up to N times; {RETRIES} by default."
-    return option(RETRIES, whole_number(0, 100), words, panel=REMOTE)
+    return option(RETRIES, count(0, 100), words, panel=REMOTE)

@@ -27,7 +27,7 @@ from formats.cli.streams import (
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
-from formats.options import MOST_WORKERS, SWITCH, Flag, OptionKind, decimal, option, settle, whole_number
+from formats.options import MOST_WORKERS, SWITCH, Flag, OptionKind, count, decimal, option, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -100,7 +100,7 @@ class InspectOptions:
     )
     params: int = option(
         0,
-        whole_number(1)._replace(metavar="[DEPTH]"),
+        count(1)._replace(metavar="[DEPTH]"),
         "Count the parameters of each part of the model.",
         flags=(
             Flag(
@@ -146,7 +146,7 @@ class VerifyOptions:
 
     data: bool = option(False, SWITCH, "Read all data and verify all checksums.", common=True)
     original: Path | None = option(None, PATH, "The file that FILE was converted from; needs --data.", common=True)
-    threads: int = option(0, whole_number(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
+    threads: int = option(0, count(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,7 @@ class DiffOptions:
     """What `diff` compares and shows."""
 
     storage: bool = option(False, SWITCH, "Also compare how weights are stored.", common=True)
-    limit: int = option(
-        DIFFERENCES, whole_number(), f"Print at most N differences; {DIFFERENCES} by default.", common=True
-    )
+    limit: int = option(DIFFERENCES, count(), f"Print at most N differences; {DIFFERENCES} by default.", common=True)
 
 
 class Seen:

@@ -15,7 +15,7 @@ from formats.cli.error_text import error_to_json
 from formats.cli.report_lines import summary
 from formats.cli.streams import as_flags, json_text, say, say_error, show
 from formats.errors import OptionError
-from formats.options import MOST_WORKERS, SWITCH, OptionKind, option, settle, text, whole_number
+from formats.options import MOST_WORKERS, SWITCH, OptionKind, count, option, settle, text
 from formats.pictures.progress_bar import Progress
 from formats.tensordata.file import is_address
 from formats.verbs.arguments import path_of
@@ -81,7 +81,7 @@ class SeveralOptions:
 
     jobs: int = option(
         0,
-        whole_number(0, MOST_WORKERS),
+        count(0, MOST_WORKERS),
         "Convert N models at a time; 0, the default, chooses.",
         short="-j",
         panel=PANEL,

@@ -19,13 +19,13 @@ from formats.options import (
     Flag,
     OptionKind,
     choice,
+    count,
     internal,
     option,
     retries_option,
     settle,
     store_option,
     text,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ReadOptions:
 
     max_depth: int = option(
         MAX_DEPTH,
-        whole_number(1, DEEPEST),
+        count(1, DEEPEST),
         f"Refuse messages nested more than N deep, at most {DEEPEST}; {MAX_DEPTH} by default.",
         panel=READING,
     )

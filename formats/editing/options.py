@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
-from formats.options import CHANGES, OptionKind, filled_text, name_and_value, named_texts, option, settle, text
+from formats.options import CHANGES, OptionKind, filled_text, name_and_value, option, pairs, settle, text
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Loss
@@ -81,7 +81,7 @@ LINKS = OptionKind(
 VALUES = OptionKind(
     "names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True
 )
-NAMES = named_texts("OLD=NEW", "names and new names", "input=images")
+NAMES = pairs("OLD=NEW", "names and new names", "input=images")
 SIZES = OptionKind(
     "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
     _sizes,

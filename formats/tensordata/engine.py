@@ -21,13 +21,13 @@ from formats.errors import FormatError, file_exists
 from formats.options import (
     MOST_WORKERS,
     SWITCH,
+    count,
     option,
     progress_option,
     retries_option,
     settle,
     size,
     store_option,
-    whole_number,
 )
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
@@ -83,7 +83,7 @@ class EngineOptions:
     Raises: OptionError for an invalid value.
     """
 
-    threads: int = option(0, whole_number(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
+    threads: int = option(0, count(0, MOST_WORKERS), "Use N threads; 0, the default, chooses a suitable number.")
     chunk_bytes: int = option(  # a chunk that fits into a second-level cache is written while it is still there
         1 << 20, size(1), "The number of bytes that a thread moves at a time.", flags=()
     )

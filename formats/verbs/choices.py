@@ -19,15 +19,15 @@ from formats.options import (
     OptionKind,
     check_names,
     choice,
+    count,
     make_options,
     make_own_options,
-    named_texts,
     names_of,
     option,
     option_rows,
+    pairs,
     settle,
     texts_by_name,
-    whole_number,
 )
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
@@ -110,7 +110,7 @@ class RaisingOptions:
 
     pin: Mapping[str, str] | None = option(
         None,
-        named_texts("NAME=TYPE", "names and types", "input_ids=int64"),
+        pairs("NAME=TYPE", "names and types", "input_ids=int64"),
         "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
         panel="Options for .rten as SRC",
         keyword_help="Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.",
@@ -216,14 +216,14 @@ class RuntimeOptions:
     )
     opset: int | None = option(
         None,
-        whole_number(1),
+        count(1),
         "Convert ONNX's operators to version N of their set, up or down.",
         panel=VERSIONS,
         common=True,
     )
     ir_version: int | None = option(
         None,
-        whole_number(FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION),
+        count(FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION),
         "Write the model in IR version N.",
         panel=VERSIONS,
     )

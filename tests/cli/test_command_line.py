@@ -17,7 +17,7 @@ from formats.cli.typer_commands import understood
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.errors import OptionError
-from formats.options import SWITCH, Flag, OptionRow, option, option_rows, settle, size, whole_number
+from formats.options import SWITCH, Flag, OptionRow, count, option, option_rows, settle, size
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Literal
 from tests import commands
@@ -172,7 +172,7 @@ def their_options(**fields: Any) -> type:
 def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
     """Another package's format, with the options `level`, `alignment` and `index`; it records their values."""
     options = their_options(
-        level=option(3, whole_number(1, 9), "Press that hard, from 1 to 9."),
+        level=option(3, count(1, 9), "Press that hard, from 1 to 9."),
         index=option(False, SWITCH, "Add an index."),
         alignment=option(1, size(1, 8), "Put each of them at a multiple of SIZE, up to 8."),
     )

@@ -14,7 +14,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS, Codec, Match, ReadOptions, Region
 from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
 from formats.onnxzip.options import ArchiveOptions
-from formats.options import SWITCH, option, whole_number
+from formats.options import SWITCH, count, option
 from formats.rten.options import RtenOptions
 from formats.tensordata.plan import FilePlan, PlacedWrite
 from formats.tensordata.sources.source import Literal
@@ -90,7 +90,7 @@ class Demanding:
 class Taking:
     """Options with a name that every conversion uses."""
 
-    threads: int = option(1, whole_number(1), "Use N threads.")
+    threads: int = option(1, count(1), "Use N threads.")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.codec import READ_DEFAULTS, Codec, Match, ReadOptions
-from formats.options import named_texts, option, settle, size
+from formats.options import option, pairs, settle, size
 
 if TYPE_CHECKING:
     from formats import Model
@@ -34,7 +34,7 @@ class SafetensorsOptions:
     )
     note: Mapping[str, str] | None = option(
         None,
-        named_texts("NAME=VALUE", "names and texts", "author=me"),
+        pairs("NAME=VALUE", "names and texts", "author=me"),
         "Add a text to the metadata of the file; repeat it for each text.",
     )
 
