@@ -1,7 +1,5 @@
 """The ways a tensor can store its elements, as one source of raw bytes and as arrays.
 
-The only module of `ir` that uses tensor data: it converts typed fields to raw form and to numpy.
-
 Spec: onnx.proto, the comments of TensorProto's data fields.
 """
 
