@@ -157,12 +157,12 @@ def _flags(
 @cache
 def option_rows(options: type) -> tuple[OptionRow, ...]:
     """The rows of a class of options."""
-    return tuple(each.metadata[ROW](each.name) for each in fields(options) if ROW in each.metadata)
+    return tuple(field.metadata[ROW](field.name) for field in fields(options) if ROW in field.metadata)
 
 
 def names_of(options: type) -> set[str]:
     """The names of the fields of a class of options that callers may give: all but the `internal` ones."""
-    return {each.name for each in fields(options) if INTERNAL not in each.metadata}
+    return {field.name for field in fields(options) if INTERNAL not in field.metadata}
 
 
 def internal(default: Any) -> Any:
@@ -398,7 +398,7 @@ def name_and_value(typed: str) -> tuple[str, str]:
 
 def texts_by_name(value: Any) -> Mapping[str, str]:
     """The same mapping of texts to texts."""
-    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in (*value, *value.values())):
+    if not isinstance(value, Mapping) or not all(isinstance(word, str) for word in (*value, *value.values())):
         raise TypeError(value)
     return value
 

@@ -31,7 +31,7 @@ from formats.ir import ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
-from formats.ir.model import Graph, ValueInfo, entries
+from formats.ir.model import Graph, ValueInfo, attribute_named, entries
 from formats.ir.node_order import Names
 from formats.onnxpb.value_types import type_text, value_types
 from formats.words import counted, listed
@@ -62,7 +62,7 @@ def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Edi
     work.look_at_all()
     work.settle()
     work.rewrite_all()
-    return new, work.done(calls)
+    return new, work.result(calls)
 
 
 class _Scope(NamedTuple):
@@ -111,8 +111,8 @@ class _Work:
         self.scopes.append(_Scope(graph, where, values))
         is_main = where == "graph"
         interface = FLOAT if is_main and self.keep else FLOAT16
-        for each in graph.input:
-            name = each.name or ""
+        for stated in graph.input:
+            name = stated.name or ""
             own[name] = FloatValue(name, float_kind(types.get(name, "")), interface)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
@@ -133,7 +133,7 @@ class _Work:
             for name, inner in subgraphs_of(node):
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
-                attribute = next(each for each in node.attribute if each.name == name)
+                attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
                 self._look(inner, at, values, all_types)
         for output in graph.output:
@@ -171,7 +171,9 @@ class _Work:
             self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
         native = None if is_constant_node(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
         value = FloatValue(name, float_kind(types.get(name, "")), native)
-        value.is_beyond = is_constant_node(node) and any(each.t and self._is_beyond(each.t) for each in node.attribute)
+        value.is_beyond = is_constant_node(node) and any(
+            attribute.t and self._is_beyond(attribute.t) for attribute in node.attribute
+        )
         return value
 
     def settle(self) -> None:
@@ -185,9 +187,9 @@ class _Work:
                 if value.kind == "other":
                     continue
                 value.settle(taken)
-                if value.kind == "held" and value.cast_to is not None:
+                if value.kind == "container" and value.cast_to is not None:
                     place = value.wanted.get(value.cast_to, scope.where)
-                    types = [type_name(each) for each in (value.cast_to, value.native)]
+                    types = [type_name(number) for number in (value.cast_to, value.native)]
                     raise UnsupportedError(
                         f"{place} needs {value.name} as a sequence of {types[0]}, but it is one of {types[1]}, and no "
                         "operator casts sequences"
@@ -201,8 +203,8 @@ class _Work:
     def _rewrite(self, scope: _Scope) -> None:
         graph, values = scope.graph, scope.values
         nodes: list[Node] = []
-        names = [*(each.name for each in graph.input), *(each.name for each in _tensors(graph))]
-        for name in dict.fromkeys(each or "" for each in names):
+        names = [*(value.name for value in graph.input), *(tensor.name for tensor in _tensors(graph))]
+        for name in dict.fromkeys(name or "" for name in names):
             nodes += self._casts(values[name])
         for node in graph.node:
             made = [values[name] if name else None for name in node.output]
@@ -213,7 +215,7 @@ class _Work:
             ]
             in_float16(node, made[0] if made else None, self.halved)
             node.input = inputs
-            node.output = [each.named(each.native or FLOAT) if each else "" for each in made]
+            node.output = [value.named(value.native or FLOAT) if value else "" for value in made]
             nodes.append(node)
             for value in made:
                 nodes += self._casts(value) if value else ()
@@ -222,8 +224,8 @@ class _Work:
             if values[tensor.name or ""].native == FLOAT16 and tensor.data_type == FLOAT:
                 graph.initializer[index] = self.halved.of(tensor, f"{scope.where}.initializer[{index}]")
         for index, sparse in enumerate(entries(graph, "sparse_initializer")):
-            if (held := sparse.values) and values[held.name or ""].native == FLOAT16 and held.data_type == FLOAT:
-                sparse.values = self.halved.of(held, f"{scope.where}.sparse_initializer[{index}].values")
+            if (tensor := sparse.values) and values[tensor.name or ""].native == FLOAT16 and tensor.data_type == FLOAT:
+                sparse.values = self.halved.of(tensor, f"{scope.where}.sparse_initializer[{index}].values")
         self._state_types(scope)
 
     def _casts(self, value: FloatValue) -> Iterator[Node]:
@@ -248,7 +250,7 @@ class _Work:
                 number = value.public or FLOAT if is_main else FLOAT16
                 output.name, output.type = value.names[number], with_element(output.type, number)
 
-    def done(self, calls: int) -> EditResult:
+    def result(self, calls: int) -> EditResult:
         """What was done, and what was lost."""
         edits = [Edit("dtype", self.halved.sentence())] if self.halved.count else []
         casts = f"; {counted(self.casts, 'cast')} added" if self.casts else ""
@@ -275,13 +277,13 @@ class _Work:
 
 def _floats(values: list[ValueInfo]) -> list[str]:
     """The names of the values with float32s."""
-    return [each.name or "" for each in values if float_kind(type_text(each.type)) != "other"]
+    return [value.name or "" for value in values if float_kind(type_text(value.type)) != "other"]
 
 
 def _tensors(graph: Graph) -> list[Tensor]:
     """The initializers of a graph, and the values of sparse ones, which have their names."""
     sparse: list[SparseTensor] = entries(graph, "sparse_initializer")
-    return [*graph.initializer, *(each.values for each in sparse if each.values is not None)]
+    return [*graph.initializer, *(entry.values for entry in sparse if entry.values is not None)]
 
 
 def expand_calls(model: Model) -> int:
@@ -332,7 +334,7 @@ def _expand_in(message: Graph | Function, functions: dict[Key, Function], names:
             raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
         count += 1
         made = expand_call(node, functions[key], names)
-        count += sum(_expand_in(graph, functions, names, sizes) for each in made for _, graph in subgraphs_of(each))
+        count += sum(_expand_in(graph, functions, names, sizes) for node in made for _, graph in subgraphs_of(node))
         waiting += reversed(made)
     if count:
         message.node = written

@@ -18,7 +18,7 @@ from formats.editing.surgery import make_attribute
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
-from formats.ir.model import entries
+from formats.ir.model import attribute_named, entries
 from formats.ir.storage import from_numpy, with_raw_data
 from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.value_types import type_text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 FloatKind: TypeAlias = typing.Literal[
-    "tensor", "held", "other"
+    "tensor", "container", "other"
 ]  # a float32 tensor, a sequence or optional of such, or neither
 SUFFIXES = {FLOAT: "float32", FLOAT16: "float16"}
 
@@ -67,7 +67,7 @@ class FloatValue:
     @property
     def cast_to(self) -> int | None:
         """The type to which it must be cast, besides the one that it has."""
-        return next((each for each in self.names if each != self.native), None)
+        return next((name for name in self.names if name != self.native), None)
 
     def named(self, number: int) -> str:
         """The name under which the value has a type; a value that is no float has only one."""
@@ -79,7 +79,7 @@ def float_kind(text: str) -> FloatKind:
     inner = text
     while inner.startswith(("seq(", "optional(")):
         inner = inner[inner.index("(") + 1 : -1]
-    return "other" if inner != "tensor(float)" else "tensor" if inner == text else "held"
+    return "other" if inner != "tensor(float)" else "tensor" if inner == text else "container"
 
 
 def with_element(type_: Type | None, number: int) -> Type | None:
@@ -125,8 +125,8 @@ class Halved:
         from formats.tensordata.sources.transform import halve
 
         source = tensor.source()
-        if any(found := self.beyond(tensor)):
-            self._moved[place] = found
+        if any(beyond := self.beyond(tensor)):
+            self._moved[place] = beyond
         self.count, self.nbytes = self.count + 1, self.nbytes + source.nbytes
         converted = halve().of(source)
         new = with_raw_data(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
@@ -141,7 +141,7 @@ class Halved:
     def losses(self) -> Iterator[Loss]:
         """The numbers that became others, apart from rounding."""
         for field, what, became, seen in LOST:
-            counts = {place: number for place, found in self._moved.items() if (number := getattr(found, field))}
+            counts = {place: number for place, beyond in self._moved.items() if (number := getattr(beyond, field))}
             if counts:
                 tensors = f"of {counted(len(counts), 'weight')}"
                 detail = f"{counted(sum(counts.values()), 'number')} {tensors} {what}; each became {became}"
@@ -198,15 +198,14 @@ class FloatForm(NamedTuple):
 
 def in_float32(form: FloatForm) -> FloatForm:
     """The form of an operator that stays in float32, although it need not."""
-    inputs, outputs = (each._replace(half=tuple(False for _ in each.half)) for each in (form.inputs, form.outputs))
+    inputs, outputs = (ends._replace(half=(False,) * len(ends.half)) for ends in (form.inputs, form.outputs))
     return FloatForm(inputs, outputs, form.is_known)
 
 
 def reduces(node: Node) -> bool:
     """Whether a node combines numbers at one place, for which onnxruntime has no float16."""
-    return node.op_type in REDUCING and any(
-        each.name == "reduction" and each.s not in (None, b"none") for each in entries(node, "attribute")
-    )
+    reduction = attribute_named(node, "reduction")
+    return node.op_type in REDUCING and reduction is not None and reduction.s not in (None, b"none")
 
 
 class Operators:
@@ -226,17 +225,17 @@ def _form(name: str, version: int, domain: str) -> FloatForm:
     signature = signature_of(domain, name, version)
     if signature is None:
         return FloatForm()
-    inputs, outputs = (
-        [signature.allowed(each) for each in parameters] for parameters in (signature.inputs, signature.outputs)
-    )
-    every = [each for each in (*inputs, *outputs) if each & _FLOAT32]
-    stays = name in _STAY.get(domain, "").split() or not any(each & _FLOAT16 for each in every)
+    inputs = [signature.allowed(parameter) for parameter in signature.inputs]
+    outputs = [signature.allowed(parameter) for parameter in signature.outputs]
+    every = [types for types in (*inputs, *outputs) if types & _FLOAT32]
+    stays = name in _STAY.get(domain, "").split() or not any(types & _FLOAT16 for types in every)
     return FloatForm(_parameters(inputs, stays), _parameters(outputs, stays), True, stays and bool(every))
 
 
 def _parameters(allowed: list[frozenset[str]], stays: bool) -> FloatParameters:
     return FloatParameters(
-        tuple(bool(each & _FLOAT16) and not stays for each in allowed), tuple(bool(each & _FLOAT32) for each in allowed)
+        tuple(bool(types & _FLOAT16) and not stays for types in allowed),
+        tuple(bool(types & _FLOAT32) for types in allowed),
     )
 
 
@@ -250,18 +249,18 @@ def in_float16(node: Node, made: FloatValue | None, halved: Halved) -> None:
     if made is None or made.kind == "other" or made.native != FLOAT16 or node.domain not in STANDARD_DOMAINS:
         return
     if node.op_type in ("Constant", "ConstantOfShape"):
-        node.attribute = [_constant(each, made.name, halved) for each in node.attribute]
+        node.attribute = [_constant(attribute, made.name, halved) for attribute in node.attribute]
         if not node.attribute and node.op_type == "ConstantOfShape":
             node.attribute = [make_attribute("value", _zero())]
         return
     name, missing = TYPE_ATTRIBUTES.get(node.op_type or "", ("", 0))
-    given = {each.name for each in entries(node, "attribute")}
-    if name in given:
-        node.attribute = [_typed(each, name) for each in node.attribute]
+    names = {attribute.name for attribute in entries(node, "attribute")}
+    if name in names:
+        node.attribute = [_typed(attribute, name) for attribute in node.attribute]
     elif missing == FLOAT:
         node.attribute = [*node.attribute, make_attribute(name, FLOAT16)]
-    if any(each.tp is not None for each in entries(node, "attribute")):
-        node.attribute = [_with_type(each) for each in node.attribute]
+    if any(attribute.tp is not None for attribute in entries(node, "attribute")):
+        node.attribute = [_with_type(attribute) for attribute in node.attribute]
 
 
 def _typed(attribute: Attribute, name: str) -> Attribute:

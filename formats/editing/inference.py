@@ -40,9 +40,9 @@ def infer_in(model: Model) -> None:
         raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
     names = _stated_names(model)
     for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
-        known = _named([*other.value_info, *other.output])
+        inferred_values = _named([*other.value_info, *other.output])
         for value in (*graph.output, *graph.value_info):
-            new = known.get(value.name or "")
+            new = inferred_values.get(value.name or "")
             shape = shape_of(value)
             if new is not None and (value.type is None or (value.type.tensor_type is not None and shape is None)):
                 value.type = new.type
@@ -75,7 +75,7 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     """
     dropped, outputs, stated = _dropped(model, changed)
     why = ""
-    known = 0
+    count = 0
     try:
         with_types = _checked(model, before)
     except MissingPackageError as error:
@@ -83,11 +83,12 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     if with_types is not None:
         _check_reshapes(with_types)
         _check_states(with_types)
-        known = _take(model, with_types, dropped)
+        count = _take(model, with_types, dropped)
     _restore(model, dropped, stated)
-    edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
-    left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
-    return EditResult(edits, tuple(_losses_of(left, [old.value for old in outputs if _is_less_known(old)], why)))
+    edits = (Edit("dim", f"{counted(count, 'shape')} inferred again"),) if count else ()
+    still_dropped = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
+    less_known = [old.value for old in outputs if _is_less_known(old)]
+    return EditResult(edits, tuple(_losses_of(still_dropped, less_known, why)))
 
 
 def _checked(model: Model, before: Model) -> Model | None:
@@ -201,13 +202,14 @@ def _take(model: Model, with_types: Model, dropped: Mapping[str, ValueInfo]) -> 
     names = _stated_names(model)
     more = 0
     for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
-        known = _named([*other.value_info, *other.output])
+        inferred_values = _named([*other.value_info, *other.output])
         for value in (*graph.output, *entries(graph, "value_info")):
-            shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
+            shape, inferred_value = shape_of(value), inferred_values.get(value.name or "")
+            new = None if inferred_value is None else shape_of(inferred_value)
             more += shape is not None and new is not None and _fill(shape, new, names)
-    known = _named([*main_graph(with_types).value_info, *main_graph(with_types).output])
+    inferred_values = _named([*main_graph(with_types).value_info, *main_graph(with_types).output])
     for name, value in dropped.items():
-        new = shape_of(known[name]) if name in known else None
+        new = shape_of(inferred_values[name]) if name in inferred_values else None
         if new is not None and (tensor := getattr(value.type, "tensor_type", None)) is not None:
             tensor.shape = new
             for dim in new.dim:

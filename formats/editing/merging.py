@@ -43,9 +43,9 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResul
     MissingPackageError if onnx is needed, but not installed.
     """
     result = EditResult()
-    given = version_of(first.opset_import), version_of(second.opset_import)
-    if None not in given and given[0] != given[1]:
-        older, newer = sorted(version or 0 for version in given)
+    versions_now = version_of(first.opset_import), version_of(second.opset_import)
+    if None not in versions_now and versions_now[0] != versions_now[1]:
+        older, newer = sorted(version or 0 for version in versions_now)
         try:
             first, second, result = _in_set(first, second, newer)
         except UnsupportedError as error:
@@ -73,10 +73,10 @@ def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, Ed
 
 def join_imports(first: Model, second: Model) -> None:
     """Import in the first model what the second one imports; versions that still differ mean nothing."""
-    known = {domain_key(entry.domain): entry for entry in first.opset_import}
+    imports = {domain_key(entry.domain): entry for entry in first.opset_import}
     for entry in second.opset_import:
-        if domain_key(entry.domain) in known:
-            mine = known[domain_key(entry.domain)]
+        if domain_key(entry.domain) in imports:
+            mine = imports[domain_key(entry.domain)]
             mine.version = max(mine.version or 0, entry.version or 0)
         else:
             first.opset_import.append(copied(entry))
@@ -196,9 +196,9 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResul
                     raise EditError(f"{link.name}: {one.dim_param} would be {mine[one.dim_param]} and {wanted}")
             elif other.dim_param and (size is not None or one.dim_param):
                 new: Any = one.dim_param if size is None else size
-                known = theirs.setdefault(other.dim_param, new)
-                if isinstance(known, int) and isinstance(new, int) and known != new:
-                    raise EditError(f"{link.name}: {other.dim_param} would be {known} and {new}")
+                set_before = theirs.setdefault(other.dim_param, new)
+                if isinstance(set_before, int) and isinstance(new, int) and set_before != new:
+                    raise EditError(f"{link.name}: {other.dim_param} would be {set_before} and {new}")
     theirs = {name: mine.get(size, size) if isinstance(size, str) else size for name, size in theirs.items()}
     taken = {*symbols_of(first), *symbols_of(second)}
     for name in symbols_of(second):
@@ -239,15 +239,15 @@ def _place(tensor: Tensor) -> tuple[Any, ...] | None:
     return path, source.file.nbytes, source.file_offset, source.nbytes, tensor.data_type, *tensor.dims
 
 
-def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: str) -> EditResult:
-    """Give the values and nodes of the second model names that the first one does not have; `given` has some."""
+def _name_apart(first: Model, second: Model, given_names: Mapping[str, str], prefix: str) -> EditResult:
+    """Give the values and nodes of the second model names that the first one does not have; `given_names` has some."""
     outer, inner = scope_of(main_graph(first), "graph"), scope_of(main_graph(second), "graph")
     own = {name: None for scope in inner.all_inner() for name in sorted(scope.defined)}
     taken = {name for scope in outer.all_inner() for name in scope.defined | scope.used}
-    names = dict(given)
+    names = dict(given_names)
     later = {*own}
     for name in own:
-        if name not in given:
+        if name not in given_names:
             new = prefix + name
             if new in taken or (prefix and new in later):
                 new = fresh(new, taken | later)
@@ -259,7 +259,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
     _name_nodes_apart(outer, inner, prefix)
     edits = []
     for kind, values in (("input", main_graph(second).input), ("output", main_graph(second).output)):
-        before = {new: old for old, new in changed.items() if old not in given and new != prefix + old}
+        before = {new: old for old, new in changed.items() if old not in given_names and new != prefix + old}
         edits += [
             Edit("rename", f"the {kind} {before[value.name or '']} of the second model is now {value.name}")
             for value in values
@@ -333,7 +333,7 @@ def _join_facts(first: Model, second: Model) -> Iterable[Loss]:
                 "training_info", "training_info", f"the information for training the {which} model is left out", USE
             )
     first.training_info = []
-    devices = {each.name: each for each in first.configuration}
+    devices = {configuration.name: configuration for configuration in first.configuration}
     for each in second.configuration:
         if each.name not in devices:
             first.configuration.append(each)

@@ -107,8 +107,8 @@ def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, EditRe
             raise EditError("a key of the metadata is empty")
         places = [place for place, entry in enumerate(entries) if entry.key == key]
         if not text and not places:
-            known = [entry.key or "" for entry in entries]
-            raise EditError(f"the metadata has no key {key!r}, so it cannot be removed{nearest(key, known)}")
+            keys = [entry.key or "" for entry in entries]
+            raise EditError(f"the metadata has no key {key!r}, so it cannot be removed{nearest(key, keys)}")
         place = places[0] if places else len(entries)
         said = shallow(entries[place]) if places else StringStringEntry(key)
         said.value = text

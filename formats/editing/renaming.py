@@ -43,11 +43,11 @@ def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
     chosen = {old: _defining(old, places) for old in names}
     _check_new(names, chosen)
     new_names: dict[int, dict[str, str]] = {}  # of what a scope defines, by the id of its message
-    for old, found in chosen.items():
-        for place in found:
+    for old, places_of_name in chosen.items():
+        for place in places_of_name:
             new_names.setdefault(id(place.scope.message), {})[old] = names[old]
-    for old, found in chosen.items():
-        for place in found:
+    for old, places_of_name in chosen.items():
+        for place in places_of_name:
             _check(old, names[old], place, new_names)
     counts = dict.fromkeys(names, 0)
     for root in roots:
@@ -114,11 +114,11 @@ def _check(old: str, new: str, place: _Place, new_names: Mapping[int, Mapping[st
             raise EditError(
                 f"{old} in {place.scope.where} cannot be called {new}: it would hide {new} of {scope.where}"
             )
-    known = frozenset().union(*(scope.defined for scope in (*place.outer, place.scope)))
+    visible = frozenset().union(*(scope.defined for scope in (*place.outer, place.scope)))
     for scope in place.scope.all_inner():
         if scope is not place.scope and is_taken(scope):
             raise EditError(f"{old} cannot be called {new}: {new} in {scope.where} would hide it")
-        if new in scope.used and new not in known and new not in scope.defined:
+        if new in scope.used and new not in visible and new not in scope.defined:
             raise EditError(f"{old} cannot be called {new}, a name that {scope.where} uses but nothing defines")
 
 

@@ -68,7 +68,7 @@ def make_attribute(name: str, value: Any) -> Attribute:
     if isinstance(value, (list, tuple, range)):
         if not value:
             raise EditError(f"the type of the attribute {name} is not known, because its list is empty")
-        pairs = [_field_and_value(name, each) for each in value]
+        pairs = [_field_and_value(name, entry) for entry in value]
         fields = {field for field, _ in pairs}
         field = "f" if fields == {"i", "f"} else pairs[0][0]
         if fields - {field} not in (set(), {"i"}) or (fields != {field} and field != "f"):
@@ -143,13 +143,13 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     scope = scope_of(main_graph(model), "graph")
     if after not in scope.defined:
         raise EditError(f"no value is called {after!r}{nearest(after, sorted(scope.defined))}")
-    taken = {name for each in scope.all_inner() for name in each.defined | each.used}
+    taken = {name for inner in scope.all_inner() for name in inner.defined | inner.used}
     new = make_node(node, [after], [fresh(after, {*taken})], **attributes) if isinstance(node, str) else node
     if after not in new.input or not new.output:
         raise EditError(f"the node {new.op_type} must use {after} and have an output")
     if meeting := taken & {*new.output}:
         raise EditError(f"the node {new.op_type} has the output {min(meeting)}, the name of another value")
-    at = next((index for index, each in enumerate(main_graph(model).node) if after in each.output), None)
+    at = next((index for index, maker in enumerate(main_graph(model).node) if after in maker.output), None)
     if at is None:  # an input or an initializer
         _rename_uses(main_graph(model), scope, {after: new.output[0]})
         main_graph(model).node.insert(0, new)
@@ -206,13 +206,13 @@ def _bypass(scope: NameScope, node: Node) -> bool:
     message = scope.message
     outputs = {value if isinstance(value, str) else value.name for value in message.output}
     if result in outputs:
-        maker = next((each for each in message.node if source in each.output), None)
+        maker = next((node for node in message.node if source in node.output), None)
         if maker is None or source in outputs:
             return False
         old, new = source, result  # the output of the graph keeps its name
     else:
         old, new = result, source
-    message.node = [each for each in message.node if each is not node]
+    message.node = [other for other in message.node if other is not node]
     _rename_visible(scope, {old: new})
     values: dict[str | None, Any] = {}
     for value in entries(message, "value_info"):

@@ -67,12 +67,12 @@ def weight_named(model: Model, name: str) -> Tensor:
     Raises: EditError if there is none, or if several have the name.
     """
     places = _places(model)
-    if len(found := places.get(name, [])) == 1:
-        holder, key = found[0]
+    if len(places_of_name := places.get(name, [])) == 1:
+        holder, key = places_of_name[0]
         tensor: Tensor = holder[key] if isinstance(holder, list) else getattr(holder, key)
         return tensor
-    if len(found) > 1:
-        raise EditError(f"{len(found)} weights in subgraphs are called {name}; name the dotted place of one")
+    if len(places_of_name) > 1:
+        raise EditError(f"{len(places_of_name)} weights in subgraphs are called {name}; name the dotted place of one")
     for where, tensor in model.tensors():
         if where == name:
             return tensor

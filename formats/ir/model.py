@@ -477,6 +477,12 @@ class Tensor(Message):
         return to_numpy(self)
 
 
+def type_of_tensor(tensor: Tensor) -> Type:
+    """The type of a value that is this tensor."""
+    shape = TensorShape([Dimension(dim) for dim in tensor.dims])
+    return Type(tensor_type=TensorType(tensor.data_type, shape))
+
+
 class SparseTensor(Message):
     """A sparse constant tensor in coordinate form."""
 
@@ -518,6 +524,11 @@ def values_held(attribute: Attribute) -> list[str]:
     names = [name for name in values if name in VALUE_FIELDS and values[name] is not None and values[name] != []]
     names += (name for name in attribute.undecoded if name not in values)
     return sorted(names, key=VALUE_FIELDS.index)
+
+
+def attribute_named(node: Node, name: str) -> Attribute | None:
+    """The attribute of a node with this name, if it has one."""
+    return next((attribute for attribute in entries(node, "attribute") if attribute.name == name), None)
 
 
 class IntIntListEntry(Message):

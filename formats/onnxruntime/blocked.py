@@ -20,7 +20,7 @@ import numpy as np
 
 from formats.errors import UnsupportedError
 from formats.ir.dtypes import FLOAT
-from formats.ir.model import Attribute, AttributeType, Node, Tensor
+from formats.ir.model import Attribute, AttributeType, Node, Tensor, attribute_named
 from formats.ir.node_order import mentioned, subgraphs
 from formats.ir.storage import from_numpy, raw_source, with_raw_data
 from formats.onnxruntime import ACTIVATIONS, BLOCKED, CHANNELS_LAST
@@ -314,8 +314,8 @@ class _Making(NamedTuple):
 def _convolution(conv: Conv, channels: Channels, weights: list[str], making: _Making) -> list[Node]:
     """Conv, and what was fused with it: a sum and an activation."""
     node, result = conv.node, conv.node.output[0]
-    activation = _find(node, "activation")
-    params = _find(node, "activation_params")
+    activation = attribute_named(node, "activation")
+    params = attribute_named(node, "activation_params")
     other = node.input[3] if len(node.input) > 3 else ""
     node.attribute = [attribute for attribute in node.attribute if attribute.name not in FUSED]
     if conv.is_depthwise:
@@ -351,7 +351,8 @@ def _activation(name: str, params: list[float], where: str, making: _Making) -> 
 
 def _upsampled(node: Node, version: int, weights: _Weights) -> list[Node]:
     """Resize with a constant for the scales."""
-    scales, mode, way = _find(node, "scales"), _find(node, "mode"), _find(node, "coordinate_transformation_mode")
+    scales, mode = attribute_named(node, "scales"), attribute_named(node, "mode")
+    way = attribute_named(node, "coordinate_transformation_mode")
     sizes = weights.add(np.array(scales.ints if scales else [], "<f4"), f"{node.output[0]}/scales")
     is_nearest = mode is None or mode.s == b"nearest"
     node.op_type, node.domain = "Resize" if version >= 10 else "Upsample", ""
@@ -523,10 +524,6 @@ def _channels_of(value: ValueInfo | None, axis: int) -> int | None:
     return dims[axis].dim_value if len(dims) == 4 else None
 
 
-def _find(node: Node, name: str) -> Attribute | None:
-    return next((attribute for attribute in node.attribute if attribute.name == name), None)
-
-
 def _int(node: Node, name: str, default: int = 0) -> int:
-    attribute = _find(node, name)
+    attribute = attribute_named(node, name)
     return default if attribute is None else attribute.i or 0

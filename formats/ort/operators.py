@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MissingPackageError
 from formats.ir import ONNX, domain_key, dtypes
-from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType, Dimension, Tensor, TensorShape, TensorType, Type
+from formats.ir.model import (
+    VALUE_FIELDS,
+    Attribute,
+    AttributeType,
+    Tensor,
+    TensorType,
+    Type,
+    type_of_tensor,
+)
 from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
 from formats.onnxpb.value_types import inferred
@@ -53,12 +61,12 @@ class Operator(NamedTuple):
     defaults: tuple[Attribute, ...]
     mark: str  # `f` or `h`, as the rows say
 
-    def argument_counts(self, given: int) -> list[int]:
+    def argument_counts(self, count: int) -> list[int]:
         """How many of the given inputs belong to each formal one; all that are left to the last one."""
         if not self.inputs:
-            return [given] if given else []
-        first = [int(index < given) for index in range(self.inputs - 1)]
-        return [*first, given - sum(first)]
+            return [count] if count else []
+        first = [int(index < count) for index in range(self.inputs - 1)]
+        return [*first, count - sum(first)]
 
     def output(self, index: int) -> str:
         """Where the type of an output comes from: `iN` for that of input N, a number, or `?`; of many, as the last."""
@@ -95,10 +103,10 @@ def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
 def operator(domain: str, name: str, version: int) -> Operator | None:
     """The operator of a domain in a version of its operator set; `None` if nothing is known of it."""
     versions = _versions(ONNX if domain in ("", CHANNELS_LAST) else domain, name)
-    known = [entry for entry in versions if entry[0] <= version]
-    if not known:
+    up_to_version = [entry for entry in versions if entry[0] <= version]
+    if not up_to_version:
         return None
-    since, text, mark = known[-1]
+    since, text, mark = up_to_version[-1]
     inputs, outputs, *defaults = text.split(" ")
     letters = () if outputs == "-" else tuple(outputs.split(","))
     return Operator(since, int(inputs), letters, tuple(map(_attribute, defaults)), mark)
@@ -125,12 +133,6 @@ def known(value: ValueInfo) -> Type | None:
     return kind if any(getattr(kind, name) is not None for name in kind.oneof) else None
 
 
-def of_tensor(tensor: Tensor) -> Type:
-    """The type of a constant."""
-    shape = TensorShape(dim=[Dimension(dim_value=dim) for dim in tensor.dims])
-    return Type(tensor_type=TensorType(elem_type=tensor.data_type, shape=shape))
-
-
 def of_elements(number: int) -> Type:
     """The type of tensors with these elements, whose shape is not known."""
     return Type(tensor_type=TensorType(elem_type=number))
@@ -139,11 +141,11 @@ def of_elements(number: int) -> Type:
 def stated(graph: Graph) -> Types:
     """The types that a graph states by itself."""
     types = {value.name or "": kind for value in _values(graph) if (kind := known(value)) is not None}
-    types |= {tensor.name or "": of_tensor(tensor) for tensor in graph.initializer}
+    types |= {tensor.name or "": type_of_tensor(tensor) for tensor in graph.initializer}
     for sparse in graph.sparse_initializer:
         if sparse.values is not None:
             dense = Tensor(dims=sparse.dims, data_type=sparse.values.data_type)
-            types[sparse.values.name or ""] = of_tensor(dense)
+            types[sparse.values.name or ""] = type_of_tensor(dense)
     return types
 
 

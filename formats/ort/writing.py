@@ -16,13 +16,13 @@ from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.flatbuffer.builder import Shared, build
 from formats.ir import FIRST_WITH_OPERATOR_SETS, ONNX, domain_key, dtypes
 from formats.ir.copies import content
-from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, values_held
+from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, type_of_tensor, values_held
 from formats.ir.node_order import graphs_below as all_graphs
 from formats.ir.node_order import topological
 from formats.ir.storage import raw_source
 from formats.ir.walk import visit
 from formats.ort.buffers import MAX_NAMES, SCHEMA
-from formats.ort.operators import of_tensor, operator, types_by_graph
+from formats.ort.operators import operator, types_by_graph
 from formats.ort.preparation import lifted, with_functions, without_functions
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
 from formats.words import listed
@@ -58,7 +58,7 @@ class OrtEncoder:
         """The table of a graph; `outer` are the types of the values around it."""
         # As when onnxruntime loads an .onnx file, Constant nodes become constants.
         nodes, tensors, sparse = lifted(graph)
-        types = {**self._types.get(id(graph), {}), **{tensor.name or "": of_tensor(tensor) for tensor in tensors}}
+        types = {**self._types.get(id(graph), {}), **{tensor.name or "": type_of_tensor(tensor) for tensor in tensors}}
         visible = {**outer, **types}
         tables = [self._node(node, index, visible, f"{where}.node[{index}]") for index, node in enumerate(nodes)]
         arguments: dict[str, Table] = {}

@@ -231,8 +231,8 @@ def test_a_part_has_messages_of_its_own() -> None:
 def test_types_of_few_values_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the weights, only those that become inputs or outputs are described as values."""
     seen: list[Any] = []
-    old = extraction.value_of
-    monkeypatch.setattr(extraction, "value_of", lambda tensor: seen.append(tensor.name) or old(tensor))
+    old = extraction.type_of_tensor
+    monkeypatch.setattr(extraction, "type_of_tensor", lambda tensor: seen.append(tensor.name) or old(tensor))
     part(chain(), ["a"], ["w", "sum"])
     assert {*seen} == {"w"}
     seen.clear()

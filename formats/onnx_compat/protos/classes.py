@@ -31,7 +31,7 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
         "__qualname__": descriptor.scoped_name,
         "DESCRIPTOR": descriptor,
         "_properties": {field.name: property_of(field) for field in fields},
-        "_oneofs": {name: tuple(each.name for each in oneof.fields) for name, oneof in oneofs.items()},
+        "_oneofs": {name: tuple(field.name for field in oneof.fields) for name, oneof in oneofs.items()},
         "_singular": frozenset(field.name for field in fields if not field.is_repeated),
     }
     for field, shown in zip(fields, members["_properties"].values(), strict=True):
@@ -41,8 +41,8 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
         members[enum.name] = EnumTypeWrapper(enum)
         members.update({value.name: value.number for value in enum.values})
     descriptor._concrete_class = type(ProtoMessage)(descriptor.name, (ProtoMessage,), members)
-    found: type[ProtoMessage] = descriptor._concrete_class
-    return found
+    message_class: type[ProtoMessage] = descriptor._concrete_class
+    return message_class
 
 
 CLASSES = {name: _message_class(descriptor) for name, descriptor in DESCRIPTORS.items()}

@@ -214,7 +214,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
     def _emptied(self) -> bool:
         """Clear all fields that are set; whether parts may be in use that are not, which stay in use."""
         values = self.__dict__
-        kept: dict[str, Any] = {name: each for name, each in values.items() if isinstance(each, list) and not each}
+        kept: dict[str, Any] = {name: value for name, value in values.items() if isinstance(value, list) and not value}
         state: State | None = values.get("_state")
         if state is not None:
             for name in [name for name in state.numbers if name in values]:
