@@ -19,7 +19,7 @@ from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
 from formats.ir.model import attribute_named, entries
-from formats.ir.storage import from_numpy, with_raw_data
+from formats.ir.storage import constant_of, from_numpy, with_raw_data
 from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.value_types import type_text
 from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
@@ -285,20 +285,14 @@ def _with_type(attribute: Attribute) -> Attribute:
 
 def _constant(attribute: Attribute, place: str, halved: Halved) -> Attribute:
     """The value of a constant as float16."""
-    if attribute.name in ("value_float", "value_floats"):
-        return make_attribute("value", halved.of(_numbers(attribute), place))
+    if attribute.name in ("value_float", "value_floats") and (numbers := constant_of(attribute)) is not None:
+        return make_attribute("value", halved.of(numbers, place))
     new = copied(attribute)
     if new.t is not None and new.t.data_type == FLOAT:
         new.t = halved.of(new.t, place)
     if new.sparse_tensor is not None and new.sparse_tensor.values is not None:
         new.sparse_tensor.values = halved.of(new.sparse_tensor.values, place)
     return new
-
-
-def _numbers(attribute: Attribute) -> Tensor:
-    import numpy
-
-    return from_numpy(numpy.array(attribute.f if attribute.name == "value_float" else attribute.floats, "float32"))
 
 
 def _zero() -> Tensor:

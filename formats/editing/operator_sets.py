@@ -17,7 +17,6 @@ from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS, ONNX, STANDARD_DOMAINS, walk
 from formats.ir.copies import copied
 from formats.ir.model import (
-    Attribute,
     Function,
     Graph,
     Message,
@@ -30,7 +29,7 @@ from formats.ir.model import (
     entries,
     type_of_tensor,
 )
-from formats.ir.storage import from_numpy
+from formats.ir.storage import constant_of
 from formats.onnxpb.newer_parts import newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
@@ -204,7 +203,7 @@ class _Work:
             yield from (tensor for tensor in graph.initializer if tensor.name not in inputs and _is_small(tensor))
         for node in graph.node:
             if node.op_type == "Constant" and node.domain in STANDARD_DOMAINS and node.attribute and node.output:
-                tensor = _constant(node.attribute[0])
+                tensor = constant_of(node.attribute[0])
                 if tensor is not None and _is_small(tensor):
                     named = copied(tensor)
                     named.name = node.output[0]
@@ -315,22 +314,6 @@ def _is_small(tensor: Tensor) -> bool:
         return tensor.source().nbytes <= SMALL_BYTES
     except FormatError:  # strings, or data that do not fit
         return False
-
-
-def _constant(attribute: Attribute) -> Tensor | None:
-    """The tensor of a Constant, unless it has strings or is sparse."""
-    import numpy
-
-    if attribute.t is not None:
-        return attribute.t
-    if attribute.name in ("value_int", "value_ints"):
-        value = attribute.i if attribute.name == "value_int" else attribute.ints
-        return from_numpy(numpy.array(value, numpy.int64))
-    if attribute.name in ("value_float", "value_floats"):
-        return from_numpy(
-            numpy.array(attribute.f if attribute.name == "value_float" else attribute.floats, numpy.float32)
-        )
-    return None
 
 
 def _as_node(tensor: Tensor) -> Node:

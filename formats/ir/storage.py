@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.dtypes import DataType
-    from formats.ir.model import Model
+    from formats.ir.model import Attribute, Model
     from formats.tensordata.file import File
 
 STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"))
@@ -142,6 +142,26 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
         data = memoryview(pack(row.bits).apply(data)).cast("B")
     tensor.raw_data = Literal(data)
     return tensor
+
+
+def constant_of(attribute: Attribute) -> Tensor | None:
+    """The tensor that an attribute of a Constant node means; `None` if it is sparse, or not one of that operator.
+
+    Spec: ONNX operators, Constant.
+    """
+    import numpy
+
+    if attribute.name in ("value_float", "value_floats"):
+        value = 0.0 if attribute.f is None else attribute.f  # `or` would make 0.0 of -0.0
+        values: Any = value if attribute.name == "value_float" else attribute.floats
+        return from_numpy(numpy.array(values, "float32"))
+    if attribute.name in ("value_int", "value_ints"):
+        values = (attribute.i or 0) if attribute.name == "value_int" else attribute.ints
+        return from_numpy(numpy.array(values, "int64"))
+    if attribute.name in ("value_string", "value_strings"):
+        values = (attribute.s or b"") if attribute.name == "value_string" else attribute.strings
+        return from_numpy(numpy.array(values, "object"))
+    return attribute.t
 
 
 def files_of(model: Model) -> set[File]:

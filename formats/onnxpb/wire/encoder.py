@@ -22,6 +22,7 @@ from formats.ir.storage import STORAGE, with_reference
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.onnxpb.wire.tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
 from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def encode(
             return _encode(message, table or tables()[type(message).message], replace)
         except RecursionError:
             raise EncodeError("the model is nested too deeply, or contains itself") from None
+
+
+def encoded(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> bytes:
+    """The bytes of a message and of its weights in memory, which suits a message without large ones."""
+    writes, _ = lay_out(encode(message, replace))
+    return b"".join([write.source.view() for write in writes])
 
 
 @contextmanager
