@@ -50,6 +50,7 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
 
     Raises: EditError for an unknown name or axis, a name that is taken, or dims for which the model is not right.
     """
+    # Of {"images:0": 4, "batch": "n"}, the first is an axis of an input, and the second a symbol: the name of dims.
     axes: dict[str, _Axis] = {}
     symbols: dict[str, int | str] = {}
     symbol_names = symbols_of(model)

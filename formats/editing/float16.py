@@ -58,14 +58,14 @@ def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Edi
         raise UnsupportedError("the model has graphs for its training, which cannot become float16; remove them")
     new = copied(model)
     calls = expand_calls(new)
-    work = _Work(new, keep_io_types)
+    work = _Float16Conversion(new, keep_io_types)
     work.look_at_all()
     work.settle()
     work.rewrite_all()
     return new, work.result(calls)
 
 
-class _Scope(NamedTuple):
+class _GraphValues(NamedTuple):
     """A graph, the values that are visible in it, and those that it defines itself."""
 
     graph: Graph
@@ -77,18 +77,18 @@ class _Scope(NamedTuple):
         return self.values.maps[0]
 
 
-class _Work:
-    """The graphs of a model, the values in them, and what was found."""
+class _Float16Conversion:
+    """The graphs of a model, the values in them, and what a report says of them."""
 
     def __init__(self, model: Model, keep_io_types: bool) -> None:
         self.model, self.keep = model, keep_io_types
         self.operators = Operators(model.opset_import)
-        self.scopes: list[_Scope] = []
-        self.unknown: list[str] = []
-        self.stay: Counter[str] = Counter()
+        self.scopes: list[_GraphValues] = []
+        self.unknown: list[str] = []  # "y of Relu act_1", for the error
+        self.stay: Counter[str] = Counter()  # the nodes that stay in float32, by operator
         self.halved = Halved()
         self.casts = 0
-        self.interface: list[tuple[str, list[str]]] = []  # the names whose type changes, of inputs and outputs
+        self.interface: list[tuple[str, list[str]]] = []  # whose type changes: [("input", ["x"]), ("output", ["y"])]
 
     def look_at_all(self) -> None:
         """Find the values of all graphs, and what nodes want.
@@ -105,10 +105,10 @@ class _Work:
     def _look(
         self, graph: Graph, where: str, outer: ChainMap[str, FloatValue], all_types: Mapping[str, Mapping[str, str]]
     ) -> None:
-        types = all_types.get(where, {})
+        types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
         own: dict[str, FloatValue] = {}
         values = outer.new_child(own)
-        self.scopes.append(_Scope(graph, where, values))
+        self.scopes.append(_GraphValues(graph, where, values))
         is_main = where == "graph"
         interface = FLOAT if is_main and self.keep else FLOAT16
         for stated in graph.input:
@@ -200,7 +200,7 @@ class _Work:
         for scope in self.scopes:
             self._rewrite(scope)
 
-    def _rewrite(self, scope: _Scope) -> None:
+    def _rewrite(self, scope: _GraphValues) -> None:
         graph, values = scope.graph, scope.values
         nodes: list[Node] = []
         names = [*(value.name for value in graph.input), *(tensor.name for tensor in _tensors(graph))]
@@ -235,7 +235,7 @@ class _Work:
             new, old = value.names[other], value.names[value.native]
             yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other)
 
-    def _state_types(self, scope: _Scope) -> None:
+    def _state_types(self, scope: _GraphValues) -> None:
         """Write the new types of inputs, outputs and inner values."""
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]

@@ -44,7 +44,8 @@ class FloatValue:
     """A value: its name in the model, and the types that it has and that others want.
 
     `native` is the type in which it is made; none yet for a constant, which gets the one that its users want. `public`
-    is the one that has the old name.
+    is the one that has the old name. For example, an x that becomes float16, but that a TopK needs in float32, gets
+    `wanted` {FLOAT: "graph.node[3] (TopK)"} and `names` {FLOAT16: "x", FLOAT: "x_float32"}.
     """
 
     def __init__(self, name: str, kind: FloatKind, native: int | None, public: int | None = None) -> None:

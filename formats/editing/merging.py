@@ -184,6 +184,7 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResul
 
     Raises: EditError if two sizes differ.
     """
+    # New sizes and names of dims, by their names in the first and in the second model: {"batch": 1, "length": "n"}.
     mine: dict[str, int | str] = {}
     theirs: dict[str, int | str] = {}
     for link in links:
@@ -240,7 +241,10 @@ def _place(tensor: Tensor) -> tuple[Any, ...] | None:
 
 
 def _name_apart(first: Model, second: Model, given_names: Mapping[str, str], prefix: str) -> EditResult:
-    """Give the values and nodes of the second model names that the first one does not have; `given_names` has some."""
+    """Give the values and nodes of the second model names that the first one does not have.
+
+    `given_names` are the new names of its connected inputs and shared weights, which are values of the first model.
+    """
     outer, inner = scope_of(main_graph(first), "graph"), scope_of(main_graph(second), "graph")
     own = {name: None for scope in inner.all_inner() for name in sorted(scope.defined)}
     taken = {name for scope in outer.all_inner() for name in scope.defined | scope.used}
@@ -334,10 +338,9 @@ def _join_facts(first: Model, second: Model) -> Iterable[Loss]:
             )
     first.training_info = []
     devices = {configuration.name: configuration for configuration in first.configuration}
-    for each in second.configuration:
-        if each.name not in devices:
-            first.configuration.append(each)
-        elif devices[each.name] != each:
-            yield Loss(
-                "configuration", "configuration", f"the devices {each.name} of the second model are left out", USE
-            )
+    for configuration in second.configuration:
+        if configuration.name not in devices:
+            first.configuration.append(configuration)
+        elif devices[configuration.name] != configuration:
+            detail = f"the devices {configuration.name} of the second model are left out"
+            yield Loss("configuration", "configuration", detail, USE)

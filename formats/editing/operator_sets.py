@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from formats.ir.model import OperatorSetId
     from formats.tensordata.plan import Seen
 
+    FormKey = tuple[int, bytes]  # the operator set that a node has now, and `Lone.key`: equal nodes are converted once
 
 NEWEST = SETS[ONNX]
 NAMED = 10  # nodes that an error names
@@ -54,7 +55,7 @@ class Waiting(NamedTuple):
 
     place: str
     node: Node
-    key: tuple[int, bytes]
+    key: FormKey
 
 
 def version_of(imports: list[OperatorSetId]) -> int | None:
@@ -80,7 +81,7 @@ def with_opset(model: Model, version: int) -> tuple[Model, EditResult]:
     if unknown := sorted(number for number in {version, *versions} if not 1 <= number <= NEWEST):
         raise UnsupportedError(f"ONNX has the operator sets 1 to {NEWEST}, not {unknown[0]}")
     new = copied(model)
-    work = _Work(new, version)
+    work = _SetConversion(new, version)
     try:
         types = inferred(model)
     except MissingPackageError as error:
@@ -124,19 +125,19 @@ def _imports(model: Model, domain: str) -> list[OperatorSetId]:
     return [entry for imports in every for entry in imports if entry.domain == domain]
 
 
-class _Work:
+class _SetConversion:
     """The nodes of a model that have to be converted, and their new forms."""
 
     def __init__(self, model: Model, version: int) -> None:
         self.model, self.version = model, version
         self.functions = {(function.domain or "", function.name or "") for function in model.functions}
-        self.lone: dict[tuple[int, bytes], Lone] = {}
+        self.lone: dict[FormKey, Lone] = {}
         self.waiting: dict[int, Waiting] = {}  # by the identity of the node
-        self.forms: dict[tuple[int, bytes], Converted] = {}
-        self.names: set[str] = set()
+        self.forms: dict[FormKey, Converted] = {}
+        self.names: set[str] = set()  # of all values and nodes, so that new ones differ
         self.dropped_inputs: set[str] = set()  # inputs that converted nodes no longer have
-        self.differs: dict[tuple[str, int], bool] = {}
-        self.elements: dict[str, dict[str, str]] = {}  # types without shapes, if no others are known
+        self.differs: dict[tuple[str, int], bool] = {}  # by operator and set, whether its form does
+        self.elements: dict[str, dict[str, str]] = {}  # without onnx: {"graph": {"x": "tensor(float)"}}
         self.why_unknown = ""
 
     def look_at_all(self, types: Model | None) -> None:

@@ -42,7 +42,7 @@ def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
     places = list(_places(roots))
     chosen = {old: _defining(old, places) for old in names}
     _check_new(names, chosen)
-    new_names: dict[int, dict[str, str]] = {}  # of what a scope defines, by the id of its message
+    new_names: dict[int, dict[str, str]] = {}  # by the `id` of a graph or function, those of what it defines
     for old, places_of_name in chosen.items():
         for place in places_of_name:
             new_names.setdefault(id(place.scope.message), {})[old] = names[old]
