@@ -185,11 +185,11 @@ def settle(options: Any) -> None:
     for row in rows:
         if row.implies and getattr(options, row.name) != row.default:
             name, implied = row.implies
-            found = getattr(options, name)
-            if found is defaults[name]:
+            value_now = getattr(options, name)
+            if value_now is defaults[name]:
                 object.__setattr__(options, name, implied)
-            elif found is False:
-                raise OptionError(f"`{row.name}` and `{name}={found}` exclude each other")
+            elif value_now is False:
+                raise OptionError(f"`{row.name}` and `{name}={value_now}` exclude each other")
 
 
 def checked(row: OptionRow, value: Any) -> Any:
@@ -214,59 +214,63 @@ def bad_value(name: str, kind: OptionKind, value: Any) -> OptionError:
 
 
 def make_options(
-    options: type[T], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
+    options: type[T], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
 ) -> T:
-    """The options that are `given` by name, and those that they imply.
+    """The options that `keywords` have by name, and those that they imply.
 
     Raises: OptionError for an unknown name or an invalid value. `of` says whose options these are, and `by` is the
     function that was called, whose own keywords are possible, too.
     """
-    check_names(given, (options,), of, by)
-    return options(**implied(options, given))
+    check_names(keywords, (options,), of, by)
+    return options(**implied(options, keywords))
 
 
 def make_each_options(
-    kinds: Sequence[type], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
+    kinds: Sequence[type], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
 ) -> list[Any]:
-    """The options of each class that are `given` by name, and those that they imply.
+    """The options of each class that `keywords` have by name, and those that they imply.
 
     Raises: as `make_options` does.
     """
-    check_names(given, kinds, of, by)
-    return [make_own_options(kind, given) for kind in kinds]
+    check_names(keywords, kinds, of, by)
+    return [make_own_options(kind, keywords) for kind in kinds]
 
 
-def make_own_options(options: type[T], given: Mapping[str, Any]) -> T:
-    """The options of a class among those of several classes that are `given` by name.
+def make_own_options(options: type[T], keywords: Mapping[str, Any]) -> T:
+    """The options of a class among those of several classes that `keywords` have by name.
 
     Raises: OptionError for an invalid value.
     """
-    return make_options(options, {name: given[name] for name in given.keys() & names_of(options)})
+    return make_options(options, {name: keywords[name] for name in keywords.keys() & names_of(options)})
 
 
 def check_names(
-    given: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
+    keywords: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
 ) -> None:
     """Raises OptionError if none of the classes has a given name: with the nearest one, or that of a flag."""
-    known = set().union(*map(names_of, kinds))
-    if unknown := [name for name in given if name not in known]:
+    option_names = set().union(*map(names_of, kinds))
+    if unknown := [name for name in keywords if name not in option_names]:
         own = set(by.__kwdefaults__ or ()) if by is not None else set()
         flags = {word: keyword for kind in kinds for row in option_rows(kind) for word, keyword in _words(row)}
-        raise _unknown_options(unknown, known | own, of, flags)
+        raise _unknown_options(unknown, option_names | own, of, flags)
 
 
-def _unknown_options(names: Sequence[str], known: Iterable[str], of: str, flags: Mapping[str, str]) -> OptionError:
+def _unknown_options(
+    names: Sequence[str], option_names: Iterable[str], of: str, flags: Mapping[str, str]
+) -> OptionError:
     """The error for options that do not exist; `flags` has the keywords for the words of the command line."""
     from difflib import get_close_matches  # only errors need it
 
-    known = sorted(known)
+    option_names = sorted(option_names)
     listed = " and ".join(f"`{name}`" for name in names)
-    keyword = flags.get(names[0]) or next((name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in known), None)
+    keyword = flags.get(names[0]) or next(
+        (name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in option_names), None
+    )
     if keyword is not None:
         return OptionError(f"there is no option {listed}{of}; did you mean `{keyword}`?")
-    if close := get_close_matches(names[0], known, 1):
+    if close := get_close_matches(names[0], option_names, 1):
         return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
-    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")
+    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in option_names)}")
 
 
 def _words(row: OptionRow) -> Iterator[tuple[str, str]]:
@@ -280,14 +284,14 @@ def _words(row: OptionRow) -> Iterator[tuple[str, str]]:
             yield word, row.name if flag.metavar or flag.value is ASKED else f"{row.name}={flag.value}"
 
 
-def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def implied(options: type, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, and those that they imply.
 
     Raises: OptionError if one of them excludes another.
     """
-    result = dict(given)
+    result = dict(keywords)
     for row in option_rows(options):
-        value = given.get(row.name)
+        value = keywords.get(row.name)
         if row.implies is None or value is None or (not value and value == row.default):  # the same as no value
             continue
         name, wanted = row.implies

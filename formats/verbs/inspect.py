@@ -18,7 +18,7 @@ from formats.editing.options import EditResult
 from formats.errors import OptionError, UnsupportedError
 from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
-from formats.ir.summary import type_text
+from formats.ir.summary import type_with_dims
 from formats.options import make_options
 from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
@@ -499,7 +499,7 @@ def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str 
 
 
 def _value(info: ValueInfo) -> Value:
-    return Value(info.name or "", type_text(info.type))
+    return Value(info.name or "", type_with_dims(info.type))
 
 
 def raw_nbytes(tensor: Tensor) -> int:
